@@ -1,0 +1,50 @@
+# Two commands need nothing but Python >= 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test check format docs bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/recallatk demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_docs.py --check
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.dev
+	$(BIN)/python scripts/generate_docs.py
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/fingerprint.py
+	$(BIN)/python benchmarks/opening.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps say what is installed, so that a second `make demo` installs nothing.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "recallatk needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.core

@@ -1,0 +1,95 @@
+"""recallatk: how much of the true top-K a vector index returns, and what that costs.
+
+The public names; each is imported when it is first used, so that `import recallatk` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from recallatk.version import __version__
+
+if TYPE_CHECKING:
+    from recallatk.analysis import Score, score
+    from recallatk.bench import measure
+    from recallatk.core import (
+        Corpus,
+        Dataset,
+        Knob,
+        Measurement,
+        Metric,
+        QuerySet,
+        Run,
+        Trial,
+        Truth,
+        Vectors,
+    )
+    from recallatk.datasets import (
+        convert,
+        inspect,
+        make_corpus,
+        make_queries,
+        open_corpus,
+        open_dataset,
+        open_demo,
+        open_queries,
+        queries_from_corpus,
+        read_truth,
+        sample_queries,
+        split_queries,
+    )
+    from recallatk.errors import RecallError
+    from recallatk.filters import Filter, filter_from_json, parse_filter
+    from recallatk.history import load_run, save_run
+    from recallatk.report import to_markdown, to_text
+    from recallatk.truth import ground_truth, load_truth, save_truth
+
+_ROOMS = {
+    "analysis": ("Score", "score"),
+    "bench": ("measure",),
+    "core": (
+        "Corpus",
+        "Dataset",
+        "Knob",
+        "Measurement",
+        "Metric",
+        "QuerySet",
+        "Run",
+        "Trial",
+        "Truth",
+        "Vectors",
+    ),
+    "datasets": (
+        "convert",
+        "inspect",
+        "make_corpus",
+        "make_queries",
+        "open_corpus",
+        "open_dataset",
+        "open_demo",
+        "open_queries",
+        "queries_from_corpus",
+        "read_truth",
+        "sample_queries",
+        "split_queries",
+    ),
+    "errors": ("RecallError",),
+    "filters": ("Filter", "filter_from_json", "parse_filter"),
+    "history": ("load_run", "save_run"),
+    "report": ("to_markdown", "to_text"),
+    "truth": ("ground_truth", "load_truth", "save_truth"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = ["__version__", *sorted(_ROOM_OF)]  # noqa: PLE0604 - names are listed once, above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'recallatk' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"recallatk.{_ROOM_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,84 @@
+"""Answers made comparable: the user's ids become row numbers, and what cannot count is told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import Corpus, Origin, Truth
+from recallatk.errors import MismatchError, UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# In place of a row number: an answer that says "none", one that names no row, and no answer at all.
+PADDING, UNKNOWN, ABSENT = -1, -2, -3
+
+
+def answer_rows(answers: Any, corpus: Corpus | None) -> NDArray[np.int64]:
+    """Answers as a matrix of row numbers: rows already without a corpus, the user's ids with one."""
+    if corpus is None and isinstance(answers, np.ndarray):
+        return _row_matrix(answers)
+    lists = _lists(answers)
+    if corpus is None:
+        return _ragged([[PADDING if each is None else int(each) for each in row] for row in lists])
+    rows_of = {each: row for row, each in enumerate(corpus.ids.to_pylist())}
+    return _ragged([[_code(each, rows_of, UNKNOWN) for each in row] for row in lists])
+
+
+def truth_from_lists(lists: Any, answers: Any) -> tuple[Truth, NDArray[np.int64]]:
+    """A truth that is nothing but ids, best first, and the answers in the same numbering."""
+    right = _lists(lists)
+    codes: dict[Any, int] = {}
+    for each in (each for row in (*right, *_lists(answers)) for each in row):
+        if not _is_padding(each):
+            codes.setdefault(each, len(codes))
+    rows = _ragged([[codes[each] for each in row if not _is_padding(each)] for row in right])
+    coded = _ragged([[_code(each, codes, UNKNOWN) for each in row] for row in _lists(answers)])
+    return Truth(rows, None, None, None, Origin.IMPORTED), coded
+
+
+def check_same_queries(answers: NDArray[np.int64], truth: Truth) -> None:
+    """Refuse answers to more or fewer queries than the truth has."""
+    if len(answers) != len(truth):
+        raise MismatchError(f"answers to {len(answers)} queries, and a truth of {len(truth)}")
+
+
+def _row_matrix(answers: NDArray[Any]) -> NDArray[np.int64]:
+    if answers.ndim != 2 or answers.dtype.kind not in "iu":
+        raise UsageError(
+            f"answers of shape {answers.shape} and type {answers.dtype}. "
+            "Accepted: a matrix of row numbers, one row per query, or a list of lists of ids"
+        )
+    rows: NDArray[np.int64] = answers.astype(np.int64)
+    return np.where(rows < 0, PADDING, rows)
+
+
+def _lists(answers: Any) -> list[list[Any]]:
+    if isinstance(answers, np.ndarray):
+        return [list(row) for row in answers.tolist()]
+    if isinstance(answers, str) or not isinstance(answers, Iterable):
+        raise UsageError(f"{answers!r:.60} is no list of lists of ids")
+    rows = list(answers)
+    if not all(isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) for row in rows):
+        raise UsageError("answers are one list of ids per query, best first: [[…], […]]")
+    return [list(row) for row in rows]
+
+
+def _is_padding(each: Any) -> bool:
+    # -1 is padding as a number; a string id may well be "-1".
+    return each is None or (not isinstance(each, str) and each == -1)
+
+
+def _code(each: Any, codes: dict[Any, int], otherwise: int) -> int:
+    return PADDING if _is_padding(each) else codes.get(each, otherwise)
+
+
+def _ragged(rows: list[list[int]]) -> NDArray[np.int64]:
+    width = max((len(row) for row in rows), default=0)
+    matrix = np.full((len(rows), max(width, 1)), ABSENT, np.int64)
+    for number, row in enumerate(rows):
+        matrix[number, : len(row)] = row
+    return matrix

@@ -1,0 +1,129 @@
+"""Answers against truth: recall at several k, and everything odd about the answers, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis.answers import (
+    PADDING,
+    UNKNOWN,
+    answer_rows,
+    check_same_queries,
+    truth_from_lists,
+)
+from recallatk.analysis.recall import recall_per_query, repeated
+from recallatk.core import Corpus, Eligibility, Truth
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a measure over queries."""
+
+    value: float | None
+    """None when no query could be scored."""
+    ids: float | None
+    """The same by strict ids, where ties at the boundary are cut by row number."""
+    n: int
+    """How many queries the mean is over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """What an answer set is worth: means by name, and counts of what was odd."""
+
+    queries: int
+    scored: int
+    measures: Mapping[str, Mean]
+    anomalies: Mapping[str, int | None]
+    """Counts by kind; None where it could not be told."""
+    per_query: Mapping[str, NDArray[np.float64]] = field(repr=False)
+
+    def __getitem__(self, measure: str) -> float | None:
+        """The mean of a measure, for example `score["recall@10"]`."""
+        if measure not in self.measures:
+            raise UsageError(f"no measure {measure!r}. Scored: {', '.join(self.measures)}")
+        return self.measures[measure].value
+
+    def to_json(self) -> dict[str, Any]:
+        """The means and counts as plain values."""
+        return {
+            "queries": self.queries,
+            "scored": self.scored,
+            "measures": {name: vars(mean) for name, mean in self.measures.items()},
+            "anomalies": dict(self.anomalies),
+        }
+
+
+def score(
+    answers: Any,
+    truth: Truth | Sequence[Sequence[Any]],
+    at: Sequence[int] = (1, 10, 100),
+    *,
+    corpus: Corpus | None = None,
+    eligibility: Eligibility | None = None,
+) -> Score:
+    """Compare answers with the truth.
+
+    Args:
+        answers: one list per query, best first: row numbers, or ids when `corpus` is given or the
+            truth is lists of ids. -1 and None are padding.
+        truth: a Truth, or one list of ids per query, best first.
+        at: the values of k; each must be within the truth's depth.
+        corpus: what the ids of the answers are looked up in.
+        eligibility: which rows each query may return, to count answers that it may not.
+    """
+    if isinstance(truth, Truth):
+        rows = answer_rows(answers, corpus)
+    else:
+        truth, rows = truth_from_lists(truth, answers)
+    check_same_queries(rows, truth)
+    per_query, measures = {}, {}
+    for k in at:
+        tie_aware, strict = recall_per_query(rows, truth, k)
+        per_query[f"recall@{k}"] = tie_aware
+        measures[f"recall@{k}"] = _mean(tie_aware, strict)
+    has_truth = (truth.rows >= 0).any(axis=1)
+    return Score(
+        queries=len(truth),
+        scored=int(has_truth.sum()),
+        measures=measures,
+        anomalies=_anomalies(rows, truth, max(at), eligibility),
+        per_query=per_query,
+    )
+
+
+def _mean(tie_aware: NDArray[np.float64], strict: NDArray[np.float64]) -> Mean:
+    scored = ~np.isnan(tie_aware)
+    if not scored.any():
+        return Mean(None, None, 0)
+    return Mean(float(tie_aware[scored].mean()), float(strict[scored].mean()), int(scored.sum()))
+
+
+def _anomalies(
+    rows: NDArray[np.int64], truth: Truth, k: int, eligibility: Eligibility | None
+) -> dict[str, int | None]:
+    """How many queries were answered short, and how many answers were odd in each way."""
+    wanted = np.minimum(k, (truth.rows >= 0).sum(axis=1))
+    duplicate = repeated(rows)
+    distinct = ((rows >= 0) & ~duplicate).sum(axis=1)
+    ineligible = None
+    if eligibility is not None:
+        query, column = np.nonzero((rows >= 0) & (rows < eligibility.corpus_rows))
+        ineligible = int((~eligibility.allowed(query, rows[query, column])).sum())
+        rows = np.where(rows >= eligibility.corpus_rows, UNKNOWN, rows)
+    return {
+        "short": int((distinct < wanted).sum()),
+        "duplicate": int(duplicate.sum()),
+        "padding": int((rows == PADDING).sum()),
+        "unknown": int((rows == UNKNOWN).sum()),
+        "ineligible": ineligible,
+        "no_eligible": int((truth.rows < 0).all(axis=1).sum()),
+    }

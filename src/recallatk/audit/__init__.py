@@ -1,0 +1,1 @@
+"""The linter: rules that say when a benchmark misleads."""

@@ -1,0 +1,143 @@
+"""Measure one index at several search settings against a truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recallatk.analysis import score
+from recallatk.bench.environment import describe_environment
+from recallatk.bench.job import Job, Result, read_result, write_job
+from recallatk.core import Dataset, Measurement, Run, Trial, Truth
+from recallatk.engines import get_engine
+from recallatk.engines.base import require_metric, resolved
+from recallatk.errors import EngineError, UsageError
+from recallatk.fingerprint import fingerprint_truth
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TIMED = "one library call per query, one client, {threads} search thread; build on {build} threads"
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Progress = Callable[[str, int, int], None]
+
+
+def measure(
+    dataset: Dataset,
+    truth: Truth,
+    *,
+    engine: str = "faiss-hnsw",
+    build: Mapping[str, int] | None = None,
+    search: Sequence[Mapping[str, int]] = ({},),
+    at: Sequence[int] = (1, 10, 100),
+    rounds: int = 3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Run:
+    """Build one index in a process of its own and search it at every setting, query by query.
+
+    Args:
+        dataset: what to build from and what to ask.
+        truth: the right answers for this dataset.
+        engine: the name of the engine.
+        build: build parameters that differ from the defaults.
+        search: one mapping of search parameters per setting to measure.
+        at: the values of k to score; the largest is what each call asks for.
+        rounds: how often every query is asked at every setting.
+        seed: of the order in which settings take turns.
+        progress: called with the phase, the steps done and the steps there are.
+    """
+    if dataset.queries.filters is not None or dataset.queries.corpus_rows is not None:
+        raise UsageError(
+            "these queries have filters or are corpus rows; the truth knows what they may return, "
+            "and the engines are searched without filters"
+        )
+    made = get_engine(engine)
+    require_metric(made, dataset.metric)
+    threads = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    job = Job(
+        engine=engine,
+        metric=dataset.metric,
+        build=resolved(engine, made.build_knobs, dict(build or {})),
+        searches=[resolved(engine, made.search_knobs, dict(each)) for each in search],
+        k=min(max(at), dataset.corpus.rows),
+        rounds=rounds,
+        seed=seed,
+        build_threads=threads,
+        search_threads=1,
+    )
+    result, answers, latencies = _in_own_process(job, dataset, progress)
+    measurements = tuple(
+        _measurement(job, result, number, answers[number], latencies[number])
+        for number in range(len(job.searches))
+    )
+    scored = [score(each.answers, truth, at, eligibility=dataset.eligibility) for each in measurements]
+    return Run(
+        dataset=dataset.name,
+        metric=dataset.metric,
+        fingerprints={**truth.fingerprints, "truth": fingerprint_truth(truth)},
+        environment={**describe_environment(), "engine": result.version},
+        timed=TIMED.format(threads=job.search_threads, build=job.build_threads),
+        measurements=measurements,
+        scores=tuple(each.to_json() for each in scored),
+    )
+
+
+def _measurement(
+    job: Job,
+    result: Result,
+    number: int,
+    answers: NDArray[np.int64],
+    latencies: NDArray[np.int64],
+) -> Measurement:
+    return Measurement(
+        trial=Trial(job.engine, tuple(job.build.items()), tuple(job.searches[number].items())),
+        k=job.k,
+        answers=answers,
+        latencies_ns=latencies,
+        build_seconds=result.build_seconds,
+        memory_bytes=result.memory_bytes,
+        size_bytes=result.size_bytes,
+        exercised=result.exercised[number],
+    )
+
+
+def _in_own_process(
+    job: Job, dataset: Dataset, progress: Progress | None
+) -> tuple[Result, Any, Any]:
+    with tempfile.TemporaryDirectory(prefix="recallatk-") as name:
+        folder = Path(name)
+        write_job(folder, job, dataset)
+        _run_worker(folder, job, progress)
+        return read_result(folder)
+
+
+def _run_worker(folder: Path, job: Job, progress: Progress | None) -> None:
+    environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(job.build_threads))}
+    command = [sys.executable, "-m", "recallatk.bench.worker", str(folder)]
+    log = folder / "stderr.txt"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
+        ) as worker,
+    ):
+        try:
+            for line in worker.stdout or ():
+                if progress is not None:
+                    said = json.loads(line)
+                    progress(said["phase"], said["done"], said["total"])
+        except BaseException:
+            worker.kill()
+            raise
+    if worker.returncode:
+        tail = log.read_text(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        raise EngineError(f"{job.engine} ended with code {worker.returncode}: {tail[0]}")

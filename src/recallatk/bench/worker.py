@@ -1,0 +1,99 @@
+"""The measuring process: builds one index, searches it, and writes down every call.
+
+Started as `python -m recallatk.bench.worker FOLDER` with thread counts in the environment. It says how
+far it is on standard output, one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.bench.job import Job, Result, read_job, read_vectors, write_result
+from recallatk.bench.memory import private_bytes
+from recallatk.core import Metric
+from recallatk.datasets.opening import make_corpus
+from recallatk.engines import Engine, get_engine
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Calls before the clock counts, so that caches and branch predictors have seen the index.
+_WARM_UP_CALLS = 100
+
+
+def work(folder: Path) -> None:
+    """Do the job of a folder."""
+    job = read_job(folder)
+    corpus = make_corpus(read_vectors(folder, "corpus"))
+    queries = np.array(read_vectors(folder, "queries"))
+    with get_engine(job.engine)() as engine:
+        engine.set_threads(job.build_threads)
+        _say("build", 0, 1)
+        before = private_bytes()
+        started = time.perf_counter()
+        engine.build(corpus, Metric(job.metric), **job.build)
+        seconds = time.perf_counter() - started
+        memory = max(0, private_bytes() - before)
+        _say("build", 1, 1)
+        engine.set_threads(job.search_threads)
+        answers, latencies, exercised = _search_all(engine, job, queries)
+        result = Result(seconds, memory, engine.size_bytes(), engine.version(), exercised)
+    write_result(folder, result, answers, latencies)
+
+
+def _search_all(
+    engine: Engine, job: Job, queries: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Every configuration once per round, in an order drawn anew for each round."""
+    count = len(job.searches)
+    answers = np.full((count, len(queries), job.k), -1, np.int64)
+    latencies = np.zeros((count, job.rounds, len(queries)), np.int64)
+    exercised = [""] * count
+    shuffled = random.Random(job.seed)  # noqa: S311 - an order of trials, not a secret
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    for turn in range(job.rounds):
+        for step, number in enumerate(shuffled.sample(range(count), count)):
+            _say("search", turn * count + step, job.rounds * count)
+            engine.configure(**job.searches[number])
+            for query in range(min(_WARM_UP_CALLS, len(queries))):
+                engine.search(queries[query : query + 1], job.k)
+            _timed_calls(engine, queries, job.k, answers[number], latencies[number, turn])
+            exercised[number] = engine.exercised()
+    _say("search", job.rounds * count, job.rounds * count)
+    return answers, latencies, exercised
+
+
+def _timed_calls(
+    engine: Engine,
+    queries: NDArray[np.float32],
+    k: int,
+    answers: NDArray[np.int64],
+    latencies: NDArray[np.int64],
+) -> None:
+    """One query at a time, one latency each."""
+    clock = time.perf_counter_ns
+    for query in range(len(queries)):
+        asked = queries[query : query + 1]
+        started = clock()
+        found = engine.search(asked, k)
+        latencies[query] = clock() - started
+        answers[query, : found.shape[1]] = found[0]
+
+
+def _say(phase: str, done: int, total: int) -> None:
+    sys.stdout.write(json.dumps({"phase": phase, "done": done, "total": total}) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))

@@ -1,0 +1,46 @@
+"""The command line: one module per command, each a short sentence over library calls."""
+
+from __future__ import annotations
+
+import typer
+
+from recallatk.cli.convert import convert
+from recallatk.cli.demo import demo
+from recallatk.cli.guard import guarded
+from recallatk.cli.inspect import inspect
+from recallatk.version import __version__
+
+# Plain help starts in half the time of the decorated one and can be piped.
+app = typer.Typer(
+    name="recallatk",
+    help="How much of the true top-K your vector index returns, what that recall costs, and which "
+    "setting to run.",
+    epilog="First use: recallatk demo",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for command in (demo, inspect, convert):
+    app.command()(guarded(command))
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"recallatk {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(  # noqa: ARG001
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

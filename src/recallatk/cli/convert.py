@@ -1,0 +1,85 @@
+"""`recallatk convert`: from one format to another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recallatk.cli.progress import progress
+
+if TYPE_CHECKING:
+    from recallatk.datasets.conversion import Conversion
+
+
+def convert(
+    source: Annotated[str, typer.Argument(help="A file, a pattern of shards, a folder or a URL.")],
+    target: Annotated[
+        str, typer.Argument(help="The file to write; its ending names the format.")
+    ],
+    part: Annotated[
+        str | None, typer.Option(help="corpus or queries, when the source holds both.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Round to this type; nothing is rounded unasked.")
+    ] = None,
+    queries: Annotated[
+        str | None, typer.Option(help="For an .hdf5 target: the queries to store beside the corpus.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="For an .hdf5 target: cosine or l2.")
+    ] = None,
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option(help="The source's format, when it cannot be told.")
+    ] = None,
+    id_column: Annotated[str | None, typer.Option(help="The column with the ids.")] = None,
+    vector_column: Annotated[str | None, typer.Option(help="The column with the vectors.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
+) -> None:
+    """Write vectors in another format: Parquet, Arrow, npy, fvecs, fbin, JSON Lines, CSV, HDF5.
+
+    An .hdf5 target is an ann-benchmarks file: it needs queries, and their exact ground truth is
+    computed and stored with them.
+
+    Example: recallatk convert sift.fvecs sift.parquet
+    """
+    from recallatk.datasets import convert as write
+    from recallatk.datasets.registry import format_for_writing
+
+    if format_for_writing(target).name == "ann-benchmarks":
+        done = _ann_benchmarks(source, target, queries, metric)
+    else:
+        done = write(
+            source,
+            target,
+            part=part,
+            dtype=dtype,
+            format=format,
+            id_column=id_column,
+            vector_column=vector_column,
+        )
+    typer.echo(json.dumps(asdict(done)) if as_json else _described(done))
+    if done.left_out:
+        typer.echo(f"left out, {done.format} has no place for it: {', '.join(done.left_out)}", err=True)
+
+
+def _ann_benchmarks(
+    source: str, target: str, queries: str | None, metric: str | None
+) -> Conversion:
+    from recallatk.datasets.conversion import write_ann_benchmarks
+    from recallatk.datasets.opening import open_dataset
+    from recallatk.truth import ground_truth
+
+    dataset = open_dataset(source, queries, metric=metric)
+    with progress("computing ground truth") as step:
+        truth = ground_truth(dataset, progress=step)
+    return write_ann_benchmarks(dataset, truth, target)
+
+
+def _described(done: Conversion) -> str:
+    from recallatk.report.text import printable
+
+    size = f"{done.rows:,} x {done.dimension:,} {done.dtype}"
+    return printable(f"wrote {done.path} ({done.format}, {size})")

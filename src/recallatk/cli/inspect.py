@@ -1,0 +1,103 @@
+"""`recallatk inspect`: what stands in a file."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from recallatk.cli.progress import progress
+
+EXAMPLE = "Example: recallatk inspect corpus.parquet queries.parquet"
+
+
+def inspect(
+    files: Annotated[
+        list[str], typer.Argument(help="Files, patterns of shards, folders or URLs (s3://, gs://).")
+    ],
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option(help="The format, when it cannot be told from the file.")
+    ] = None,
+    id_column: Annotated[str | None, typer.Option(help="The column with the ids.")] = None,
+    vector_column: Annotated[str | None, typer.Option(help="The column with the vectors.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
+) -> None:
+    """Show shape, types, norms, duplicates and fingerprints; count what would be refused.
+
+    Example: recallatk inspect corpus.parquet queries.parquet
+    """
+    from recallatk.datasets import inspect as look
+
+    for file in files:
+        with progress(f"looking at {file}") as step:
+            found = look(
+                file,
+                format=format,
+                id_column=id_column,
+                vector_column=vector_column,
+                progress=step,
+            )
+        typer.echo(json.dumps(found, ensure_ascii=False) if as_json else described(found))
+
+
+def described(found: dict[str, Any]) -> str:
+    """What was found, as lines for people."""
+    from recallatk.report.text import printable
+
+    head = f"{found['file']}  ({found['format']}{_extras(found)})"
+    lines = [head, *_part(found)]
+    if "queries" in found:
+        lines += ["  queries:", *("  " + line for line in _part(found["queries"]))]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _extras(found: dict[str, Any]) -> str:
+    said = [f"metric {found['metric']}"] if found["metric"] else []
+    said += ["with ground truth"] if found["has_truth"] else []
+    said += ["with qrels"] if found["has_qrels"] else []
+    return "".join(f", {each}" for each in said)
+
+
+def _part(found: dict[str, Any]) -> list[str]:
+    norm, prints = found["norm"], found["fingerprint"]
+    columns = ", ".join(f"{name}: {kind}" for name, kind in found["columns"].items())
+    ids = f"{found['id_type']} (column {found['id_column']})" if found["id_column"] else "row numbers"
+    lines = [
+        f"  vectors      {found['rows']:,} x {found['dimension']:,} {found['dtype']}",
+        f"  ids          {ids}",
+        f"  columns      {columns or 'none'}",
+        f"  norms        {_norms(norm)}",
+        f"  duplicates   {found['duplicate_vectors']:,} rows equal another "
+        f"({_percent(found['duplicate_share'])}, largest group {found['largest_duplicate_group']:,})",
+        f"  fingerprint  vectors {prints['vectors']}",
+        f"               ids {prints['ids']}",
+        f"               metadata {prints['metadata']}",
+    ]
+    return lines + [f"  warning      {warning}" for warning in _warnings(found)]
+
+
+def _norms(norm: dict[str, Any]) -> str:
+    if norm["mean"] is None:
+        return "none is finite"
+    share = norm["unit_share"]
+    unit = "all" if share == 1 else "none" if share == 0 else _percent(share)
+    return f"{norm['min']:.6g} to {norm['max']:.6g}, mean {norm['mean']:.6g}; {unit} of length 1"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2%}"
+
+
+def _warnings(found: dict[str, Any]) -> list[str]:
+    warnings = []
+    if found["dtype"] in ("int32", "int64", "uint32", "uint64"):
+        warnings.append("integers of this type are neighbours (ground truth), not vectors")
+    if found["rows_not_finite"]:
+        warnings.append(
+            f"{found['rows_not_finite']:,} rows with NaN ({found['nan']:,}) or Inf "
+            f"({found['infinite']:,}): refused by every metric"
+        )
+    if found["zero_vectors"]:
+        warnings.append(f"{found['zero_vectors']:,} vectors of zeros: refused under cosine")
+    return warnings

@@ -1,0 +1,350 @@
+"""The nouns: what a corpus, a query set, a truth, a trial and a run are, and nothing they do.
+
+Inside, a vector is known by its row number in the corpus; the user's ids (strings or integers) stand
+beside it and come back only where something is shown or written. Big things are lazy: opening costs
+nothing, `read(start, stop)` costs the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from recallatk.errors import MismatchError, UsageError, ValueProblem
+from recallatk.filters import Filter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+Parameters: TypeAlias = tuple[tuple[str, Any], ...]
+
+# What a vector may be made of; int32 and int64 matrices are lists of neighbours.
+VECTOR_DTYPES = ("float16", "float32", "float64", "int8", "uint8")
+
+# Blocks of about this size keep the caches warm and the memory small.
+BLOCK_BYTES = 32 << 20
+
+
+class Metric(StrEnum):
+    """How two vectors are compared."""
+
+    COSINE = "cosine"
+    """Cosine similarity; higher is better."""
+    IP = "ip"
+    """Inner product; higher is better."""
+    L2 = "l2"
+    """Euclidean distance, not squared; lower is better."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger score is a nearer neighbour."""
+        return self is not Metric.L2
+
+    @classmethod
+    def _missing_(cls, value: object) -> Metric:
+        raise UsageError(f"no metric {value!r}. Accepted: cosine, ip or l2")
+
+
+class Vectors(Protocol):
+    """A matrix that is read block by block, in the type it is stored in."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored type of one number."""
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start` to `stop`, which belong to the caller only until the next read."""
+
+
+class Columns(Protocol):
+    """Everything that stands beside the vectors, read only when it is asked for."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types."""
+
+    def read(self, names: list[str], start: int, stop: int) -> pa.Table:
+        """Some columns of rows `start` to `stop`."""
+
+
+def blocks(vectors: Vectors, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Every block of a matrix with the number of its first row, in order."""
+    rows, dimension = vectors.shape
+    step = max(1, block_bytes // max(1, dimension * vectors.dtype.itemsize))
+    for start in range(0, rows, step):
+        yield start, vectors.read(start, min(start + step, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Vectors with ids and columns beside them: what a corpus and a query set have in common."""
+
+    name: str
+    """What messages call it: the file it came from, without secrets."""
+    vectors: Vectors
+    columns: Columns
+    id_column: str | None = None
+    """The column of the user's ids; without one, the id is the row number."""
+
+    @property
+    def rows(self) -> int:
+        """How many vectors there are."""
+        return self.vectors.shape[0]
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return self.vectors.shape[1]
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def read_ids(self, start: int, stop: int) -> pa.Array:
+        """The user's ids of some rows, as int64 or string."""
+        import numpy as np
+        import pyarrow as pa
+
+        if self.id_column is None:
+            return pa.array(np.arange(start, stop, dtype=np.int64))
+        column = self.columns.read([self.id_column], start, stop)[self.id_column]
+        kind = pa.int64() if pa.types.is_integer(column.type) else pa.string()
+        try:
+            return column.cast(kind).combine_chunks()
+        except pa.ArrowInvalid as problem:
+            raise ValueProblem(self.name, f"an id: {problem}", "ids that fit int64") from problem
+
+    @property
+    def metadata_names(self) -> list[str]:
+        """The columns other than the id."""
+        return [name for name in self.columns.schema.names if name != self.id_column]
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        """All ids, in memory; a missing or repeated one is refused here."""
+        ids = self.read_ids(0, self.rows)
+        if self.id_column is not None:
+            _check_ids(ids, f"{self.name}, column {self.id_column!r}")
+        return ids
+
+    @cached_property
+    def metadata(self) -> pa.Table:
+        """All columns but the id, in memory."""
+        return self.columns.read(self.metadata_names, 0, self.rows)
+
+
+def _check_ids(ids: pa.Array, where: str) -> None:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if ids.null_count:
+        row = int(np.argmin(ids.is_valid().to_numpy(zero_copy_only=False)))
+        raise ValueProblem(where, "the id is null", "an id in every row", row=row)
+    distinct = pc.unique(ids)
+    if len(distinct) != len(ids):
+        first = pc.index_in(ids, value_set=distinct).to_numpy()
+        _, first_rows = np.unique(first, return_index=True)
+        again = np.setdiff1d(np.arange(len(ids)), first_rows)[0]
+        earlier = int(first_rows[first[again]])
+        raise ValueProblem(
+            where, f"the id {ids[again]} is that of row {earlier} too", "distinct ids", row=int(again)
+        )
+
+
+class Corpus(Records):
+    """The rows that can be found."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySet(Records):
+    """What is asked, with what each query may return."""
+
+    text_column: str | None = None
+    """The column with the query as words, where there is one."""
+    filters: tuple[Filter | None, ...] | None = None
+    """One filter per query, or none at all."""
+    corpus_rows: NDArray[np.int64] | None = None
+    """Set when the queries are corpus rows: the row of each, which it may not find."""
+
+    def where(self, condition: Filter | None) -> QuerySet:
+        """The same queries, each with this one filter."""
+        return replace(self, filters=None if condition is None else (condition,) * self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Eligibility:
+    """Which rows each query may return: equal filters share one mask."""
+
+    masks: tuple[NDArray[np.bool_] | None, ...]
+    """The distinct masks over the corpus; None lets every row pass."""
+    group: NDArray[np.int64]
+    """For each query, the number of its mask."""
+    own_rows: NDArray[np.int64] | None
+    """For each query, the corpus row that it is itself, or None when queries are no corpus rows."""
+    corpus_rows: int
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """For each query, how many rows are eligible: the `m` of the definitions."""
+        import numpy as np
+
+        sizes = [self.corpus_rows if mask is None else int(mask.sum()) for mask in self.masks]
+        counts = np.asarray(sizes, dtype=np.int64)[self.group]
+        if self.own_rows is not None:
+            counts = counts - self.allowed(np.arange(len(counts)), self.own_rows, own=True)
+        return counts
+
+    def allowed(
+        self, queries: NDArray[np.int64], rows: NDArray[np.int64], *, own: bool = False
+    ) -> NDArray[np.bool_]:
+        """Whether each corpus row passes for the query beside it; `own` lets its own row pass."""
+        import numpy as np
+
+        passed = np.ones(len(rows), dtype=bool)
+        for number, mask in enumerate(self.masks):
+            if mask is not None:
+                here = self.group[queries] == number
+                passed[here] = mask[rows[here]]
+        if self.own_rows is not None and not own:
+            passed &= rows != self.own_rows[queries]
+        return passed
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A corpus, the queries on it, and the metric that compares them."""
+
+    corpus: Corpus
+    queries: QuerySet
+    metric: Metric
+    qrels: Mapping[str, Mapping[str, int]] | None = None
+    """Relevance judgements by query id and corpus id, where somebody made some."""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.corpus.dimension != self.queries.dimension:
+            raise MismatchError(
+                f"the corpus {self.corpus.name} has {self.corpus.dimension} dimensions "
+                f"and the queries {self.queries.name} have {self.queries.dimension}"
+            )
+
+    @cached_property
+    def eligibility(self) -> Eligibility:
+        """The filters of the queries evaluated on the corpus, each distinct one once."""
+        import numpy as np
+
+        filters = self.queries.filters or (None,) * self.queries.rows
+        distinct: dict[str | None, int] = {}
+        keys = [None if each is None else each.key for each in filters]
+        group = np.asarray([distinct.setdefault(key, len(distinct)) for key in keys], np.int64)
+        chosen = {key: each for key, each in zip(keys, filters, strict=True)}
+        masks = tuple(
+            None if chosen[key] is None else chosen[key].mask(self.corpus.metadata)  # type: ignore[union-attr]
+            for key in distinct
+        )
+        return Eligibility(masks, group, self.queries.corpus_rows, self.corpus.rows)
+
+
+class Origin(StrEnum):
+    """Who says that a truth is true."""
+
+    COMPUTED = "computed"
+    IMPORTED = "imported, not certified"
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The best rows of every query, best first, with what decides ties."""
+
+    rows: NDArray[np.int64]
+    """(queries, depth) corpus rows by (score, row); -1 after the last eligible row."""
+    scores: NDArray[np.float64] | None
+    """Beside each row its score; NaN beside -1. None when the file it came from has none."""
+    eligible: NDArray[np.int64] | None
+    """How many rows each query could have returned. None when nobody said."""
+    metric: Metric | None
+    origin: Origin = Origin.COMPUTED
+    overflow: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    """Rows beyond `depth` that tie with the last one: (offsets, rows), as in a CSR matrix."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """What it was made from: vectors, ids, metadata, queries and filters."""
+
+    @property
+    def depth(self) -> int:
+        """How many neighbours each query has at the most."""
+        return self.rows.shape[1]
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One parameter of an engine: what it is called and what it may be."""
+
+    name: str
+    default: int
+    low: int
+    high: int
+    scale: str = "log"
+    """`log` or `linear`: how a sweep should step through it."""
+    effort: bool = False
+    """More of it is slower and does not lose recall."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration to measure: an engine, how it is built and how it is searched."""
+
+    engine: str
+    build: Parameters
+    search: Parameters
+
+    def __str__(self) -> str:
+        build, search = (
+            ", ".join(f"{name}={value}" for name, value in part)
+            for part in (self.build, self.search)
+        )
+        return f"{self.engine}({build})[{search}]"
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What one trial answered and what it cost; nothing here is averaged."""
+
+    trial: Trial
+    k: int
+    answers: NDArray[np.int64]
+    """(queries, k) corpus rows as returned; -1 where there was no answer."""
+    latencies_ns: NDArray[np.int64]
+    """(rounds, queries): one number per call."""
+    build_seconds: float | None
+    memory_bytes: int | None
+    """Private memory that the build added to its process; None when it was not measured."""
+    size_bytes: int | None
+    """The index as it would be stored; None when it was not measured."""
+    exercised: str | None = None
+    """The engine's evidence that its index answered."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Measurements that belong together: one dataset, one truth, one machine."""
+
+    dataset: str
+    metric: Metric
+    fingerprints: Mapping[str, str]
+    environment: Mapping[str, Any]
+    timed: str
+    """What a latency covers, in words."""
+    measurements: tuple[Measurement, ...]
+    scores: tuple[Mapping[str, Any], ...] = ()
+    """For each measurement its measures, as the analysis room computed them."""

@@ -1,0 +1,29 @@
+"""The data doors: files and folders of every format become a corpus, queries, a dataset or a truth."""
+
+from recallatk.datasets.conversion import convert
+from recallatk.datasets.demo import open_demo
+from recallatk.datasets.inspection import inspect
+from recallatk.datasets.opening import (
+    make_corpus,
+    make_queries,
+    open_corpus,
+    open_dataset,
+    open_queries,
+    read_truth,
+)
+from recallatk.datasets.sampling import queries_from_corpus, sample_queries, split_queries
+
+__all__ = [
+    "convert",
+    "inspect",
+    "make_corpus",
+    "make_queries",
+    "open_corpus",
+    "open_dataset",
+    "open_demo",
+    "open_queries",
+    "queries_from_corpus",
+    "read_truth",
+    "sample_queries",
+    "split_queries",
+]

@@ -1,0 +1,90 @@
+"""Values that no truth can be made from are refused where they are read, by file and row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import VECTOR_DTYPES, Metric, Vectors
+from recallatk.errors import FormatError, ValueProblem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Records
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedVectors:
+    """A matrix whose every block is looked at before anybody uses it."""
+
+    vectors: Vectors
+    where: str
+    refuse_zero: bool = False
+    """Cosine has no value for a vector without a direction."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return self.vectors.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored type."""
+        return self.vectors.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Some rows, all of them finite."""
+        block = self.vectors.read(start, stop)
+        if block.dtype.kind == "f":
+            self._check_finite(block, start)
+        if self.refuse_zero:
+            self._check_nonzero(block, start)
+        return block
+
+    def _check_finite(self, block: NDArray[Any], start: int) -> None:
+        # Adding up is faster than looking at every number; it can only overflow to a false alarm.
+        with np.errstate(all="ignore"):
+            if np.isfinite(np.add.reduce(block, axis=None, dtype=np.float64)):
+                return
+        bad = ~np.isfinite(block)
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            raise ValueProblem(
+                self.where,
+                f"{block[row, column]} at position {column} of the vector",
+                "finite numbers",
+                row=start + row,
+            )
+
+    def _check_nonzero(self, block: NDArray[Any], start: int) -> None:
+        zero = ~block.any(axis=1)
+        if zero.any():
+            raise ValueProblem(
+                self.where,
+                "a vector of zeros, which has no cosine with anything",
+                "vectors with a direction (or the metrics ip and l2)",
+                row=start + int(np.argmax(zero)),
+            )
+
+
+def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
+    """The vectors of some records, refusing what cannot be compared under the metric."""
+    inner = records.vectors
+    if isinstance(inner, CheckedVectors):
+        inner = inner.vectors
+    return CheckedVectors(inner, records.name, refuse_zero=metric is Metric.COSINE)
+
+
+def require_vectors(records: Records) -> None:
+    """Refuse an empty matrix and a matrix that holds neighbours."""
+    if records.vectors.dtype.name not in VECTOR_DTYPES:
+        raise FormatError(
+            records.name,
+            f"a matrix of {records.vectors.dtype.name}, as neighbours are stored",
+            f"vectors of {', '.join(VECTOR_DTYPES)}",
+        )
+    if records.dimension < 1:
+        raise FormatError(records.name, "vectors without numbers", "at least one dimension")

@@ -1,0 +1,1 @@
+"""One module per file format; `recallatk.datasets.registry` knows them by name."""

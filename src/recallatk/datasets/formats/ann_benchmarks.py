@@ -1,0 +1,183 @@
+"""The HDF5 layout of ann-benchmarks: train, test, neighbors and distances in one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import Metric, Records, blocks
+from recallatk.datasets.formats.npy import check_matrix
+from recallatk.datasets.matrix import NO_COLUMNS
+from recallatk.datasets.problems import reading
+from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
+from recallatk.datasets.truths import imported
+from recallatk.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset, Truth, Vectors
+    from recallatk.files import Location
+
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+_DISTANCES = {"euclidean": Metric.L2, "angular": Metric.COSINE}
+
+
+@dataclass(frozen=True, eq=False)
+class Hdf5Vectors:
+    """One dataset of an HDF5 file."""
+
+    data: Any
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    where: str
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Some rows."""
+        with reading(self.where, "HDF5 file"):
+            block: NDArray[Any] = self.data[start:stop].astype(self.dtype, copy=False)
+        return block
+
+
+class AnnBenchmarks(Format):
+    """A corpus (`train`), queries (`test`) and their truth, under `euclidean` or `angular`."""
+
+    name = "ann-benchmarks"
+    suffixes = (".hdf5", ".h5")
+    magics = (_MAGIC,)
+    writable = True
+
+    def open(self, shards: list[Location], options: OpenOptions) -> Source:
+        """Open the corpus and the queries; the truth is read when it is asked for."""
+        (location,) = shards
+        file = _open(location)
+        attributes = _attributes(file, location)
+        metric = _metric(attributes, location.text)
+        parts = {
+            role: Records(f"{location.text} ({name})", _matrix(file, name, location), NO_COLUMNS)
+            for role, name in ((CORPUS, "train"), (QUERIES, "test"))
+        }
+        truth = None
+        if "neighbors" in file:
+            truth = lambda: _truth(file, metric, location)  # noqa: E731
+        return Source(location.text, self.name, parts, metric, truth, details=attributes)
+
+    def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
+        """The `neighbors` and `distances` of the file."""
+        file = _open(location)
+        stated = _metric(_attributes(file, location), location.text)
+        if metric is not None and stated is not None and metric != stated:
+            raise UsageError(f"{location.text} says its metric is {stated}, not {metric}")
+        return _truth(file, stated or metric, location) if "neighbors" in file else None
+
+    def write_dataset(self, dataset: Dataset, truth: Truth, path: Path) -> None:
+        """Write the file that ann-benchmarks would read."""
+        names = {metric: name for name, metric in _DISTANCES.items()}
+        if dataset.metric not in names:
+            raise UsageError(
+                f"ann-benchmarks files know cosine (angular) and l2 (euclidean), not {dataset.metric}"
+            )
+        import h5py
+
+        with h5py.File(path, "w") as file:
+            file.attrs["type"] = "dense"
+            file.attrs["distance"] = names[dataset.metric]
+            file.attrs["dimension"] = dataset.corpus.dimension
+            file.attrs["point_type"] = "float"
+            for name, records in (("train", dataset.corpus), ("test", dataset.queries)):
+                _copy(file, name, records.vectors)
+            scores = np.full(truth.rows.shape, np.nan) if truth.scores is None else truth.scores
+            distances = 1.0 - scores if dataset.metric is Metric.COSINE else scores
+            distances = np.where(truth.rows < 0, np.inf, distances)
+            file.create_dataset("neighbors", data=truth.rows.astype(np.int32))
+            file.create_dataset("distances", data=distances.astype(np.float32))
+
+
+def _copy(file: Any, name: str, vectors: Vectors) -> None:
+    target = file.create_dataset(name, shape=vectors.shape, dtype=vectors.dtype)
+    for start, block in blocks(vectors):
+        target[start : start + len(block)] = block
+
+
+def _open(location: Location) -> Any:
+    import h5py
+
+    if location.read_at(0, 8) != _MAGIC:
+        raise FormatError(
+            location.text, f"it begins with {location.read_at(0, 8)!r}", f"{_MAGIC!r}, an HDF5 file"
+        )
+    with reading(location.text, "HDF5 file"):
+        return h5py.File(location.path if location.local else location.open(), "r")
+
+
+def _attributes(file: Any, location: Location) -> dict[str, str]:
+    with reading(location.text, "HDF5 file"):
+        found = {name: file.attrs[name] for name in file.attrs}
+    decoded = {
+        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        for name, value in found.items()
+    }
+    for name, accepted in (("type", ("dense",)), ("point_type", ("float", "uint8", "int8"))):
+        if decoded.get(name, accepted[0]) not in accepted:
+            raise FormatError(
+                location.text, f"the attribute {name} is {decoded[name]!r}", " or ".join(accepted)
+            )
+    return decoded
+
+
+def _metric(attributes: dict[str, str], where: str) -> Metric | None:
+    distance = attributes.get("distance")
+    if distance is None:
+        return None
+    if distance not in _DISTANCES:
+        raise FormatError(where, f"the distance {distance!r}", "euclidean (l2) or angular (cosine)")
+    return _DISTANCES[distance]
+
+
+def _dataset(file: Any, name: str, location: Location) -> Any:
+    import h5py
+
+    with reading(location.text, "HDF5 file"):
+        data = file.get(name)
+    if not isinstance(data, h5py.Dataset):
+        listed = ", ".join(file) or "nothing"
+        raise FormatError(
+            location.text, f"it has no dataset {name!r} (it has {listed})", "train, test, neighbors"
+        )
+    return data
+
+
+def _matrix(file: Any, name: str, location: Location) -> Hdf5Vectors:
+    data = _dataset(file, name, location)
+    where = f"{location.text} ({name})"
+    with reading(where, "HDF5 file"):
+        shape, dtype = tuple(data.shape or ()), np.dtype(data.dtype).newbyteorder("=")
+    return Hdf5Vectors(data, check_matrix(where, shape, dtype), dtype, where)
+
+
+def _truth(file: Any, metric: Metric | None, location: Location) -> Truth:
+    where = f"{location.text} (neighbors)"
+    neighbors = _matrix(file, "neighbors", location)
+    if neighbors.dtype.kind not in "iu":
+        raise FormatError(where, f"neighbours of type {neighbors.dtype}", "integers")
+    rows = neighbors.read(0, neighbors.shape[0]).astype(np.int64)
+    scores = None
+    if "distances" in file and metric is not None:
+        distances = _matrix(file, "distances", location)
+        if distances.shape != neighbors.shape:
+            raise FormatError(
+                where,
+                f"{neighbors.shape} neighbours and {distances.shape} distances",
+                "one distance for each neighbour",
+            )
+        scores = distances.read(0, distances.shape[0]).astype(np.float64)
+        scores = 1.0 - scores if metric is Metric.COSINE else scores
+    limit = _matrix(file, "train", location).shape[0]
+    if rows.max(initial=-1) >= limit:
+        row = int(np.argmax(rows.max(axis=1) >= limit))
+        raise FormatError(where, "a neighbour outside the corpus", f"rows below {limit}", row=row)
+    return imported(rows, scores, metric, where)

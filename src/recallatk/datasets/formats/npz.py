@@ -1,0 +1,185 @@
+"""NPZ: a zip of numpy arrays, one of them the vectors and the others columns beside it."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recallatk.core import Records
+from recallatk.datasets.formats.npy import HEADER_BYTES, check_matrix, read_header
+from recallatk.datasets.layout import ID_NAMES, VECTOR_NAMES
+from recallatk.datasets.matrix import FileMatrix
+from recallatk.datasets.problems import reading
+from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
+from recallatk.errors import FormatError, UsageError, choices
+from recallatk.files import read_exactly
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Vectors
+    from recallatk.files import Location
+
+_LOCAL_HEADER_BYTES = 30
+
+
+@dataclass(frozen=True)
+class _Member:
+    info: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    column_major: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, eq=False)
+class ZippedMatrix:
+    """A compressed array: reading on is cheap, reading back starts at the beginning again."""
+
+    archive: zipfile.ZipFile
+    member: str
+    offset: int
+    shape: tuple[int, int]
+    stored: np.dtype[Any]
+    where: str
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type in memory."""
+        return self.stored.newbyteorder("=")
+
+    @cached_property
+    def _file(self) -> Any:
+        return self.archive.open(self.member)
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Some rows, decompressed."""
+        row_bytes = self.shape[1] * self.stored.itemsize
+        with self.lock, reading(self.where, "NPZ file"):
+            self._file.seek(self.offset + start * row_bytes)
+            raw = self._file.read((stop - start) * row_bytes)
+            rows = np.frombuffer(raw, self.stored).reshape(stop - start, self.shape[1])
+        return rows.astype(self.dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ZippedColumns:
+    """The one-dimensional arrays of the archive, loaded when they are first asked for."""
+
+    archive: zipfile.ZipFile
+    members: dict[str, _Member]
+    where: str
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return pa.table({name: self._load(member) for name, member in self.members.items()})
+
+    def _load(self, member: _Member) -> pa.Array:
+        with reading(self.where, "NPZ file"):
+            raw = self.archive.read(member.info)[member.offset :]
+            return pa.array(np.frombuffer(raw, member.dtype).astype(member.dtype.newbyteorder("=")))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types."""
+        return self._table.schema
+
+    def read(self, names: list[str], start: int, stop: int) -> pa.Table:
+        """Some columns of some rows."""
+        return self._table.select(names).slice(start, stop - start)
+
+
+class Npz(Format):
+    """`numpy.savez` and `numpy.savez_compressed`: a matrix, and arrays with one value per row."""
+
+    name = "npz"
+    suffixes = (".npz",)
+    magics = (b"PK\x03\x04",)
+
+    def open(self, shards: list[Location], options: OpenOptions) -> Source:
+        """Open the matrix of the archive, and the other arrays as columns."""
+        (location,) = shards
+        with reading(location.text, "NPZ file"):
+            archive = zipfile.ZipFile(location.open())
+        if any(name.endswith((".pkl", ".pickle")) for name in archive.namelist()):
+            raise FormatError(location.text, "it holds a pickle", "numpy arrays only")
+        members = {name: _member(archive, name, location) for name in archive.namelist()}
+        members = {name.removesuffix(".npy"): member for name, member in members.items()}
+        vector = _vector_name(members, options.vector_column, location.text)
+        rows = check_matrix(location.text, members[vector].shape, members[vector].dtype)[0]
+        beside = {
+            name: member
+            for name, member in members.items()
+            if name != vector and member.shape == (rows,)
+        }
+        identifier = options.id_column or next((n for n in ID_NAMES if n in beside), None)
+        if identifier is not None and identifier not in beside:
+            raise UsageError(f"{location.text}: no array {identifier!r}; arrays: {choices(beside)}")
+        records = Records(
+            location.text,
+            _matrix(archive, members[vector], location),
+            ZippedColumns(archive, beside, location.text),
+            identifier,
+        )
+        return Source(location.text, self.name, {ROWS: records})
+
+
+def _member(archive: zipfile.ZipFile, name: str, location: Location) -> _Member:
+    info = archive.getinfo(name)
+    where = f"{location.text} ({name})"
+    with reading(where, "NPZ file"), archive.open(info) as file:
+        head = file.read(HEADER_BYTES)
+    member = _Member(info, *read_header(head, where))
+    if member.end != info.file_size:
+        raise FormatError(
+            where,
+            f"{info.file_size} bytes, and its header says {member.end}",
+            "an array whose length fits its header",
+        )
+    return member
+
+
+def _vector_name(members: dict[str, _Member], asked: str | None, where: str) -> str:
+    matrices = [name for name, member in members.items() if len(member.shape) == 2]
+    if asked is not None:
+        if asked in matrices:
+            return asked
+        raise UsageError(f"{where}: {asked!r} is no matrix. Matrices: {choices(matrices) or 'none'}")
+    usual = [name for name in VECTOR_NAMES if name in matrices]
+    if usual or len(matrices) == 1:
+        return (usual or matrices)[0]
+    if not matrices:
+        raise FormatError(where, f"its arrays are {choices(members) or 'none'}", "a matrix")
+    raise UsageError(
+        f"{where}: several arrays could be the vectors: {choices(matrices)}. "
+        f"Name one: --vector-column {matrices[0]}"
+    )
+
+
+def _matrix(archive: zipfile.ZipFile, member: _Member, location: Location) -> Vectors:
+    rows, dimension = check_matrix(location.text, member.shape, member.dtype)
+    if member.info.compress_type == zipfile.ZIP_STORED:
+        header = read_exactly(location, member.info.header_offset, _LOCAL_HEADER_BYTES)
+        names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+        data = member.info.header_offset + _LOCAL_HEADER_BYTES + names + member.offset
+        return FileMatrix(
+            location, data, (rows, dimension), member.dtype, column_major=member.column_major
+        )
+    if member.column_major:
+        raise FormatError(
+            location.text, "a compressed matrix in column order", "row order, or no compression"
+        )
+    return ZippedMatrix(
+        archive, member.info.filename, member.offset, (rows, dimension), member.dtype, location.text
+    )

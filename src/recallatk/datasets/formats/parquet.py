@@ -1,0 +1,108 @@
+"""Parquet: one file, a pattern or a folder of shards, streamed page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from recallatk.datasets.batches import BatchSource, Shards, start_before
+from recallatk.datasets.layout import table_records
+from recallatk.datasets.problems import reading
+from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
+from recallatk.datasets.tables import table_schema, tables
+from recallatk.errors import FormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recallatk.core import Records
+    from recallatk.files import Location
+
+# Pages are fetched through a buffer of this size; without one, Arrow loads whole column chunks.
+_BUFFER_BYTES = 1 << 20
+# A batch of rows is decoded at a time; small enough that wide vectors stay within a block.
+_BATCH_ROWS = 2048
+# What is written: groups that a reader can hold, with checksums so that damage shows.
+_ROW_GROUP_ROWS = 32_768
+
+
+class ParquetShard:
+    """One Parquet file."""
+
+    def __init__(self, location: Location) -> None:
+        self.location, self.text = location, location.text
+        _check_magic(location)
+        with reading(self.text, "Parquet file"):
+            file = self._open()
+            self.head = self.schema = file.schema_arrow
+            metadata = file.metadata
+            sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+            self.rows: int = metadata.num_rows
+        if sum(sizes) != self.rows or min(sizes, default=0) < 0:
+            raise FormatError(self.text, "the row counts in its footer disagree", "a Parquet file")
+        self.starts = [sum(sizes[:i]) for i in range(len(sizes))]
+
+    def _open(self) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self.location.open(), buffer_size=_BUFFER_BYTES, page_checksum_verification=True
+        )
+
+    def floor(self, row: int) -> int:
+        """The first row of the row group that holds a row."""
+        return self.starts[start_before(self.starts, row)] if self.starts else 0
+
+    def batches(self, names: list[str], start: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The columns from one row group on, decoded a few thousand rows at a time."""
+        with reading(self.text, "Parquet file"):
+            file = self._open()
+            for group in range(start_before(self.starts, start), len(self.starts)):
+                row = self.starts[group]
+                for batch in file.iter_batches(_BATCH_ROWS, [group], names, use_threads=False):
+                    yield row, batch.select(names)
+                    row += batch.num_rows
+
+
+def _check_magic(location: Location) -> None:
+    head, tail = location.read_at(0, 4), location.read_at(max(0, location.size - 4), 4)
+    if head == b"PARE":
+        raise FormatError(location.text, "it is encrypted", "a Parquet file that is not")
+    if head != b"PAR1" or tail != b"PAR1" or location.size < 12:
+        part = "begins" if head != b"PAR1" else "ends"
+        raise FormatError(
+            location.text,
+            f"it {part} with {(head if head != b'PAR1' else tail)!r}",
+            "b'PAR1' at both ends of a Parquet file",
+        )
+
+
+def open_table(locations: list[Location]) -> BatchSource:
+    """The shards as one table."""
+    shards: list[BatchSource] = [ParquetShard(location) for location in locations]
+    return shards[0] if len(shards) == 1 else Shards(shards)
+
+
+class Parquet(Format):
+    """Columns with a list or fixed-size-list column of numbers among them."""
+
+    name = "parquet"
+    suffixes = (".parquet", ".pq", ".parq")
+    magics = (b"PAR1", b"PARE")
+    shardable = True
+    writable = True
+    writes_columns = True
+
+    def open(self, shards: list[Location], options: OpenOptions) -> Source:
+        """Open the shards as one table of vectors."""
+        source = open_table(shards)
+        return Source(source.text, self.name, {ROWS: table_records(source, options)})
+
+    def write(self, records: Records, path: Path) -> None:
+        """Write id, vector and metadata, a row group at a time."""
+        with pq.ParquetWriter(
+            path, table_schema(records), compression="zstd", write_page_checksum=True
+        ) as writer:
+            for table in tables(records, _ROW_GROUP_ROWS):
+                writer.write_table(table)

@@ -1,0 +1,131 @@
+"""VectorDBBench folders: train shards, test, neighbors and scalar labels as Parquet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recallatk.core import Records
+from recallatk.datasets.batches import BatchSource, is_number_list
+from recallatk.datasets.formats.parquet import open_table
+from recallatk.datasets.layout import column_of, table_records
+from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
+from recallatk.datasets.truths import imported
+from recallatk.errors import FormatError, MismatchError
+
+if TYPE_CHECKING:
+    from recallatk.core import Columns, Truth
+    from recallatk.files import Location
+
+_TRAIN = re.compile(r"(?P<stem>shuffle_train|train)(-(?P<number>\d+)-of-(?P<count>\d+))?\.parquet\Z")
+_TEST, _NEIGHBORS, _LABELS = "test.parquet", "neighbors.parquet", "scalar_labels.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledColumns:
+    """The train columns with the scalar labels, which are indexed by id, beside them."""
+
+    columns: Columns
+    id_column: str
+    labels: BatchSource
+
+    @cached_property
+    def _labels(self) -> pa.ChunkedArray:
+        return column_of(self.labels, "labels")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types."""
+        return self.columns.schema.append(self.labels.schema.field("labels"))
+
+    def read(self, names: list[str], start: int, stop: int) -> pa.Table:
+        """Some columns of some rows."""
+        own = self.columns.read([n for n in names if n != "labels"], start, stop)
+        if "labels" not in names:
+            return own
+        ids = self.columns.read([self.id_column], start, stop)[self.id_column].to_numpy()
+        outside = (ids < 0) | (ids >= len(self._labels))
+        if outside.any():
+            row = start + int(np.argmax(outside))
+            raise FormatError(
+                self.labels.text,
+                f"no label for id {ids[row - start]}",
+                "a label for every id, by position",
+                row=row,
+            )
+        labels = self._labels.take(pa.array(ids)).combine_chunks()
+        return own.append_column("labels", labels).select(names)
+
+
+class VectorDBBench(Format):
+    """A corpus, queries and truth; the metric is not in the folder and has to be stated."""
+
+    name = "vectordbbench"
+
+    def recognises_folder(self, children: list[Location]) -> bool:
+        """A folder with test.parquet and train shards."""
+        names = [child.name for child in children]
+        return _TEST in names and any(_TRAIN.match(name) for name in names)
+
+    def open(self, shards: list[Location], options: OpenOptions) -> Source:
+        """Open the train shards as the corpus and test as the queries."""
+        (folder,) = shards
+        children = {child.name: child for child in folder.children()}
+        corpus = table_records(open_table(_train(folder, children)), options)
+        if _LABELS in children and corpus.id_column is not None:
+            labels = open_table([children[_LABELS]])
+            if "labels" not in labels.schema.names:
+                raise FormatError(labels.text, "no column 'labels'", "one label for every id")
+            columns = LabelledColumns(corpus.columns, corpus.id_column, labels)
+            corpus = Records(corpus.name, corpus.vectors, columns, corpus.id_column)
+        queries = table_records(open_table([children[_TEST]]), options)
+        truth = None
+        if _NEIGHBORS in children:
+            truth = lambda: neighbors_truth(children[_NEIGHBORS], corpus)  # noqa: E731
+        return Source(folder.text, self.name, {CORPUS: corpus, QUERIES: queries}, truth=truth)
+
+
+def _train(folder: Location, children: dict[str, Location]) -> list[Location]:
+    """The shards of the corpus; the unshuffled ones where both are there."""
+    found: dict[str, list[tuple[int, int, Location]]] = {}
+    for name, child in children.items():
+        if match := _TRAIN.match(name):
+            shard = (int(match["number"] or 0), int(match["count"] or 1), child)
+            found.setdefault(match["stem"], []).append(shard)
+    shards = sorted(found.get("train") or found["shuffle_train"], key=lambda shard: shard[0])
+    count = shards[0][1]
+    if [number for number, _, _ in shards] != list(range(count)):
+        missing = sorted(set(range(count)) - {number for number, _, _ in shards})
+        raise FormatError(
+            folder.text, f"of {count} train shards {len(shards)} are there (missing: {missing})", "all"
+        )
+    return [location for _, _, location in shards]
+
+
+def neighbors_truth(location: Location, corpus: Records) -> Truth:
+    """A neighbors file as truth: its ids are looked up in the corpus."""
+    source = open_table([location])
+    names = [name for name in ("neighbors_id", "neighbors") if name in source.schema.names]
+    if not names or not is_number_list(source.schema.field(names[0]).type):
+        raise FormatError(location.text, "no column 'neighbors_id'", "a list of ids for each query")
+    lists = column_of(source, names[0]).combine_chunks()
+    lengths = np.asarray(lists.value_lengths().fill_null(0))
+    flat = _rows_of(lists.flatten(), corpus, location.text)
+    rows = np.full((len(lists), int(lengths.max(initial=0))), -1, np.int64)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = flat
+    return imported(rows, None, None, location.text)
+
+
+def _rows_of(ids: Any, corpus: Records, where: str) -> Any:
+    import pyarrow.compute as pc
+
+    found = pc.index_in(ids.cast(corpus.ids.type), value_set=corpus.ids)
+    if found.null_count:
+        unknown = ids.filter(pc.is_null(found))[0]
+        raise MismatchError(f"{where}: the neighbour {unknown} is not in {corpus.name}")
+    return found.to_numpy(zero_copy_only=False)

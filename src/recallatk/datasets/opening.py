@@ -1,0 +1,233 @@
+"""From a path, or from arrays, to a corpus, a query set, a dataset or a truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recallatk.core import Corpus, Dataset, Metric, QuerySet, Records, Truth
+from recallatk.datasets.checks import checked, require_vectors
+from recallatk.datasets.formats.vectordbbench import neighbors_truth
+from recallatk.datasets.matrix import ArrayVectors, TableColumns
+from recallatk.datasets.registry import detect, open_source
+from recallatk.datasets.source import CORPUS, QUERIES, OpenOptions, Source
+from recallatk.errors import FilterError, FormatError, UsageError
+from recallatk.files import PathLike, locate
+from recallatk.filters import Filter, filter_from_json, parse_filter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+TEXT_NAMES = ("text", "query")
+FILTER_NAME = "filter"
+
+
+def open_corpus(
+    path: PathLike,
+    *,
+    format: str | None = None,  # noqa: A002
+    id_column: str | None = None,
+    vector_column: str | None = None,
+) -> Corpus:
+    """Open the vectors that can be found; nothing is read but what is needed to know their shape."""
+    options = OpenOptions(id_column, vector_column)
+    return _corpus(open_source(path, format=format, options=options))
+
+
+def open_queries(
+    path: PathLike,
+    *,
+    format: str | None = None,  # noqa: A002
+    id_column: str | None = None,
+    vector_column: str | None = None,
+) -> QuerySet:
+    """Open the vectors that are asked; a column `filter` becomes each query's filter."""
+    options = OpenOptions(id_column, vector_column)
+    return _queries(open_source(path, format=format, options=options))
+
+
+def open_dataset(
+    corpus: PathLike | Corpus,
+    queries: PathLike | QuerySet | None = None,
+    *,
+    metric: Metric | str | None = None,
+    where: Filter | str | None = None,
+) -> Dataset:
+    """Open a corpus with its queries; without `queries`, both stand in one file or folder.
+
+    Args:
+        corpus: a path, a pattern, a URL or a corpus that is open already.
+        queries: likewise.
+        metric: cosine, ip or l2. Only a file that states its metric may leave it out.
+        where: one filter for all queries.
+    """
+    source = None if isinstance(corpus, Corpus) else open_source(corpus)
+    opened = corpus if isinstance(corpus, Corpus) else _corpus(_known(source))
+    if queries is None:
+        asked = _queries(_known(source))
+    else:
+        asked = queries if isinstance(queries, QuerySet) else _queries(open_source(queries))
+    chosen = _metric(source, metric, opened.name)
+    if where is not None:
+        asked = asked.where(parse_filter(where) if isinstance(where, str) else where)
+    return Dataset(
+        corpus=dataclasses.replace(opened, vectors=checked(opened, chosen)),
+        queries=dataclasses.replace(asked, vectors=checked(asked, chosen)),
+        metric=chosen,
+        qrels=source.qrels() if source is not None and source.qrels else None,
+        name=PurePath(opened.name).name,
+    )
+
+
+def make_corpus(
+    vectors: ArrayLike,
+    ids: Sequence[Any] | None = None,
+    metadata: pa.Table | Mapping[str, Any] | None = None,
+    name: str = "corpus",
+) -> Corpus:
+    """A corpus from arrays in memory."""
+    records = _from_arrays(vectors, ids, metadata, name)
+    return Corpus(records.name, checked(records), records.columns, records.id_column)
+
+
+def make_queries(
+    vectors: ArrayLike,
+    ids: Sequence[Any] | None = None,
+    metadata: pa.Table | Mapping[str, Any] | None = None,
+    filters: Sequence[Filter | None] | None = None,
+    name: str = "queries",
+) -> QuerySet:
+    """A query set from arrays in memory."""
+    records = _from_arrays(vectors, ids, metadata, name)
+    if filters is not None and len(filters) != records.rows:
+        raise UsageError(f"{name}: {records.rows} queries and {len(filters)} filters")
+    made = _query_set(records)
+    return made if filters is None else dataclasses.replace(made, filters=tuple(filters))
+
+
+def read_truth(
+    path: PathLike, *, corpus: Corpus | None = None, metric: Metric | str | None = None
+) -> Truth:
+    """Read the ground truth that somebody else's file holds; it is marked as not certified.
+
+    Args:
+        path: ann-benchmarks HDF5, ivecs, ibin (also with distances), npy, a VectorDBBench folder or
+            one of its neighbors files.
+        corpus: what the neighbours' ids are looked up in; only a lone neighbors file needs it.
+        metric: what the distances mean, for files that do not say.
+    """
+    location = locate(path)
+    stated = None if metric is None else Metric(metric)
+    if location.is_folder:
+        source = open_source(path)
+        found = source.truth() if source.truth else None
+        return _required(found and dataclasses.replace(found, metric=stated), location.text)
+    chosen = detect(location)
+    if chosen.name == "parquet":
+        if corpus is None:
+            raise UsageError(
+                f"{location.text}: its neighbours are ids; say of which corpus: read_truth(path, corpus=…)"
+            )
+        return dataclasses.replace(neighbors_truth(location, corpus), metric=stated)
+    return _required(chosen.read_truth(location, stated), location.text)
+
+
+def _required(truth: Truth | None, where: str) -> Truth:
+    if truth is None:
+        raise FormatError(
+            where, "no ground truth in it", "HDF5 with neighbors, ivecs, ibin, integer npy or a folder"
+        )
+    return truth
+
+
+def _known(source: Source | None) -> Source:
+    if source is None:
+        raise UsageError("a corpus that is open already needs queries: open_dataset(corpus, queries)")
+    return source
+
+
+def _metric(source: Source | None, metric: Metric | str | None, name: str) -> Metric:
+    stated = source.metric if source is not None else None
+    chosen = None if metric is None else Metric(metric)
+    if chosen is None and stated is None:
+        raise UsageError(f"{name} does not say its metric. State it: cosine, ip or l2")
+    if chosen is not None and stated is not None and chosen is not stated:
+        raise UsageError(f"{name} says its metric is {stated}, not {chosen}")
+    return chosen or stated  # type: ignore[return-value]
+
+
+def _corpus(source: Source) -> Corpus:
+    records = source.part(CORPUS)
+    require_vectors(records)
+    return Corpus(records.name, checked(records), records.columns, records.id_column)
+
+
+def _queries(source: Source) -> QuerySet:
+    return _query_set(source.part(QUERIES))
+
+
+def _query_set(records: Records) -> QuerySet:
+    require_vectors(records)
+    schema = records.columns.schema
+    texts = [name for name in TEXT_NAMES if name in schema.names and _is_text(schema, name)]
+    has_filter = FILTER_NAME in schema.names and _is_text(schema, FILTER_NAME)
+    return QuerySet(
+        name=records.name,
+        vectors=checked(records),
+        columns=records.columns,
+        id_column=records.id_column,
+        text_column=texts[0] if texts else None,
+        filters=_filters(records) if has_filter else None,
+    )
+
+
+def _is_text(schema: pa.Schema, name: str) -> bool:
+    kind = schema.field(name).type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _filters(records: Records) -> tuple[Filter | None, ...]:
+    """The filter of every query, parsed once for each distinct text."""
+    texts = records.columns.read([FILTER_NAME], 0, records.rows)[FILTER_NAME].to_pylist()
+    parsed: dict[str | None, Filter | None] = {None: None, "": None}
+    for row, text in enumerate(texts):
+        if text not in parsed:
+            try:
+                parsed[text] = _parse_any(text)
+            except FilterError as problem:
+                raise FilterError(f"{records.name}, row {row}: {problem}") from problem
+    return tuple(parsed[text] for text in texts)
+
+
+def _parse_any(text: str) -> Filter:
+    if not text.lstrip().startswith("{"):
+        return parse_filter(text)
+    try:
+        return filter_from_json(json.loads(text))
+    except ValueError as problem:
+        raise FilterError(f"{text!r} is no JSON: {problem}") from problem
+
+
+def _from_arrays(
+    vectors: ArrayLike,
+    ids: Sequence[Any] | None,
+    metadata: pa.Table | Mapping[str, Any] | None,
+    name: str,
+) -> Records:
+    array = np.asarray(vectors)
+    if array.ndim != 2 or 0 in array.shape:
+        raise FormatError(name, f"an array of shape {array.shape}", "a matrix of vectors, one a row")
+    table = metadata if isinstance(metadata, pa.Table) else pa.table(dict(metadata or {}))
+    if ids is not None:
+        table = table.append_column("id", pa.array(ids))
+    if table.num_columns and table.num_rows != len(array):
+        raise FormatError(name, f"{len(array)} vectors and {table.num_rows} rows beside them", "one each")
+    records = Records(name, ArrayVectors(array), TableColumns(table), "id" if ids is not None else None)
+    require_vectors(records)
+    return records

@@ -1,0 +1,48 @@
+"""Relevance judgements: which corpus ids somebody found relevant for which query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from recallatk.errors import FormatError
+
+if TYPE_CHECKING:
+    from recallatk.datasets.source import Qrels
+    from recallatk.files import Location
+
+_SPLITS = ("test.tsv", "dev.tsv", "train.tsv")
+
+
+def find_qrels(folder: Location) -> Callable[[], Qrels] | None:
+    """The judgements of a folder: qrels.tsv, or the first split of qrels/."""
+    children = {child.name: child for child in folder.children()}
+    if "qrels.tsv" in children:
+        return partial(read_qrels, children["qrels.tsv"])
+    if "qrels" in children and children["qrels"].is_folder:
+        splits = {child.name: child for child in children["qrels"].children()}
+        for name in _SPLITS:
+            if name in splits:
+                return partial(read_qrels, splits[name])
+    return None
+
+
+def read_qrels(location: Location) -> Qrels:
+    """BEIR's layout (a header, then query, document and grade) or TREC's (query, 0, document, grade)."""
+    text = location.read_at(0, location.size).decode("utf-8", "replace")
+    judgements: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(text.splitlines()):
+        cells = line.split("\t") if "\t" in line else line.split()
+        if not cells or (number == 0 and not _is_grade(cells[-1])):
+            continue
+        if len(cells) not in (3, 4) or not _is_grade(cells[-1]):
+            raise FormatError(
+                location.text, f"{line[:80]!r}", "query-id, corpus-id and a whole grade", row=number
+            )
+        judgements.setdefault(cells[0], {})[cells[-2]] = int(cells[-1])
+    return judgements
+
+
+def _is_grade(cell: str) -> bool:
+    return cell.strip().removeprefix("-").isdigit()

@@ -1,0 +1,148 @@
+"""The formats by name, and how a file is matched with one: by its first bytes, then by its ending."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import TYPE_CHECKING
+
+from recallatk.datasets.source import Format, OpenOptions, Source
+from recallatk.errors import FormatError, UsageError, choices
+from recallatk.files import PathLike, locate_all
+
+if TYPE_CHECKING:
+    from recallatk.files import Location
+
+FORMATS = {
+    "ann-benchmarks": "recallatk.datasets.formats.ann_benchmarks:AnnBenchmarks",
+    "arrow": "recallatk.datasets.formats.arrow:Arrow",
+    "beir": "recallatk.datasets.formats.beir:Beir",
+    "bvecs": "recallatk.datasets.formats.vecs:Bvecs",
+    "csv": "recallatk.datasets.formats.csv:Csv",
+    "fbin": "recallatk.datasets.formats.xbin:Fbin",
+    "folder": "recallatk.datasets.formats.pair:Pair",
+    "fvecs": "recallatk.datasets.formats.vecs:Fvecs",
+    "hbin": "recallatk.datasets.formats.xbin:Hbin",
+    "i8bin": "recallatk.datasets.formats.xbin:I8bin",
+    "ibin": "recallatk.datasets.formats.xbin:Ibin",
+    "ivecs": "recallatk.datasets.formats.vecs:Ivecs",
+    "jsonl": "recallatk.datasets.formats.jsonl:Jsonl",
+    "npy": "recallatk.datasets.formats.npy:Npy",
+    "npz": "recallatk.datasets.formats.npz:Npz",
+    "parquet": "recallatk.datasets.formats.parquet:Parquet",
+    "u8bin": "recallatk.datasets.formats.xbin:U8bin",
+    "vectordbbench": "recallatk.datasets.formats.vectordbbench:VectorDBBench",
+}
+assert list(FORMATS) == sorted(FORMATS), "keep the formats in order"  # noqa: S101
+
+_PICKLE_PROTOCOLS = tuple(bytes([0x80, version]) for version in range(2, 6))
+_PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
+
+
+@cache
+def get_format(name: str) -> Format:
+    """The format of that name."""
+    if name not in FORMATS:
+        raise UsageError(f"no format {name!r}. Accepted: {choices(FORMATS)}")
+    module, _, attribute = FORMATS[name].partition(":")
+    found = getattr(importlib.import_module(module), attribute)()
+    assert isinstance(found, Format) and found.name == name  # noqa: S101
+    return found
+
+
+def all_formats() -> list[Format]:
+    """Every format."""
+    return [get_format(name) for name in FORMATS]
+
+
+def has_known_suffix(location: Location) -> bool:
+    """Whether the name's ending is that of a format."""
+    return any(location.suffix in each.suffixes for each in all_formats())
+
+
+def format_for_writing(path: PathLike) -> Format:
+    """The format that a file of this name is to have."""
+    name = str(path).lower()
+    for each in all_formats():
+        if each.writable and name.endswith(each.suffixes or ("\0",)):
+            return each
+    endings = sorted(suffix for each in all_formats() if each.writable for suffix in each.suffixes)
+    raise UsageError(f"{path}: the ending names no format that can be written: {choices(endings)}")
+
+
+def detect(location: Location) -> Format:
+    """The format of one file."""
+    if location.size == 0:
+        raise FormatError(location.text, "the file is empty", "a file with vectors")
+    head = location.read_at(0, 64)
+    by_suffix = next((each for each in all_formats() if location.suffix in each.suffixes), None)
+    if by_suffix is not None and by_suffix.headerless:
+        return by_suffix
+    for each in all_formats():
+        if head.startswith(each.magics or (b"\0" * 65,)):
+            return each
+    if head.startswith(_PICKLE_PROTOCOLS) or location.suffix in _PICKLE_SUFFIXES:
+        raise FormatError(
+            location.text,
+            "it is a pickle, which can run code and is never loaded",
+            "arrays saved with numpy.save, or any other format",
+        )
+    if by_suffix is not None:
+        return by_suffix
+    if head.lstrip().startswith(b"{"):
+        return get_format("jsonl")
+    endings = sorted(suffix for each in all_formats() for suffix in each.suffixes)
+    raise FormatError(
+        location.text,
+        f"neither its ending {location.suffix!r} nor its first bytes {head[:8]!r} are known",
+        ", ".join(endings),
+        hint="Name the format: --format NAME",
+    )
+
+
+def open_source(
+    path: PathLike, *, format: str | None = None, options: OpenOptions | None = None  # noqa: A002
+) -> Source:
+    """Open a file, a pattern of shards, a folder or a URL, whatever its format."""
+    options = options or OpenOptions()
+    locations = locate_all(path)
+    if len(locations) > 1:
+        return _open_shards(str(path), locations, format, options)
+    return open_location(locations[0], options, format)
+
+
+def open_location(
+    location: Location, options: OpenOptions, name: str | None = None
+) -> Source:
+    """Open one file or folder."""
+    if location.is_folder:
+        return _open_folder(location, options, name)
+    chosen = get_format(name) if name else detect(location)
+    return chosen.open([location], options)
+
+
+def _open_folder(folder: Location, options: OpenOptions, name: str | None) -> Source:
+    children = folder.children()
+    for each in [get_format(name)] if name else all_formats():
+        if each.recognises_folder(children):
+            return each.open([folder], options)
+    files = [child for child in children if not child.is_folder and has_known_suffix(child)]
+    if not files:
+        raise FormatError(
+            folder.text, "a folder without vector files", "shards, or corpus.* and queries.*"
+        )
+    return _open_shards(folder.text, files, name, options)
+
+
+def _open_shards(
+    text: str, files: list[Location], name: str | None, options: OpenOptions
+) -> Source:
+    formats = {get_format(name)} if name else {detect(file) for file in files}
+    chosen = min(formats, key=lambda each: each.name)
+    if len(formats) > 1:
+        listed = ", ".join(sorted(each.name for each in formats))
+        raise FormatError(text, f"files of several formats: {listed}", "shards of one format")
+    if len(files) > 1 and not chosen.shardable:
+        able = choices(each.name for each in all_formats() if each.shardable)
+        raise FormatError(text, f"{len(files)} {chosen.name} files", f"one file, or {able} shards")
+    return chosen.open(files, options)

@@ -1,0 +1,133 @@
+"""Query sets from query sets: samples, splits and corpus rows used as queries.
+
+Every choice is a pure function of the query's id and a seed, so that adding queries later moves none
+of the old ones to another side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from blake3 import blake3
+
+from recallatk.core import Corpus, QuerySet, Records
+from recallatk.datasets.checks import checked
+from recallatk.datasets.matrix import TableColumns, gather
+from recallatk.errors import UsageError, choices
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def sample_queries(queries: QuerySet, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
+    """A sample without replacement, in the order of the file; `by` keeps a column's proportions."""
+    chosen = _sample(queries, count, seed, by)
+    return _take(queries, chosen)
+
+
+def split_queries(
+    queries: QuerySet, *, validate: float = 0.5, seed: int = 0
+) -> tuple[QuerySet, QuerySet]:
+    """The tune side and the validate side; `validate` is the expected share of the latter."""
+    if not 0.0 < validate < 1.0:
+        raise UsageError(f"the share to validate on is {validate}. Accepted: between 0 and 1")
+    held_out = _draws(queries.ids, seed, "split") < validate
+    if held_out.all() or not held_out.any():
+        raise UsageError(f"{queries.name}: {queries.rows} queries are too few to split")
+    return _take(queries, np.flatnonzero(~held_out)), _take(queries, np.flatnonzero(held_out))
+
+
+def queries_from_corpus(
+    corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None
+) -> QuerySet:
+    """Corpus rows as queries: each knows its own row, which it may not find."""
+    rows = _sample(corpus, count, seed, by)
+    names = [name for name in corpus.columns.schema.names if name != "filter"]
+    table = _taken_columns(corpus, names, rows)
+    records = Records(f"rows of {corpus.name}", gather(corpus.vectors, rows), table, corpus.id_column)
+    identifier = corpus.id_column
+    if identifier is None:
+        with_ids = table.table.append_column("corpus_row", pa.array(rows))
+        table, identifier = TableColumns(with_ids), "corpus_row"
+    texts = [name for name in ("text", "query") if name in names]
+    return QuerySet(
+        name=records.name,
+        vectors=checked(records),
+        columns=table,
+        id_column=identifier,
+        text_column=texts[0] if texts else None,
+        corpus_rows=rows,
+    )
+
+
+def _draws(ids: pa.Array, seed: int, purpose: str) -> NDArray[np.float64]:
+    """A number in [0, 1) for each id, which depends on nothing but id, seed and purpose."""
+    prefix = f"{purpose}\0{seed}\0"
+    digests = b"".join(blake3(f"{prefix}{each}".encode()).digest(8) for each in ids.to_pylist())
+    # 53 bits are as many as a float64 holds exactly.
+    result: NDArray[np.float64] = (np.frombuffer(digests, "<u8") >> np.uint64(11)) / 2.0**53
+    return result
+
+
+def _sample(records: Records, count: int, seed: int, by: str | None) -> NDArray[np.int64]:
+    if not 1 <= count <= records.rows:
+        raise UsageError(f"{records.name}: a sample of {count}. Accepted: 1 to {records.rows}")
+    draws = _draws(records.ids, seed, "sample")
+    strata = _strata(records, by)
+    chosen = [
+        rows[np.argsort(draws[rows], kind="stable")[:share]]
+        for rows, share in zip(strata, _shares([len(rows) for rows in strata], count), strict=True)
+    ]
+    return np.sort(np.concatenate(chosen))
+
+
+def _strata(records: Records, by: str | None) -> list[NDArray[np.int64]]:
+    """The rows of every distinct value of the column; nulls are a value of their own."""
+    if by is None:
+        return [np.arange(records.rows)]
+    if by not in records.metadata_names:
+        raise UsageError(
+            f"{records.name}: no column {by!r}. Accepted: {choices(records.metadata_names) or 'none'}"
+        )
+    column = records.columns.read([by], 0, records.rows)[by]
+    codes = column.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def _shares(sizes: list[int], count: int) -> list[int]:
+    """How many to take of each stratum: its proportion, the largest remainders rounded up."""
+    exact = np.asarray(sizes) * count / sum(sizes)
+    shares = np.floor(exact).astype(int)
+    short = count - int(shares.sum())
+    for stratum in np.argsort(shares - exact, kind="stable")[:short]:
+        shares[stratum] += 1
+    return [int(share) for share in shares]
+
+
+def _taken_columns(records: Records, names: list[str], rows: NDArray[np.int64]) -> TableColumns:
+    if not names:
+        return TableColumns(pa.table({}))
+    return TableColumns(records.columns.read(names, 0, records.rows).take(pa.array(rows)))
+
+
+def _take(queries: QuerySet, rows: NDArray[np.int64]) -> QuerySet:
+    """Some of the queries, with everything that belongs to them and the ids that they had."""
+    columns = _taken_columns(queries, queries.columns.schema.names, rows)
+    identifier = queries.id_column
+    if identifier is None:
+        columns = TableColumns(columns.table.append_column("query_row", pa.array(rows)))
+        identifier = "query_row"
+    vectors = gather(queries.vectors, rows)
+    taken = dataclasses.replace(
+        queries,
+        vectors=vectors,
+        columns=columns,
+        id_column=identifier,
+        filters=None if queries.filters is None else tuple(queries.filters[row] for row in rows),
+        corpus_rows=None if queries.corpus_rows is None else queries.corpus_rows[rows],
+    )
+    return dataclasses.replace(taken, vectors=checked(taken))

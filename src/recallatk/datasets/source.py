@@ -1,0 +1,88 @@
+"""What a format is and what opening a file gives: the contract of the data doors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from recallatk.core import Dataset, Metric, Records, Truth
+from recallatk.errors import UsageError, choices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recallatk.files import Location
+
+ROWS, CORPUS, QUERIES = "rows", "corpus", "queries"
+
+Qrels = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """What the user may have to say about a file's columns."""
+
+    id_column: str | None = None
+    vector_column: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What stands in a file or folder: one matrix, or a corpus and its queries, perhaps with truth."""
+
+    text: str
+    format: str
+    parts: Mapping[str, Records]
+    """One part called `rows`, or a `corpus` and perhaps `queries`."""
+    metric: Metric | None = None
+    truth: Callable[[], Truth] | None = None
+    qrels: Callable[[], Qrels] | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
+    """What else the file says of itself, for `inspect`."""
+
+    def part(self, role: str) -> Records:
+        """The corpus or the queries; a file with one matrix is whichever is asked for."""
+        if ROWS in self.parts:
+            return self.parts[ROWS]
+        if role in self.parts:
+            return self.parts[role]
+        raise UsageError(
+            f"{self.text} ({self.format}) has no {role}; it has {choices(self.parts) or 'no vectors'}"
+        )
+
+
+class Format:
+    """One kind of file: how it is told, opened and written. Subclasses are one per module."""
+
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    magics: ClassVar[tuple[bytes, ...]] = ()
+    """What such a file begins with; these win over the name's ending."""
+    headerless: ClassVar[bool] = False
+    """Any bytes may begin such a file, so its name's ending wins over other formats' magics."""
+    shardable: ClassVar[bool] = False
+    """Whether several files can be one table."""
+    writable: ClassVar[bool] = False
+    writes_columns: ClassVar[bool] = False
+    """Whether ids and metadata survive being written."""
+
+    def recognises_folder(self, children: list[Location]) -> bool:
+        """Whether a folder with these children is of this format."""
+        return False
+
+    def open(self, shards: list[Location], options: OpenOptions) -> Source:
+        """Open one file, several shards of one table, or a folder."""
+        raise NotImplementedError
+
+    def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
+        """The ground truth that this file is; None when it holds none."""
+        return None
+
+    def write(self, records: Records, path: Path) -> None:
+        """Write one matrix with what stands beside it."""
+        raise UsageError(f"the format {self.name} cannot be written")
+
+    def write_dataset(self, dataset: Dataset, truth: Truth, path: Path) -> None:
+        """Write a corpus with queries and their truth, for formats that hold all three."""
+        raise UsageError(f"the format {self.name} holds one matrix, not a corpus with queries")

@@ -1,0 +1,63 @@
+"""Ground truth that came with a file: somebody else's, so it is marked imported and not certified."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import Metric, Origin, Truth
+from recallatk.errors import FormatError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Vectors
+
+
+def matrix_truth(
+    neighbors: Vectors,
+    distances: Vectors | None,
+    metric: Metric | None,
+    where: str,
+    *,
+    squared: bool = False,
+) -> Truth | None:
+    """Corpus rows with distances beside them, as other tools store them; None for other matrices.
+
+    Distances become scores only under a stated metric: another system's numbers do not say what
+    they are. `squared` says that l2 distances are squared.
+    """
+    if neighbors.dtype.kind not in "iu" or neighbors.dtype.itemsize < 4:
+        return None
+    rows = neighbors.read(0, neighbors.shape[0]).astype(np.int64)
+    scores = None
+    if distances is not None and metric is not None:
+        scores = distances.read(0, distances.shape[0]).astype(np.float64)
+        if metric is Metric.L2 and squared:
+            scores = np.sqrt(np.maximum(scores, 0.0))
+    return imported(rows, scores, metric, where)
+
+
+def imported(
+    rows: NDArray[np.int64], scores: NDArray[np.float64] | None, metric: Metric | None, where: str
+) -> Truth:
+    """A truth from somebody else's rows and scores, with its padding checked."""
+    if rows.size == 0:
+        raise FormatError(where, "no neighbours", "at least one query with one neighbour")
+    check_padding(rows, where)
+    if scores is not None:
+        scores = np.where(rows < 0, np.nan, scores)
+    return Truth(rows, scores, None, metric, Origin.IMPORTED)
+
+
+def check_padding(rows: NDArray[Any], where: str) -> None:
+    """Refuse row numbers below -1, and neighbours that come after padding."""
+    wrong = (rows < -1).any(axis=1) | (np.diff((rows < 0).astype(np.int8), axis=1) < 0).any(axis=1)
+    if wrong.any():
+        raise FormatError(
+            where,
+            "a neighbour is below -1 or stands after padding",
+            "row numbers, then -1 where there are no more",
+            row=int(np.argmax(wrong)),
+        )

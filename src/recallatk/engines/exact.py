@@ -1,0 +1,55 @@
+"""exact: a flat scan in float32, the baseline that every index has to beat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import Corpus, Metric
+from recallatk.engines.base import Engine
+from recallatk.engines.matrix import float32_matrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Exact(Engine):
+    """Every row is compared with every query."""
+
+    name = "exact"
+    metrics = frozenset(Metric)
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
+        """Hold the vectors, of unit length under cosine."""
+        import faiss
+
+        kind = faiss.METRIC_L2 if metric is Metric.L2 else faiss.METRIC_INNER_PRODUCT
+        unit = metric is Metric.COSINE
+        self.index = faiss.IndexFlat(corpus.dimension, kind)
+        self.index.add(float32_matrix(corpus.vectors.read(0, corpus.rows), unit=unit))
+
+    def search(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
+        """The nearest rows by the kernel's float32 scores."""
+        rows: NDArray[np.int64] = self.index.search(float32_matrix(queries), k)[1]
+        return rows
+
+    def exercised(self) -> str:
+        """A flat scan has no index to miss."""
+        return f"flat scan of {self.index.ntotal:,} rows"
+
+    def size_bytes(self) -> int:
+        """The vectors."""
+        return int(self.index.ntotal * self.index.d * 4)
+
+    def version(self) -> str:
+        """faiss's version."""
+        import faiss
+
+        return f"faiss {faiss.__version__}"
+
+    def set_threads(self, count: int) -> None:
+        """OpenMP threads of faiss."""
+        import faiss
+
+        faiss.omp_set_num_threads(count)

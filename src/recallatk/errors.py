@@ -1,0 +1,70 @@
+"""Every error that a user can cause, so that one `except RecallError` catches them all.
+
+RecallError
+├── UsageError         the call is off: an unknown name, an option that cannot be
+│   └── MissingExtra   something optional is not installed; says the line that installs it
+├── FilterError        a filter does not parse, or does not fit the columns
+├── DataError          a file is not what it should be: says where, what was found, what is accepted
+│   ├── FormatError    the container: wrong magic, truncated, ragged, a pickle, an unknown layout
+│   └── ValueProblem   the values: NaN, a zero vector under cosine, duplicate ids
+├── MismatchError      two things that do not belong together: dimensions, fingerprints, metrics
+└── EngineError        an engine failed, or was asked for what it cannot do
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class RecallError(Exception):
+    """Anything that the user can cause or mend; the command line prints it without a traceback."""
+
+
+class UsageError(RecallError):
+    """The call itself is off."""
+
+
+class MissingExtra(UsageError):
+    """Something optional is needed and not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} is not installed. Install it: pip install 'recallatk[{extra}]'")
+
+
+class FilterError(RecallError):
+    """A filter does not parse, or does not fit the columns it is applied to."""
+
+
+class DataError(RecallError):
+    """A file is not what it should be."""
+
+    def __init__(
+        self, where: str, found: str, accepted: str, *, row: int | None = None, hint: str = ""
+    ) -> None:
+        self.where, self.found, self.accepted, self.row = where, found, accepted, row
+        place = where if row is None else f"{where}, row {row}"
+        super().__init__(f"{place}: {found}. Accepted: {accepted}.{' ' + hint if hint else ''}")
+
+
+class FormatError(DataError):
+    """The container is damaged, of another kind, or unknown."""
+
+
+class ValueProblem(DataError):
+    """The container is sound and its values are not."""
+
+
+class MismatchError(RecallError):
+    """Two things do not belong together."""
+
+
+class EngineError(RecallError):
+    """An engine failed, or was asked for what it cannot do."""
+
+
+def choices(names: Iterable[object]) -> str:
+    """The accepted names, as the end of a sentence."""
+    listed = [str(name) for name in names]
+    if len(listed) < 2:
+        return "".join(listed)
+    return f"{', '.join(listed[:-1])} or {listed[-1]}"

@@ -1,0 +1,285 @@
+"""The filter expression tree, its JSON form and its text form.
+
+The tree is closed under and, or and not, and has four leaves. The text form is a subset of SQL's
+`WHERE`, so that it can be read by people and tried in any database.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from recallatk.errors import FilterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+Literal: TypeAlias = str | int | float | bool
+
+RESERVED = frozenset("and or not in is null between true false exists".split())
+_BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+_BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
+
+
+class Filter:
+    """A condition on corpus metadata; `mask` says which rows satisfy it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, which `filter_from_json` reads back."""
+        raise NotImplementedError
+
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that the filter reads."""
+        raise NotImplementedError
+
+    def mask(self, metadata: pa.Table) -> NDArray[np.bool_]:
+        """One truth value per row; a row whose condition is null does not pass, as in SQL."""
+        from recallatk.filters.mask import mask
+
+        return mask(self, metadata)
+
+    @property
+    def key(self) -> str:
+        """The canonical text of the JSON form: two filters are the same if their keys are."""
+        return json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False)
+
+    def __and__(self, other: Filter) -> And:
+        return And((self, other))
+
+    def __or__(self, other: Filter) -> Or:
+        return Or((self, other))
+
+    def __invert__(self) -> Not:
+        return Not(self)
+
+
+@dataclass(frozen=True)
+class Equals(Filter):
+    """The column has this value."""
+
+    column: str
+    value: Literal
+
+    def __post_init__(self) -> None:
+        _check_literal(self.value)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"equals": {"column": self.column, "value": self.value}}
+
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def __str__(self) -> str:
+        return f"{name_text(self.column)} = {literal_text(self.value)}"
+
+
+@dataclass(frozen=True)
+class In(Filter):
+    """The column has one of these values."""
+
+    column: str
+    values: tuple[Literal, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise FilterError(f"'{self.column} in ()' has no values; give at least one")
+        for value in self.values:
+            _check_literal(value)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"in": {"column": self.column, "values": list(self.values)}}
+
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def __str__(self) -> str:
+        listed = ", ".join(literal_text(value) for value in self.values)
+        return f"{name_text(self.column)} in ({listed})"
+
+
+@dataclass(frozen=True)
+class Range(Filter):
+    """The column lies within bounds; at least one bound is given, at most one on each side."""
+
+    column: str
+    gte: Literal | None = None
+    gt: Literal | None = None
+    lte: Literal | None = None
+    lt: Literal | None = None
+
+    def __post_init__(self) -> None:
+        if not self.bounds():
+            raise FilterError(f"a range on {self.column!r} needs a bound: gte, gt, lte or lt")
+        for one, other in (("gte", "gt"), ("lte", "lt")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise FilterError(f"a range on {self.column!r} has both {one} and {other}")
+        for value in self.bounds().values():
+            _check_literal(value)
+            if isinstance(value, bool):
+                raise FilterError(f"a range on {self.column!r} cannot be bounded by {value}")
+
+    def bounds(self) -> dict[str, Literal]:
+        """The bounds that are given, by their JSON name."""
+        given = {name: getattr(self, name) for name in _BOUNDS}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"range": {"column": self.column, **self.bounds()}}
+
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def __str__(self) -> str:
+        name, bounds = name_text(self.column), self.bounds()
+        if set(bounds) == {"gte", "lte"}:
+            return f"{name} between {literal_text(bounds['gte'])} and {literal_text(bounds['lte'])}"
+        parts = [f"{name} {_BOUNDS[b]} {literal_text(value)}" for b, value in bounds.items()]
+        return parts[0] if len(parts) == 1 else f"({' and '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Exists(Filter):
+    """The column is not null."""
+
+    column: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"exists": {"column": self.column}}
+
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def __str__(self) -> str:
+        return f"{name_text(self.column)} is not null"
+
+
+@dataclass(frozen=True)
+class _Junction(Filter):
+    """What And and Or share: several operands and a word between them."""
+
+    operands: tuple[Filter, ...]
+
+    word = ""
+
+    def __post_init__(self) -> None:
+        if not self.operands:
+            raise FilterError(f"'{self.word}' needs at least one operand")
+
+    def to_json(self) -> dict[str, Any]:
+        return {self.word: [operand.to_json() for operand in self.operands]}
+
+    def columns(self) -> frozenset[str]:
+        return frozenset().union(*(operand.columns() for operand in self.operands))
+
+    def __str__(self) -> str:
+        return f" {self.word} ".join(_bracketed(operand) for operand in self.operands)
+
+
+class And(_Junction):
+    """Every operand holds."""
+
+    word = "and"
+
+
+class Or(_Junction):
+    """At least one operand holds."""
+
+    word = "or"
+
+
+@dataclass(frozen=True)
+class Not(Filter):
+    """The operand does not hold; where it is null, neither it nor its negation does."""
+
+    operand: Filter
+
+    def to_json(self) -> dict[str, Any]:
+        return {"not": self.operand.to_json()}
+
+    def columns(self) -> frozenset[str]:
+        return self.operand.columns()
+
+    def __str__(self) -> str:
+        return f"not ({self.operand})"
+
+
+def filter_from_json(data: object) -> Filter:
+    """Read the JSON form of a filter."""
+    if not isinstance(data, Mapping) or len(data) != 1:
+        raise FilterError(
+            f"a filter is an object with one key, not {data!r:.80}. "
+            "Accepted keys: equals, in, range, exists, and, or, not"
+        )
+    kind, body = next(iter(data.items()))
+    if kind in ("and", "or") and isinstance(body, list):
+        operands = tuple(filter_from_json(operand) for operand in body)
+        return And(operands) if kind == "and" else Or(operands)
+    if kind == "not":
+        return Not(filter_from_json(body))
+    if kind in _LEAVES and isinstance(body, Mapping) and isinstance(body.get("column"), str):
+        return _leaf_from_json(kind, dict(body))
+    raise FilterError(
+        f"{json.dumps(data, default=str)[:120]} is no filter. Accepted: "
+        '{"equals": {"column", "value"}}, {"in": {"column", "values"}}, '
+        '{"range": {"column", "gte"|"gt", "lte"|"lt"}}, {"exists": {"column"}}, '
+        '{"and": [...]}, {"or": [...]}, {"not": {...}}'
+    )
+
+
+_LEAVES: dict[str, tuple[type[Filter], frozenset[str]]] = {
+    "equals": (Equals, frozenset(["value"])),
+    "in": (In, frozenset(["values"])),
+    "range": (Range, frozenset(_BOUNDS)),
+    "exists": (Exists, frozenset()),
+}
+
+
+def _leaf_from_json(kind: str, body: dict[str, Any]) -> Filter:
+    leaf, accepted = _LEAVES[kind]
+    given = body.keys() - {"column"}
+    required = set() if kind == "range" else accepted
+    if not required <= given <= accepted:
+        raise FilterError(
+            f"{kind!r} on column {body['column']!r} takes {sorted(accepted)}, not {sorted(given)}"
+        )
+    if kind == "in":
+        if not isinstance(body["values"], list):
+            raise FilterError(f"'in' on column {body['column']!r} takes a list of values")
+        body["values"] = tuple(body["values"])
+    return leaf(**body)
+
+
+def _check_literal(value: object) -> None:
+    if not isinstance(value, str | int | float | bool):
+        raise FilterError(
+            f"{value!r} cannot be compared with a column. Accepted: text, a number, true or false "
+            "(for missing values write 'column is null')"
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise FilterError(f"{value!r} cannot be compared with a column: the number must be finite")
+
+
+def _bracketed(operand: Filter) -> str:
+    return f"({operand})" if isinstance(operand, _Junction) else str(operand)
+
+
+def name_text(column: str) -> str:
+    """A column name as the text form writes it, quoted where it has to be."""
+    if _BARE_NAME.match(column) and column.lower() not in RESERVED:
+        return column
+    return '"' + column.replace('"', '""') + '"'
+
+
+def literal_text(value: Literal) -> str:
+    """A value as the text form writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value)

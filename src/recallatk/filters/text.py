@@ -1,0 +1,188 @@
+"""The text form of a filter: a recursive-descent parser for a small part of SQL's WHERE."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from recallatk.errors import FilterError
+from recallatk.filters.expression import (
+    RESERVED,
+    And,
+    Equals,
+    Exists,
+    Filter,
+    In,
+    Literal,
+    Not,
+    Or,
+    Range,
+)
+
+# Deep nesting is a mistake or an attack; the parser is recursive, so it has a floor.
+_MAX_DEPTH = 200
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>"(?:[^"]|"")*")
+    | (?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
+    | (?P<operator><=|>=|<>|!=|==|[=<>(),])
+    )""",
+    re.VERBOSE,
+)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    position: int
+
+
+def parse_filter(text: str) -> Filter:
+    """Read the text form of a filter, for example `category = 'noun.animal' and n_words >= 5`."""
+    parser = _Parser(text)
+    found = parser.disjunction(0)
+    if parser.peek.kind != "end":
+        raise parser.error("'and', 'or' or the end")
+    return found
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.next = 0
+
+    @property
+    def peek(self) -> _Token:
+        return self.tokens[self.next]
+
+    def error(self, expected: str) -> FilterError:
+        return _error(self.text, self.peek.position, expected)
+
+    def take(self, *texts: str) -> bool:
+        """Pass over the next token if it is one of these words or operators."""
+        token = self.peek
+        if token.kind in ("word", "operator") and token.text.lower() in texts:
+            self.next += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.take(text):
+            raise self.error(f"'{text}'")
+
+    def disjunction(self, depth: int) -> Filter:
+        operands = [self.conjunction(depth)]
+        while self.take("or"):
+            operands.append(self.conjunction(depth))
+        return operands[0] if len(operands) == 1 else Or(tuple(operands))
+
+    def conjunction(self, depth: int) -> Filter:
+        operands = [self.negation(depth)]
+        while self.take("and"):
+            operands.append(self.negation(depth))
+        return operands[0] if len(operands) == 1 else And(tuple(operands))
+
+    def negation(self, depth: int) -> Filter:
+        if depth > _MAX_DEPTH:
+            raise FilterError(f"a filter is nested more than {_MAX_DEPTH} deep")
+        if self.take("not"):
+            return Not(self.negation(depth + 1))
+        if self.take("("):
+            inner = self.disjunction(depth + 1)
+            self.expect(")")
+            return inner
+        return self.predicate()
+
+    def predicate(self) -> Filter:
+        column = self.column()
+        if self.take("is"):
+            negated = self.take("not")
+            self.expect("null")
+            return Exists(column) if negated else Not(Exists(column))
+        if self.take("exists"):
+            return Exists(column)
+        if self.take("not"):
+            return Not(self.membership(column))
+        if self.peek.text.lower() in ("in", "between"):
+            return self.membership(column)
+        return self.comparison(column)
+
+    def membership(self, column: str) -> Filter:
+        if self.take("between"):
+            low = self.literal()
+            self.expect("and")
+            return Range(column, gte=low, lte=self.literal())
+        if not self.take("in"):
+            raise self.error("'in' or 'between'")
+        self.expect("(")
+        values = [self.literal()]
+        while self.take(","):
+            values.append(self.literal())
+        self.expect(")")
+        return In(column, tuple(values))
+
+    def comparison(self, column: str) -> Filter:
+        for operators, make in _COMPARISONS:
+            if self.take(*operators):
+                return make(column, self.literal())
+        raise self.error("=, !=, <, <=, >, >=, in, between or is")
+
+    def column(self) -> str:
+        token = self.peek
+        if token.kind == "quoted":
+            self.next += 1
+            return token.text[1:-1].replace('""', '"')
+        if token.kind == "word" and token.text.lower() not in RESERVED:
+            self.next += 1
+            return token.text
+        raise self.error("a column name")
+
+    def literal(self) -> Literal:
+        token = self.peek
+        value = _literal(token)
+        if value is None:
+            hint = " (for missing values write 'column is null')" * (token.text.lower() == "null")
+            raise self.error(f"'text', a number, true or false{hint}")
+        self.next += 1
+        return value
+
+
+_COMPARISONS = (
+    (("=", "=="), Equals),
+    (("!=", "<>"), lambda column, value: Not(Equals(column, value))),
+    (("<=",), lambda column, value: Range(column, lte=value)),
+    (("<",), lambda column, value: Range(column, lt=value)),
+    ((">=",), lambda column, value: Range(column, gte=value)),
+    ((">",), lambda column, value: Range(column, gt=value)),
+)
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens, position = [], 0
+    while text[position:].strip():
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            raise _error(text, position, "a column, a value or an operator")
+        tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
+        position = match.end()
+    return [*tokens, _Token("end", "", len(text))]
+
+
+def _literal(token: _Token) -> Literal | None:
+    if token.kind == "string":
+        return token.text[1:-1].replace("''", "'")
+    if token.kind == "number":
+        return int(token.text) if re.fullmatch(r"[-+]?\d+", token.text) else float(token.text)
+    return {"true": True, "false": False}.get(token.text.lower()) if token.kind == "word" else None
+
+
+def _error(text: str, position: int, expected: str) -> FilterError:
+    before, after = text[:position], text[position:].lstrip()
+    shown = f"before {after[:20]!r}" if after else "at the end"
+    return FilterError(
+        f"filter {text!r}: expected {expected} {shown} (character {len(before) + 1})"
+    )

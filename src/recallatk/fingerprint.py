@@ -1,0 +1,184 @@
+"""What a thing is, as a short text: the same content gives the same one, whatever file it is in.
+
+A fingerprint is the BLAKE3 hash of a canonical form, which has a type, a shape and little-endian bytes
+but no block size, no shard layout and no container.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from blake3 import blake3
+
+from recallatk.core import QuerySet, Records, Vectors, blocks
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset, Truth
+
+# The canonical forms below are what stored truth is found by; changing one changes this number.
+# 1: first version.
+_VERSION = 1
+_HEX_DIGITS = 32
+_ROWS_AT_ONCE = 65_536
+
+
+class Hash:
+    """A running fingerprint of one kind of thing."""
+
+    def __init__(self, kind: str, *header: object) -> None:
+        self._state = blake3(json.dumps([_VERSION, kind, *header]).encode())
+
+    def update(self, array: NDArray[Any]) -> None:
+        """Take in an array as little-endian bytes in row order."""
+        import numpy as np
+
+        if sys.byteorder == "big":
+            array = array.astype(array.dtype.newbyteorder("<"))
+        self._state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+    def update_text(self, text: str) -> None:
+        """Take in some text."""
+        self._state.update(text.encode())
+
+    def text(self) -> str:
+        """The fingerprint so far."""
+        return self._state.hexdigest()[:_HEX_DIGITS]
+
+
+def vectors_hash(vectors: Vectors) -> Hash:
+    """The empty hash of a matrix of this shape and type, for whoever reads its blocks anyway."""
+    return Hash("vectors", vectors.dtype.name, *vectors.shape)
+
+
+def fingerprint_vectors(vectors: Vectors) -> str:
+    """The fingerprint of a matrix."""
+    state = vectors_hash(vectors)
+    for _, block in blocks(vectors):
+        state.update(block)
+    return state.text()
+
+
+def fingerprint_ids(records: Records) -> str:
+    """The fingerprint of the ids; row numbers are the integers from 0."""
+    pieces = (records.read_ids(start, stop) for start, stop in _ranges(records.rows))
+    return _fingerprint_column("ids", pieces)
+
+
+def fingerprint_metadata(records: Records) -> str:
+    """The fingerprint of all other columns, in the order of their names."""
+    state = Hash("metadata", records.rows)
+    for name in sorted(records.metadata_names):
+        pieces = (
+            chunk
+            for start, stop in _ranges(records.rows)
+            for chunk in records.columns.read([name], start, stop)[name].chunks
+        )
+        state.update_text(json.dumps([name, _fingerprint_column("column", pieces)]))
+    return state.text()
+
+
+def fingerprint_queries(queries: QuerySet) -> str:
+    """The fingerprint of what is asked: vectors, ids, filters and which corpus rows they are."""
+    state = Hash("queries", fingerprint_vectors(queries.vectors), fingerprint_ids(queries))
+    for each in queries.filters or ():
+        state.update_text(json.dumps(None if each is None else each.key))
+    if queries.corpus_rows is not None:
+        state.update(queries.corpus_rows)
+    return state.text()
+
+
+def fingerprints(dataset: Dataset) -> dict[str, str]:
+    """Everything that decides what the truth of a dataset is; metadata only if a filter reads it."""
+    found = {
+        "vectors": fingerprint_vectors(dataset.corpus.vectors),
+        "ids": fingerprint_ids(dataset.corpus),
+        "queries": fingerprint_queries(dataset.queries),
+    }
+    if dataset.queries.filters is not None:
+        found["metadata"] = fingerprint_metadata(dataset.corpus)
+    return found
+
+
+def fingerprint_truth(truth: Truth) -> str:
+    """The fingerprint of a truth: its rows, scores and ties."""
+    state = Hash("truth", truth.metric, *truth.rows.shape)
+    state.update(truth.rows)
+    if truth.scores is not None:
+        state.update(truth.scores)
+    for part in truth.overflow or ():
+        state.update(part)
+    return state.text()
+
+
+def _ranges(rows: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, rows, _ROWS_AT_ONCE):
+        yield start, min(start + _ROWS_AT_ONCE, rows)
+
+
+def _fingerprint_column(kind: str, pieces: Iterable[pa.Array]) -> str:
+    """Streams that do not depend on where one piece ends: validity, values, and lengths of text."""
+    streams: dict[str, Hash] = {}
+    for piece in pieces:
+        for path, array in _streams("", piece):
+            streams.setdefault(path, Hash(path)).update(array)
+    return Hash(kind, {path: state.text() for path, state in sorted(streams.items())}).text()
+
+
+def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The canonical arrays of a column: integers as int64, floats as float64, text as UTF-8."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types, kind = pa.types, array.type
+    if types.is_dictionary(kind):
+        yield from _streams(path, array.cast(kind.value_type))
+        return
+    if types.is_null(kind):
+        array = array.cast(pa.string())
+        kind = array.type
+    yield f"{path}.valid", array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
+    if types.is_boolean(kind):
+        yield f"{path}.bool", _filled(array, False).astype(np.uint8)
+    elif types.is_uint64(kind):
+        yield f"{path}.uint64", _filled(array, 0)
+    elif types.is_integer(kind):
+        yield f"{path}.int64", _filled(array.cast(pa.int64()), 0)
+    elif types.is_floating(kind):
+        yield f"{path}.float64", _filled(array.cast(pa.float64()), 0.0)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        yield f"{path}.lengths", _filled(pc.list_value_length(array).cast(pa.int64()), 0)
+        yield from _streams(f"{path}.list", array.flatten())
+    elif types.is_struct(kind):
+        for field, child in zip(kind, array.flatten(), strict=True):
+            yield from _streams(f"{path}.{json.dumps(field.name)}", child)
+    elif types.is_binary(kind) or types.is_large_binary(kind):
+        yield from _text_streams(f"{path}.binary", array.cast(pa.large_binary()))
+    else:
+        text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+        name = "text" if text else str(kind)
+        yield from _text_streams(f"{path}.{name}", array.cast(pa.large_string()))
+
+
+def _text_streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
+    import numpy as np
+
+    empty = b"" if "binary" in str(array.type) else ""
+    filled = array.fill_null(empty)
+    _, offsets, data = filled.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[filled.offset : filled.offset + len(filled) + 1]
+    yield f"{path}.lengths", np.diff(bounds)
+    raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    yield f"{path}.bytes", raw[bounds[0] : bounds[-1]] if len(bounds) else raw[:0]
+
+
+def _filled(array: pa.Array, empty: Any) -> NDArray[Any]:
+    result: NDArray[Any] = array.fill_null(empty).to_numpy(zero_copy_only=False)
+    return result

@@ -1,0 +1,1 @@
+"""Retrieval paths around an engine: filter, oversample and rerank, hybrid fusion."""

@@ -1,0 +1,113 @@
+"""One line of numbers per measurement: what every form of report shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recallatk.analysis.latency import percentile
+
+if TYPE_CHECKING:
+    from recallatk.core import Measurement, Run
+
+_PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One trial, its recall and its price."""
+
+    trial: str
+    search: str
+    recall: dict[str, float | None]
+    strict: dict[str, float | None]
+    latency_ms: dict[str, float | None]
+    qps: float | None
+    build_seconds: float | None
+    memory_bytes: int | None
+    size_bytes: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as plain values."""
+        return vars(self)
+
+
+def summarise(run: Run) -> list[Line]:
+    """Every measurement of a run, in its order."""
+    return [
+        _line(measurement, scored)
+        for measurement, scored in zip(run.measurements, run.scores, strict=True)
+    ]
+
+
+def _line(measurement: Measurement, scored: Any) -> Line:
+    calls = measurement.latencies_ns
+    total_seconds = float(calls.sum()) / 1e9
+    measures = scored["measures"]
+    return Line(
+        trial=str(measurement.trial),
+        search=", ".join(f"{name}={value}" for name, value in measurement.trial.search),
+        recall={name: mean["value"] for name, mean in measures.items()},
+        strict={name: mean["ids"] for name, mean in measures.items()},
+        latency_ms={name: percentile(calls, share) for name, share in _PERCENTILES.items()},
+        qps=calls.size / total_seconds if total_seconds else None,
+        build_seconds=measurement.build_seconds,
+        memory_bytes=measurement.memory_bytes,
+        size_bytes=measurement.size_bytes,
+    )
+
+
+def header_and_rows(run: Run) -> tuple[list[str], list[list[str]]]:
+    """The cells of the table as text; what was not measured is a dash."""
+    lines = summarise(run)
+    measures = list(lines[0].recall) if lines else []
+    header = ["search", *measures, "p50 ms", "p95 ms", "p99 ms", "QPS", "build s", "memory MB"]
+    rows = [
+        [
+            line.search or "-",
+            *(number(line.recall[name], ".3f") for name in measures),
+            *(number(line.latency_ms[name], ".3f") for name in _PERCENTILES),
+            number(line.qps, ",.0f"),
+            number(line.build_seconds, ".2f"),
+            number(None if line.memory_bytes is None else line.memory_bytes / 1e6, ".1f"),
+        ]
+        for line in lines
+    ]
+    return header, rows
+
+
+def number(value: float | None, shape: str) -> str:
+    """A number in a shape, or a dash for what was not measured."""
+    return "-" if value is None else format(value, shape)
+
+
+def title(run: Run) -> str:
+    """What was measured on what."""
+    trial = run.measurements[0].trial
+    build = ", ".join(f"{name}={value}" for name, value in trial.build)
+    return f"{trial.engine}({build}) on {run.dataset}, {run.metric}"
+
+
+def notes(run: Run) -> list[str]:
+    """What a reader needs to judge the numbers: what was timed, on what, and what was odd."""
+    said = [
+        f"Timed: {run.timed}.",
+        f"Queries: {run.scores[0]['queries']:,}, rounds: {len(run.measurements[0].latencies_ns)}. "
+        f"Engine: {run.environment['engine']}. Machine: {run.environment['processor']}, "
+        f"{run.environment['cores']} cores.",
+        f"Index answered: {run.measurements[0].exercised}.",
+    ]
+    for line in summarise(run):
+        differing = [
+            f"{name} {line.strict[name]:.4f}"
+            for name, value in line.recall.items()
+            if value is not None and line.strict[name] != value
+        ]
+        if differing:
+            said.append(f"Ties matter at {line.search}: by strict ids {', '.join(differing)}.")
+    for line, scored in zip(summarise(run), run.scores, strict=True):
+        odd = {kind: count for kind, count in scored["anomalies"].items() if count}
+        if odd:
+            listed = ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
+            said.append(f"Odd answers at {line.search}: {listed}.")
+    return said
