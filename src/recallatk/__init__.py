@@ -1,49 +1,15 @@
 """recallatk: how much of the true top-K a vector index returns, and what that costs.
 
 The public names; each is imported when it is first used, so that `import recallatk` costs nothing.
+`__init__.pyi` says the same to type checkers.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recallatk.version import __version__
-
-if TYPE_CHECKING:
-    from recallatk.analysis import Score, score
-    from recallatk.bench import measure
-    from recallatk.core import (
-        Corpus,
-        Dataset,
-        Knob,
-        Measurement,
-        Metric,
-        QuerySet,
-        Run,
-        Trial,
-        Truth,
-        Vectors,
-    )
-    from recallatk.datasets import (
-        convert,
-        inspect,
-        make_corpus,
-        make_queries,
-        open_corpus,
-        open_dataset,
-        open_demo,
-        open_queries,
-        queries_from_corpus,
-        read_truth,
-        sample_queries,
-        split_queries,
-    )
-    from recallatk.errors import RecallError
-    from recallatk.filters import Filter, filter_from_json, parse_filter
-    from recallatk.history import load_run, save_run
-    from recallatk.report import to_markdown, to_text
-    from recallatk.truth import ground_truth, load_truth, save_truth
 
 _ROOMS = {
     "analysis": ("Score", "score"),
@@ -82,7 +48,7 @@ _ROOMS = {
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = ["__version__", *sorted(_ROOM_OF)]  # noqa: PLE0604 - names are listed once, above
+__all__ = ["__version__", *sorted(_ROOM_OF)]  # noqa: PLE0604 - the names stand above, once
 
 
 def __getattr__(name: str) -> Any:

@@ -7,19 +7,21 @@ nothing, `read(start, stop)` costs the block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from recallatk.errors import MismatchError, UsageError, ValueProblem
-from recallatk.filters import Filter
+from recallatk.errors import BadValueError, MismatchError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from recallatk.filters import Filter
 
 Parameters: TypeAlias = tuple[tuple[str, Any], ...]
 
@@ -120,7 +122,7 @@ class Records:
         try:
             return column.cast(kind).combine_chunks()
         except pa.ArrowInvalid as problem:
-            raise ValueProblem(self.name, f"an id: {problem}", "ids that fit int64") from problem
+            raise BadValueError(self.name, f"an id: {problem}", "ids that fit int64") from problem
 
     @property
     def metadata_names(self) -> list[str]:
@@ -147,15 +149,18 @@ def _check_ids(ids: pa.Array, where: str) -> None:
 
     if ids.null_count:
         row = int(np.argmin(ids.is_valid().to_numpy(zero_copy_only=False)))
-        raise ValueProblem(where, "the id is null", "an id in every row", row=row)
+        raise BadValueError(where, "the id is null", "an id in every row", row=row)
     distinct = pc.unique(ids)
     if len(distinct) != len(ids):
         first = pc.index_in(ids, value_set=distinct).to_numpy()
         _, first_rows = np.unique(first, return_index=True)
         again = np.setdiff1d(np.arange(len(ids)), first_rows)[0]
         earlier = int(first_rows[first[again]])
-        raise ValueProblem(
-            where, f"the id {ids[again]} is that of row {earlier} too", "distinct ids", row=int(again)
+        raise BadValueError(
+            where,
+            f"the id {ids[again]} is that of row {earlier} too",
+            "distinct ids",
+            row=int(again),
         )
 
 
@@ -245,7 +250,7 @@ class Dataset:
         distinct: dict[str | None, int] = {}
         keys = [None if each is None else each.key for each in filters]
         group = np.asarray([distinct.setdefault(key, len(distinct)) for key in keys], np.int64)
-        chosen = {key: each for key, each in zip(keys, filters, strict=True)}
+        chosen = dict(zip(keys, filters, strict=True))
         masks = tuple(
             None if chosen[key] is None else chosen[key].mask(self.corpus.metadata)  # type: ignore[union-attr]
             for key in distinct
@@ -280,10 +285,10 @@ class Truth:
     @property
     def depth(self) -> int:
         """How many neighbours each query has at the most."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     def __len__(self) -> int:
-        return self.rows.shape[0]
+        return int(self.rows.shape[0])
 
 
 @dataclass(frozen=True)
@@ -310,8 +315,7 @@ class Trial:
 
     def __str__(self) -> str:
         build, search = (
-            ", ".join(f"{name}={value}" for name, value in part)
-            for part in (self.build, self.search)
+            ", ".join(f"{name}={value}" for name, value in part) for part in (self.build, self.search)
         )
         return f"{self.engine}({build})[{search}]"
 

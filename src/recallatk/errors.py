@@ -2,18 +2,21 @@
 
 RecallError
 ├── UsageError         the call is off: an unknown name, an option that cannot be
-│   └── MissingExtra   something optional is not installed; says the line that installs it
+│   └── MissingExtraError   something optional is not installed; says the line that installs it
 ├── FilterError        a filter does not parse, or does not fit the columns
 ├── DataError          a file is not what it should be: says where, what was found, what is accepted
 │   ├── FormatError    the container: wrong magic, truncated, ragged, a pickle, an unknown layout
-│   └── ValueProblem   the values: NaN, a zero vector under cosine, duplicate ids
+│   └── BadValueError   the values: NaN, a zero vector under cosine, duplicate ids
 ├── MismatchError      two things that do not belong together: dimensions, fingerprints, metrics
 └── EngineError        an engine failed, or was asked for what it cannot do
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class RecallError(Exception):
@@ -24,7 +27,7 @@ class UsageError(RecallError):
     """The call itself is off."""
 
 
-class MissingExtra(UsageError):
+class MissingExtraError(UsageError):
     """Something optional is needed and not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
@@ -50,7 +53,7 @@ class FormatError(DataError):
     """The container is damaged, of another kind, or unknown."""
 
 
-class ValueProblem(DataError):
+class BadValueError(DataError):
     """The container is sound and its values are not."""
 
 

@@ -1,4 +1,4 @@
-"""Where bytes come from and go to: local paths, object-store URLs, and writes that are whole or not at all."""
+"""Where bytes come from and go to: local paths, object-store URLs, and writes that are whole or not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -14,9 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from recallatk.errors import FormatError, MissingExtra, UsageError
+from recallatk.errors import FormatError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyarrow.fs import FileSystem
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -68,9 +69,7 @@ class Location:
         return int(self._info.size or 0)
 
     def __truediv__(self, name: str) -> Location:
-        return Location(
-            self.filesystem, f"{self.path.rstrip('/')}/{name}", f"{self.text}/{name}", self.local
-        )
+        return Location(self.filesystem, f"{self.path.rstrip('/')}/{name}", f"{self.text}/{name}", self.local)
 
     def children(self) -> list[Location]:
         """What the folder holds, by name; hidden files and job markers are passed over."""
@@ -149,7 +148,7 @@ def _through_fsspec(text: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError as problem:
-        raise MissingExtra(f"fsspec, which reads {without_secrets(text)},", "fsspec") from problem
+        raise MissingExtraError(f"fsspec, which reads {without_secrets(text)},", "fsspec") from problem
     try:
         inner, path = url_to_fs(text)
     except ImportError as problem:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
@@ -16,7 +15,8 @@ from blake3 import blake3
 from recallatk.core import QuerySet, Records, Vectors, blocks
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterable, Iterator
+
     import pyarrow as pa
     from numpy.typing import NDArray
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.core import Truth
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from recallatk.core import Truth
 
 
 def recall_per_query(
@@ -25,9 +26,7 @@ def recall_per_query(
     are never hits and take no place among the first k.
     """
     if not 1 <= k <= truth.depth:
-        raise UsageError(
-            f"recall@{k} needs a truth of at least that depth, and this one has {truth.depth}"
-        )
+        raise UsageError(f"recall@{k} needs a truth of at least that depth, and this one has {truth.depth}")
     ranks = truth_ranks(answers, truth)
     counted = _first_distinct(answers, k)
     available = (truth.rows >= 0).sum(axis=1)
@@ -80,9 +79,7 @@ def truth_ranks(answers: NDArray[np.int64], truth: Truth) -> NDArray[np.int64]:
     return np.where(found, ranks[order][position], -1)
 
 
-def _boundary(
-    truth: Truth, cut: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _boundary(truth: Truth, cut: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each query how many rows are strictly better than the last that counts, and where its ties end."""
     if truth.scores is None:
         # Without scores nothing is known of ties: every row is its own block.

@@ -110,9 +110,7 @@ def _measurement(
     )
 
 
-def _in_own_process(
-    job: Job, dataset: Dataset, progress: Progress | None
-) -> tuple[Result, Any, Any]:
+def _in_own_process(job: Job, dataset: Dataset, progress: Progress | None) -> tuple[Result, Any, Any]:
     with tempfile.TemporaryDirectory(prefix="recallatk-") as name:
         folder = Path(name)
         write_job(folder, job, dataset)

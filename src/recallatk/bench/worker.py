@@ -57,7 +57,7 @@ def _search_all(
     answers = np.full((count, len(queries), job.k), -1, np.int64)
     latencies = np.zeros((count, job.rounds, len(queries)), np.int64)
     exercised = [""] * count
-    shuffled = random.Random(job.seed)  # noqa: S311 - an order of trials, not a secret
+    shuffled = random.Random(job.seed)  # noqa: S311
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -16,24 +16,15 @@ if TYPE_CHECKING:
 
 def convert(
     source: Annotated[str, typer.Argument(help="A file, a pattern of shards, a folder or a URL.")],
-    target: Annotated[
-        str, typer.Argument(help="The file to write; its ending names the format.")
-    ],
-    part: Annotated[
-        str | None, typer.Option(help="corpus or queries, when the source holds both.")
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="Round to this type; nothing is rounded unasked.")
-    ] = None,
+    target: Annotated[str, typer.Argument(help="The file to write; its ending names the format.")],
+    part: Annotated[str | None, typer.Option(help="corpus or queries, when the source holds both.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Round to this type; nothing is rounded unasked.")] = None,
     queries: Annotated[
-        str | None, typer.Option(help="For an .hdf5 target: the queries to store beside the corpus.")
+        str | None,
+        typer.Option(help="For an .hdf5 target: the queries to store beside the corpus."),
     ] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="For an .hdf5 target: cosine or l2.")
-    ] = None,
-    format: Annotated[  # noqa: A002
-        str | None, typer.Option(help="The source's format, when it cannot be told.")
-    ] = None,
+    metric: Annotated[str | None, typer.Option(help="For an .hdf5 target: cosine or l2.")] = None,
+    format: Annotated[str | None, typer.Option(help="The source's format, when it cannot be told.")] = None,
     id_column: Annotated[str | None, typer.Option(help="The column with the ids.")] = None,
     vector_column: Annotated[str | None, typer.Option(help="The column with the vectors.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
@@ -65,9 +56,7 @@ def convert(
         typer.echo(f"left out, {done.format} has no place for it: {', '.join(done.left_out)}", err=True)
 
 
-def _ann_benchmarks(
-    source: str, target: str, queries: str | None, metric: str | None
-) -> Conversion:
+def _ann_benchmarks(source: str, target: str, queries: str | None, metric: str | None) -> Conversion:
     from recallatk.datasets.conversion import write_ann_benchmarks
     from recallatk.datasets.opening import open_dataset
     from recallatk.truth import ground_truth

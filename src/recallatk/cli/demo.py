@@ -38,7 +38,11 @@ def demo(
     from recallatk.files import write_text
 
     write_text(out / "report.md", to_markdown(run))
-    typer.echo(json.dumps(_object(run, out)) if as_json else f"{_steps(dataset, truth)}\n\n{to_text(run)}\n\n{_next(out)}")
+    typer.echo(
+        json.dumps(_object(run, out))
+        if as_json
+        else f"{_steps(dataset, truth)}\n\n{to_text(run)}\n\n{_next(out)}"
+    )
 
 
 def _truth(dataset: Dataset) -> Truth:

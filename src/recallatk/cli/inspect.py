@@ -16,7 +16,7 @@ def inspect(
     files: Annotated[
         list[str], typer.Argument(help="Files, patterns of shards, folders or URLs (s3://, gs://).")
     ],
-    format: Annotated[  # noqa: A002
+    format: Annotated[
         str | None, typer.Option(help="The format, when it cannot be told from the file.")
     ] = None,
     id_column: Annotated[str | None, typer.Option(help="The column with the ids.")] = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +13,8 @@ import pyarrow as pa
 from recallatk.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 
@@ -176,14 +177,15 @@ class BatchVectors:
 
 def element_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """The numpy type of the numbers in a list column."""
-    return np.dtype(kind.value_type.to_pandas_dtype())
+    dtype: np.dtype[Any] = np.dtype(kind.value_type.to_pandas_dtype())
+    return dtype
 
 
 def is_number_list(kind: pa.DataType) -> bool:
     """Whether a column of this type can hold vectors or neighbours."""
     types = pa.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return is_list and (types.is_integer(kind.value_type) or types.is_floating(kind.value_type))
+    return bool(is_list and (types.is_integer(kind.value_type) or types.is_floating(kind.value_type)))
 
 
 def list_matrix(chunk: pa.Array, dimension: int, where: str, first_row: int) -> NDArray[Any]:

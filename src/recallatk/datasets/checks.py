@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import VECTOR_DTYPES, Metric, Vectors
-from recallatk.errors import FormatError, ValueProblem
+from recallatk.errors import BadValueError, FormatError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class CheckedVectors:
         bad = ~np.isfinite(block)
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
-            raise ValueProblem(
+            raise BadValueError(
                 self.where,
                 f"{block[row, column]} at position {column} of the vector",
                 "finite numbers",
@@ -62,7 +62,7 @@ class CheckedVectors:
     def _check_nonzero(self, block: NDArray[Any], start: int) -> None:
         zero = ~block.any(axis=1)
         if zero.any():
-            raise ValueProblem(
+            raise BadValueError(
                 self.where,
                 "a vector of zeros, which has no cosine with anything",
                 "vectors with a direction (or the metrics ip and l2)",

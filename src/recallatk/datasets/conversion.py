@@ -37,7 +37,7 @@ def convert(
     *,
     part: str | None = None,
     dtype: str | None = None,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,
     id_column: str | None = None,
     vector_column: str | None = None,
 ) -> Conversion:

@@ -25,7 +25,7 @@ UNIT_TOLERANCE = 1e-3
 def inspect(
     path: PathLike,
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,
     id_column: str | None = None,
     vector_column: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -77,9 +77,7 @@ def _describe(records: Records, progress: Callable[[int, int], None] | None) -> 
 class _Survey:
     """One pass over the vectors: norms, row hashes, counts and the fingerprint."""
 
-    def __init__(
-        self, records: Records, progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    def __init__(self, records: Records, progress: Callable[[int, int], None] | None = None) -> None:
         rows = records.rows
         self.state = vectors_hash(records.vectors)
         self.norms = np.empty(rows, np.float64)

@@ -43,8 +43,7 @@ def vector_column(source: BatchSource, asked: str | None) -> str:
         if asked in lists:
             return asked
         raise UsageError(
-            f"{source.text}: {asked!r} is no column of number lists. "
-            f"Those are: {choices(lists) or 'none'}"
+            f"{source.text}: {asked!r} is no column of number lists. Those are: {choices(lists) or 'none'}"
         )
     usual = [name for name in VECTOR_NAMES if name in lists]
     if usual or len(lists) == 1:

@@ -102,9 +102,7 @@ class FileMatrix:
 
     def raw(self, start: int, stop: int) -> NDArray[np.uint8]:
         """The bytes of some rows."""
-        return _bytes(
-            self.location, self.offset + start * self.row_bytes, (stop - start) * self.row_bytes
-        )
+        return _bytes(self.location, self.offset + start * self.row_bytes, (stop - start) * self.row_bytes)
 
     def _rows(
         self, raw: NDArray[np.uint8], rows: int, skip: int, dtype: np.dtype[Any], width: int

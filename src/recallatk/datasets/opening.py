@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,8 @@ from recallatk.files import PathLike, locate
 from recallatk.filters import Filter, filter_from_json, parse_filter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import ArrayLike
 
 TEXT_NAMES = ("text", "query")
@@ -31,7 +32,7 @@ FILTER_NAME = "filter"
 def open_corpus(
     path: PathLike,
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,
     id_column: str | None = None,
     vector_column: str | None = None,
 ) -> Corpus:
@@ -43,7 +44,7 @@ def open_corpus(
 def open_queries(
     path: PathLike,
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,
     id_column: str | None = None,
     vector_column: str | None = None,
 ) -> QuerySet:
@@ -111,9 +112,7 @@ def make_queries(
     return made if filters is None else dataclasses.replace(made, filters=tuple(filters))
 
 
-def read_truth(
-    path: PathLike, *, corpus: Corpus | None = None, metric: Metric | str | None = None
-) -> Truth:
+def read_truth(path: PathLike, *, corpus: Corpus | None = None, metric: Metric | str | None = None) -> Truth:
     """Read the ground truth that somebody else's file holds; it is marked as not certified.
 
     Args:
@@ -141,7 +140,9 @@ def read_truth(
 def _required(truth: Truth | None, where: str) -> Truth:
     if truth is None:
         raise FormatError(
-            where, "no ground truth in it", "HDF5 with neighbors, ivecs, ibin, integer npy or a folder"
+            where,
+            "no ground truth in it",
+            "HDF5 with neighbors, ivecs, ibin, integer npy or a folder",
         )
     return truth
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, RecallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # What numpy, Arrow, HDF5 and zipfile raise on damaged bytes. Arrow's own errors derive from these.
 _DAMAGE = (

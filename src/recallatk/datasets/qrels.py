@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from recallatk.datasets.source import Qrels
     from recallatk.files import Location
 

@@ -33,7 +33,6 @@ FORMATS = {
     "u8bin": "recallatk.datasets.formats.xbin:U8bin",
     "vectordbbench": "recallatk.datasets.formats.vectordbbench:VectorDBBench",
 }
-assert list(FORMATS) == sorted(FORMATS), "keep the formats in order"  # noqa: S101
 
 _PICKLE_PROTOCOLS = tuple(bytes([0x80, version]) for version in range(2, 6))
 _PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
@@ -45,8 +44,7 @@ def get_format(name: str) -> Format:
     if name not in FORMATS:
         raise UsageError(f"no format {name!r}. Accepted: {choices(FORMATS)}")
     module, _, attribute = FORMATS[name].partition(":")
-    found = getattr(importlib.import_module(module), attribute)()
-    assert isinstance(found, Format) and found.name == name  # noqa: S101
+    found: Format = getattr(importlib.import_module(module), attribute)()
     return found
 
 
@@ -101,7 +99,10 @@ def detect(location: Location) -> Format:
 
 
 def open_source(
-    path: PathLike, *, format: str | None = None, options: OpenOptions | None = None  # noqa: A002
+    path: PathLike,
+    *,
+    format: str | None = None,
+    options: OpenOptions | None = None,
 ) -> Source:
     """Open a file, a pattern of shards, a folder or a URL, whatever its format."""
     options = options or OpenOptions()
@@ -111,9 +112,7 @@ def open_source(
     return open_location(locations[0], options, format)
 
 
-def open_location(
-    location: Location, options: OpenOptions, name: str | None = None
-) -> Source:
+def open_location(location: Location, options: OpenOptions, name: str | None = None) -> Source:
     """Open one file or folder."""
     if location.is_folder:
         return _open_folder(location, options, name)
@@ -128,15 +127,11 @@ def _open_folder(folder: Location, options: OpenOptions, name: str | None) -> So
             return each.open([folder], options)
     files = [child for child in children if not child.is_folder and has_known_suffix(child)]
     if not files:
-        raise FormatError(
-            folder.text, "a folder without vector files", "shards, or corpus.* and queries.*"
-        )
+        raise FormatError(folder.text, "a folder without vector files", "shards, or corpus.* and queries.*")
     return _open_shards(folder.text, files, name, options)
 
 
-def _open_shards(
-    text: str, files: list[Location], name: str | None, options: OpenOptions
-) -> Source:
+def _open_shards(text: str, files: list[Location], name: str | None, options: OpenOptions) -> Source:
     formats = {get_format(name)} if name else {detect(file) for file in files}
     chosen = min(formats, key=lambda each: each.name)
     if len(formats) > 1:

@@ -28,9 +28,7 @@ def sample_queries(queries: QuerySet, count: int, *, seed: int = 0, by: str | No
     return _take(queries, chosen)
 
 
-def split_queries(
-    queries: QuerySet, *, validate: float = 0.5, seed: int = 0
-) -> tuple[QuerySet, QuerySet]:
+def split_queries(queries: QuerySet, *, validate: float = 0.5, seed: int = 0) -> tuple[QuerySet, QuerySet]:
     """The tune side and the validate side; `validate` is the expected share of the latter."""
     if not 0.0 < validate < 1.0:
         raise UsageError(f"the share to validate on is {validate}. Accepted: between 0 and 1")
@@ -40,9 +38,7 @@ def split_queries(
     return _take(queries, np.flatnonzero(~held_out)), _take(queries, np.flatnonzero(held_out))
 
 
-def queries_from_corpus(
-    corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None
-) -> QuerySet:
+def queries_from_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
     """Corpus rows as queries: each knows its own row, which it may not find."""
     rows = _sample(corpus, count, seed, by)
     names = [name for name in corpus.columns.schema.names if name != "filter"]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from recallatk.core import Dataset, Metric, Records, Truth
 from recallatk.errors import UsageError, choices
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from recallatk.core import Dataset, Metric, Records, Truth
     from recallatk.files import Location
 
 ROWS, CORPUS, QUERIES = "rows", "corpus", "queries"

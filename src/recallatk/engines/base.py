@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError, UsageError, choices
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from recallatk.core import Corpus, Knob, Metric
 
 
 class Engine:
@@ -59,7 +60,9 @@ class Engine:
 def require_metric(engine: type[Engine], metric: Metric) -> None:
     """Refuse a metric that the engine cannot search by."""
     if metric not in engine.metrics:
-        raise EngineError(f"{engine.name} cannot search by {metric}; it can by {choices(sorted(engine.metrics))}")
+        raise EngineError(
+            f"{engine.name} cannot search by {metric}; it can by {choices(sorted(engine.metrics))}"
+        )
 
 
 def resolved(engine: str, knobs: tuple[Knob, ...], given: dict[str, Any]) -> dict[str, int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recallatk.core import Corpus, Metric
 from recallatk.engines.base import Engine
 from recallatk.engines.matrix import float32_matrix
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -43,7 +42,7 @@ class Exact(Engine):
         return int(self.index.ntotal * self.index.d * 4)
 
     def version(self) -> str:
-        """faiss's version."""
+        """Faiss's version."""
         import faiss
 
         return f"faiss {faiss.__version__}"

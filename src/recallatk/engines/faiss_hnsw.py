@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Engine
 from recallatk.engines.matrix import float32_matrix
 from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -69,7 +68,7 @@ class FaissHnsw(Engine):
         return int(faiss.serialize_index(self.index).nbytes)
 
     def version(self) -> str:
-        """faiss's version."""
+        """Faiss's version."""
         import faiss
 
         return f"faiss {faiss.__version__}"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
-from recallatk.engines.base import Engine
-from recallatk.errors import MissingExtra, UsageError, choices
+from recallatk.errors import MissingExtraError, UsageError, choices
+
+if TYPE_CHECKING:
+    from recallatk.engines.base import Engine
 
 # name: (import path, the extra that installs it or None when it comes with the package)
 ENGINES: dict[str, tuple[str, str | None]] = {
     "exact": ("recallatk.engines.exact:Exact", None),
     "faiss-hnsw": ("recallatk.engines.faiss_hnsw:FaissHnsw", None),
 }
-assert list(ENGINES) == sorted(ENGINES), "keep the engines in order"  # noqa: S101
 
 
 def get_engine(name: str) -> type[Engine]:
@@ -26,5 +28,5 @@ def get_engine(name: str) -> type[Engine]:
     except ImportError as problem:
         if extra is None:
             raise
-        raise MissingExtra(f"the engine {name}", extra) from problem
+        raise MissingExtraError(f"the engine {name}", extra) from problem
     return found

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Literal: TypeAlias = str | int | float | bool
 
-RESERVED = frozenset("and or not in is null between true false exists".split())
+RESERVED = frozenset(["and", "or", "not", "in", "is", "null", "between", "true", "false", "exists"])
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 

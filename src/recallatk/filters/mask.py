@@ -40,9 +40,7 @@ def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
     missing = sorted(condition.columns() - set(metadata.column_names))
     if missing:
         known = ", ".join(metadata.column_names) or "none"
-        raise FilterError(
-            f"filter '{condition}': no column {missing[0]!r}. The columns are: {known}"
-        )
+        raise FilterError(f"filter '{condition}': no column {missing[0]!r}. The columns are: {known}")
     try:
         truth = pc.fill_null(_evaluate(condition, metadata), False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as problem:
@@ -140,6 +138,4 @@ def _scalar(column: pa.ChunkedArray, name: str, value: Literal) -> pa.Scalar:
     textual = types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind)
     if isinstance(value, str) and textual:
         return pa.scalar(value).cast(kind)
-    raise FilterError(
-        f"column {name!r} holds {kind} and cannot be compared with {literal_text(value)}"
-    )
+    raise FilterError(f"column {name!r} holds {kind} and cannot be compared with {literal_text(value)}")

@@ -183,6 +183,4 @@ def _literal(token: _Token) -> Literal | None:
 def _error(text: str, position: int, expected: str) -> FilterError:
     before, after = text[:position], text[position:].lstrip()
     shown = f"before {after[:20]!r}" if after else "at the end"
-    return FilterError(
-        f"filter {text!r}: expected {expected} {shown} (character {len(before) + 1})"
-    )
+    return FilterError(f"filter {text!r}: expected {expected} {shown} (character {len(before) + 1})")

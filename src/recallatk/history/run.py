@@ -119,9 +119,7 @@ def _measurement(trial: dict[str, Any], path: Path) -> Measurement:
     except (OSError, pa.ArrowException) as problem:
         raise FormatError(str(path), "cannot be read as a trial", "a file of save_run") from problem
     return Measurement(
-        trial=Trial(
-            trial["engine"], tuple(trial["build"].items()), tuple(trial["search"].items())
-        ),
+        trial=Trial(trial["engine"], tuple(trial["build"].items()), tuple(trial["search"].items())),
         k=trial["k"],
         answers=_matrix(table["rows"]),
         latencies_ns=_matrix(table["latencies_ns"]).T,

@@ -35,8 +35,7 @@ class Line:
 def summarise(run: Run) -> list[Line]:
     """Every measurement of a run, in its order."""
     return [
-        _line(measurement, scored)
-        for measurement, scored in zip(run.measurements, run.scores, strict=True)
+        _line(measurement, scored) for measurement, scored in zip(run.measurements, run.scores, strict=True)
     ]
 
 

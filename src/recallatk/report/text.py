@@ -31,6 +31,4 @@ def aligned(rows: list[list[str]]) -> list[str]:
 
 def printable(text: str) -> str:
     """Text in which control and direction characters are spelled out instead of obeyed."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

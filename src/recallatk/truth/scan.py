@@ -30,9 +30,7 @@ class Candidates:
         """No candidates yet."""
         return cls(np.full((queries, count), -1), np.full((queries, count), -np.inf, np.float32))
 
-    def merge(
-        self, which: NDArray[np.int64], rows: NDArray[np.int64], scores: NDArray[np.float32]
-    ) -> None:
+    def merge(self, which: NDArray[np.int64], rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         """Take in what a block found for some of the queries."""
         all_rows = np.concatenate([self.rows[which], rows], axis=1)
         all_scores = np.concatenate([self.scores[which], scores], axis=1)
@@ -86,7 +84,7 @@ class Scanner:
         if self.metric is Metric.L2:
             error = rounding * (self.query_norms + self.largest_norm) ** 2 + dimension * _TINY_32
             nearest = np.sqrt(np.maximum(-worst - error, 0.0))
-            return np.where(np.isneginf(worst), np.inf, nearest)
+            return np.asarray(np.where(np.isneginf(worst), np.inf, nearest))
         error = rounding * self.query_norms * self.largest_norm
         error += dimension * _TINY_32 * (1 + self.query_norms + self.largest_norm)
         return worst + error

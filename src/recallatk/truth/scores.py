@@ -15,9 +15,7 @@ _UNIT_64 = 2.0**-53
 _PAIR_BYTES = 16 << 20
 
 
-def pair_scores(
-    metric: Metric, queries: NDArray[Any], rows: NDArray[Any]
-) -> NDArray[np.float64]:
+def pair_scores(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float64]:
     """The score of each query with the row beside it, from the numbers as they are stored.
 
     Each pair is added up by itself, so that its score does not depend on what else is in the call.
@@ -32,16 +30,14 @@ def pair_scores(
     return scores
 
 
-def _scores(
-    metric: Metric, left: NDArray[np.float64], right: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _scores(metric: Metric, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64]
     if metric is Metric.L2:
-        return np.sqrt(np.square(left - right).sum(axis=1))
-    products = (left * right).sum(axis=1)
-    if metric is Metric.IP:
-        return products
-    norms = np.sqrt(np.square(left).sum(axis=1)) * np.sqrt(np.square(right).sum(axis=1))
-    result: NDArray[np.float64] = products / norms
+        result = np.sqrt(np.square(left - right).sum(axis=1))
+        return result
+    result = (left * right).sum(axis=1)
+    if metric is Metric.COSINE:
+        result /= np.sqrt(np.square(left).sum(axis=1)) * np.sqrt(np.square(right).sum(axis=1))
     return result
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.core import Metric
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from recallatk.core import Metric
 
 
 def canonical(

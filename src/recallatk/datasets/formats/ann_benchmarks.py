@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,9 +62,7 @@ class AnnBenchmarks(Format):
             role: Records(f"{location.text} ({name})", _matrix(file, name, location), NO_COLUMNS)
             for role, name in ((CORPUS, "train"), (QUERIES, "test"))
         }
-        truth = None
-        if "neighbors" in file:
-            truth = lambda: _truth(file, metric, location)  # noqa: E731
+        truth = partial(_truth, file, metric, location) if "neighbors" in file else None
         return Source(location.text, self.name, parts, metric, truth, details=attributes)
 
     def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:

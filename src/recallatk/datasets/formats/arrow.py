@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from recallatk.datasets.tables import table_schema, tables
 from recallatk.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from recallatk.core import Records
@@ -36,8 +36,8 @@ class ArrowShard:
         with reading(self.text, "Arrow file"):
             self.head = self.schema = self._reader([]).schema
             sizes = [batch.num_rows for batch in self._counted()]
-        self.starts = [sum(sizes[:i]) for i in range(len(sizes))]
-        self.rows = sum(sizes)
+        self.starts: list[int] = [sum(sizes[:i]) for i in range(len(sizes))]
+        self.rows: int = sum(sizes)
 
     def _reader(self, fields: list[int]) -> Any:
         file = pa.memory_map(self.location.path) if self.location.local else self.location.open()
@@ -104,9 +104,7 @@ def _check_magic(location: Location, is_file: bool) -> None:
     if head[:4] == _FEATHER1_MAGIC:
         raise FormatError(location.text, "it is Feather version 1", "Feather version 2 or Arrow")
     if not is_file and head[:4] != _STREAM_MAGIC:
-        raise FormatError(
-            location.text, f"it begins with {head!r}", "b'ARROW1' (file) or an Arrow stream"
-        )
+        raise FormatError(location.text, f"it begins with {head!r}", "b'ARROW1' (file) or an Arrow stream")
     if is_file and location.read_at(max(0, location.size - 6), 6) != _FILE_MAGIC:
         raise FormatError(location.text, "its end is missing", "b'ARROW1' at both ends")
 

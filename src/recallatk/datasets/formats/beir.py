@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from recallatk.core import Records
+from recallatk.datasets.batches import BatchColumns
 from recallatk.datasets.formats.jsonl import JsonLines
 from recallatk.datasets.formats.pair import sibling
 from recallatk.datasets.layout import VECTOR_NAMES, id_column, table_records
-from recallatk.datasets.batches import BatchColumns
 from recallatk.datasets.qrels import find_qrels
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
 from recallatk.errors import MismatchError

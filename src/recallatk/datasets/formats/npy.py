@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.lib import format as npy_format
 
 from recallatk.core import Records, blocks
@@ -17,6 +16,8 @@ from recallatk.errors import FormatError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy as np
 
     from recallatk.core import Metric, Truth
     from recallatk.files import Location
@@ -55,9 +56,7 @@ def check_matrix(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tu
 
 def npy_matrix(location: Location) -> FileMatrix:
     """The array of an NPY file, with its length checked."""
-    shape, column_major, dtype, offset = read_header(
-        location.read_at(0, HEADER_BYTES), location.text
-    )
+    shape, column_major, dtype, offset = read_header(location.read_at(0, HEADER_BYTES), location.text)
     rows, dimension = check_matrix(location.text, shape, dtype)
     matrix = FileMatrix(location, offset, (rows, dimension), dtype, column_major=column_major)
     check_length(location, matrix.end)

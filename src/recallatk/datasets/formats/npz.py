@@ -119,9 +119,7 @@ class Npz(Format):
         vector = _vector_name(members, options.vector_column, location.text)
         rows = check_matrix(location.text, members[vector].shape, members[vector].dtype)[0]
         beside = {
-            name: member
-            for name, member in members.items()
-            if name != vector and member.shape == (rows,)
+            name: member for name, member in members.items() if name != vector and member.shape == (rows,)
         }
         identifier = options.id_column or next((n for n in ID_NAMES if n in beside), None)
         if identifier is not None and identifier not in beside:
@@ -173,9 +171,7 @@ def _matrix(archive: zipfile.ZipFile, member: _Member, location: Location) -> Ve
         header = read_exactly(location, member.info.header_offset, _LOCAL_HEADER_BYTES)
         names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
         data = member.info.header_offset + _LOCAL_HEADER_BYTES + names + member.offset
-        return FileMatrix(
-            location, data, (rows, dimension), member.dtype, column_major=member.column_major
-        )
+        return FileMatrix(location, data, (rows, dimension), member.dtype, column_major=member.column_major)
     if member.column_major:
         raise FormatError(
             location.text, "a compressed matrix in column order", "row order, or no compression"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,9 +84,8 @@ class VectorDBBench(Format):
             columns = LabelledColumns(corpus.columns, corpus.id_column, labels)
             corpus = Records(corpus.name, corpus.vectors, columns, corpus.id_column)
         queries = table_records(open_table([children[_TEST]]), options)
-        truth = None
-        if _NEIGHBORS in children:
-            truth = lambda: neighbors_truth(children[_NEIGHBORS], corpus)  # noqa: E731
+        neighbors = children.get(_NEIGHBORS)
+        truth = partial(neighbors_truth, neighbors, corpus) if neighbors else None
         return Source(folder.text, self.name, {CORPUS: corpus, QUERIES: queries}, truth=truth)
 
 
@@ -102,7 +101,9 @@ def _train(folder: Location, children: dict[str, Location]) -> list[Location]:
     if [number for number, _, _ in shards] != list(range(count)):
         missing = sorted(set(range(count)) - {number for number, _, _ in shards})
         raise FormatError(
-            folder.text, f"of {count} train shards {len(shards)} are there (missing: {missing})", "all"
+            folder.text,
+            f"of {count} train shards {len(shards)} are there (missing: {missing})",
+            "all",
         )
     return [location for _, _, location in shards]
 

@@ -68,7 +68,8 @@ class _Xbin(Format):
         rows, columns = records.vectors.shape
         path.write_bytes(_HEADERS[max(rows, columns) >= 1 << 32].pack(rows, columns))
         append_blocks(
-            path, (widened(block, self.stored, records.name) for _, block in blocks(records.vectors))
+            path,
+            (widened(block, self.stored, records.name) for _, block in blocks(records.vectors)),
         )
 
 
