@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TIMED = "one library call per query, one client, {threads} search thread; build on {build} threads"
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[int, int], None]
 
 
 def measure(
@@ -53,7 +53,7 @@ def measure(
         at: the values of k to score; the largest is what each call asks for.
         rounds: how often every query is asked at every setting.
         seed: of the order in which settings take turns.
-        progress: called with the phase, the steps done and the steps there are.
+        progress: called with the steps done (the build, then each setting in each round) and all there are.
     """
     if dataset.queries.filters is not None or dataset.queries.corpus_rows is not None:
         raise UsageError(
@@ -132,7 +132,7 @@ def _run_worker(folder: Path, job: Job, progress: Progress | None) -> None:
             for line in worker.stdout or ():
                 if progress is not None:
                     said = json.loads(line)
-                    progress(said["phase"], said["done"], said["total"])
+                    progress(said["done"], said["total"])
         except BaseException:
             worker.kill()
             raise

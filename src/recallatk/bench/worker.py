@@ -36,13 +36,14 @@ def work(folder: Path) -> None:
     queries = np.array(read_vectors(folder, "queries"))
     with get_engine(job.engine)() as engine:
         engine.set_threads(job.build_threads)
-        _say("build", 0, 1)
+        steps = 1 + job.rounds * len(job.searches)
+        _say(0, steps)
         before = private_bytes()
         started = time.perf_counter()
         engine.build(corpus, Metric(job.metric), **job.build)
         seconds = time.perf_counter() - started
         memory = max(0, private_bytes() - before)
-        _say("build", 1, 1)
+        _say(1, steps)
         engine.set_threads(job.search_threads)
         answers, latencies, exercised = _search_all(engine, job, queries)
         result = Result(seconds, memory, engine.size_bytes(), engine.version(), exercised)
@@ -63,13 +64,12 @@ def _search_all(
     gc.disable()
     for turn in range(job.rounds):
         for step, number in enumerate(shuffled.sample(range(count), count)):
-            _say("search", turn * count + step, job.rounds * count)
             engine.configure(**job.searches[number])
             for query in range(min(_WARM_UP_CALLS, len(queries))):
                 engine.search(queries[query : query + 1], job.k)
             _timed_calls(engine, queries, job.k, answers[number], latencies[number, turn])
             exercised[number] = engine.exercised()
-    _say("search", job.rounds * count, job.rounds * count)
+            _say(2 + turn * count + step, 1 + job.rounds * count)
     return answers, latencies, exercised
 
 
@@ -90,8 +90,8 @@ def _timed_calls(
         answers[query, : found.shape[1]] = found[0]
 
 
-def _say(phase: str, done: int, total: int) -> None:
-    sys.stdout.write(json.dumps({"phase": phase, "done": done, "total": total}) + "\n")
+def _say(done: int, total: int) -> None:
+    sys.stdout.write(json.dumps({"done": done, "total": total}) + "\n")
     sys.stdout.flush()
 
 

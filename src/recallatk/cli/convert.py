@@ -39,29 +39,28 @@ def convert(
     from recallatk.datasets import convert as write
     from recallatk.datasets.registry import format_for_writing
 
+    columns = {"format": format, "id_column": id_column, "vector_column": vector_column}
     if format_for_writing(target).name == "ann-benchmarks":
-        done = _ann_benchmarks(source, target, queries, metric)
+        done = _ann_benchmarks(source, target, queries, metric, columns)
     else:
-        done = write(
-            source,
-            target,
-            part=part,
-            dtype=dtype,
-            format=format,
-            id_column=id_column,
-            vector_column=vector_column,
-        )
+        done = write(source, target, part=part, dtype=dtype, **columns)
     typer.echo(json.dumps(asdict(done)) if as_json else _described(done))
     if done.left_out:
         typer.echo(f"left out, {done.format} has no place for it: {', '.join(done.left_out)}", err=True)
 
 
-def _ann_benchmarks(source: str, target: str, queries: str | None, metric: str | None) -> Conversion:
+def _ann_benchmarks(
+    source: str, target: str, queries: str | None, metric: str | None, columns: dict[str, str | None]
+) -> Conversion:
+    from recallatk.datasets import open_corpus, open_dataset, open_queries
     from recallatk.datasets.conversion import write_ann_benchmarks
-    from recallatk.datasets.opening import open_dataset
     from recallatk.truth import ground_truth
 
-    dataset = open_dataset(source, queries, metric=metric)
+    if queries is None:
+        dataset = open_dataset(source, metric=metric)
+    else:
+        corpus = open_corpus(source, **columns)
+        dataset = open_dataset(corpus, open_queries(queries, **columns), metric=metric)
     with progress("computing ground truth") as step:
         truth = ground_truth(dataset, progress=step)
     return write_ann_benchmarks(dataset, truth, target)

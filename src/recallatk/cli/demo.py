@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +19,7 @@ DEPTH = 100
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the files go.")] = Path("recallatk-demo"),
+    out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("recallatk-demo"),
     as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
 ) -> None:
     """Measure an HNSW index on 20,000 real embeddings: exact truth, five efforts, recall and cost.
@@ -26,6 +27,7 @@ def demo(
     Example: recallatk demo --out my-first-run
     """
     from recallatk.datasets import open_demo
+    from recallatk.files import write_text
     from recallatk.history import save_run
     from recallatk.report import to_markdown, to_text
     from recallatk.truth import save_truth
@@ -35,14 +37,11 @@ def demo(
     save_truth(truth, dataset, out / "truth.parquet")
     run = _measured(dataset, truth)
     save_run(run, dataset, out)
-    from recallatk.files import write_text
-
     write_text(out / "report.md", to_markdown(run))
-    typer.echo(
-        json.dumps(_object(run, out))
-        if as_json
-        else f"{_steps(dataset, truth)}\n\n{to_text(run)}\n\n{_next(out)}"
-    )
+    if as_json:
+        typer.echo(json.dumps(_summary(run, out)))
+    else:
+        typer.echo("\n\n".join([_steps(dataset, run), to_text(run), _next(out)]))
 
 
 def _truth(dataset: Dataset) -> Truth:
@@ -55,17 +54,12 @@ def _truth(dataset: Dataset) -> Truth:
 def _measured(dataset: Dataset, truth: Truth) -> Run:
     from recallatk.bench import measure
 
-    with progress("measuring") as step:
-        return measure(
-            dataset,
-            truth,
-            engine="faiss-hnsw",
-            search=[{"ef": ef} for ef in EFFORTS],
-            progress=lambda phase, done, total: step(done, total) if phase == "search" else None,
-        )
+    settings = [{"ef": effort} for effort in EFFORTS]
+    with progress("building and searching") as step:
+        return measure(dataset, truth, engine="faiss-hnsw", search=settings, progress=step)
 
 
-def _object(run: Run, out: Path) -> dict[str, object]:
+def _summary(run: Run, out: Path) -> dict[str, Any]:
     from recallatk.report.summary import summarise
 
     return {
@@ -79,17 +73,17 @@ def _object(run: Run, out: Path) -> dict[str, object]:
     }
 
 
-def _steps(dataset: Dataset, truth: Truth) -> str:
+def _steps(dataset: Dataset, run: Run) -> str:
     corpus, queries = dataset.corpus, dataset.queries
     return "\n".join(
         [
-            f"1. Loaded {corpus.rows:,} WordNet definitions and {queries.rows:,} usage examples "
-            f"({corpus.dimension} dimensions).",
-            f"2. Computed the exact {truth.depth} nearest definitions of every example "
-            f"(truth {truth.fingerprints['vectors'][:12]}).",
+            f"1. Loaded {corpus.rows:,} WordNet definitions and {queries.rows:,} usage examples as queries "
+            f"({corpus.dimension} dimensions, {dataset.metric}).",
+            f"2. Computed the exact {DEPTH} nearest definitions of every query "
+            f"(truth {run.fingerprints['truth'][:12]}).",
             "3. Built an HNSW index in a process of its own.",
-            "4. Asked it every example, one at a time, at five search efforts (ef).",
-            "5. Compared the ids with the truth: recall@k is the share of the true top k returned.",
+            f"4. Asked it every query, one at a time, at {len(EFFORTS)} search efforts (ef).",
+            "5. Compared the ids with the truth: recall@k is the share of the true top k that came back.",
         ]
     )
 
@@ -97,19 +91,16 @@ def _steps(dataset: Dataset, truth: Truth) -> str:
 def _next(out: Path) -> str:
     from recallatk.datasets.demo import DEMO_FOLDER
 
+    corpus = shlex.quote(str(DEMO_FOLDER / "corpus.parquet"))
+    folder = shlex.quote(str(out))
     return "\n".join(
         [
-            f"Files: {out}/run.json, {out}/truth.parquet, {out}/trial-1.parquet …, {out}/report.md",
+            f"Files in {folder}: run.json, truth.parquet, report.md, and trial-1.parquet to "
+            f"trial-{len(EFFORTS)}.parquet with every answer and latency.",
             "",
-            "Next, try:",
-            f"  recallatk inspect {_quoted(DEMO_FOLDER)}",
-            f"  recallatk convert {_quoted(DEMO_FOLDER / 'corpus.parquet')} corpus.fvecs",
-            "  recallatk inspect YOUR_VECTORS.parquet",
+            "Try next:",
+            f"  recallatk inspect {shlex.quote(str(DEMO_FOLDER))}",
+            f"  recallatk convert {corpus} corpus.npy",
+            f"  recallatk demo --json --out {folder}",
         ]
     )
-
-
-def _quoted(path: Path) -> str:
-    import shlex
-
-    return shlex.quote(str(path))

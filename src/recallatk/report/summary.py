@@ -96,17 +96,21 @@ def notes(run: Run) -> list[str]:
         f"{run.environment['cores']} cores.",
         f"Index answered: {run.measurements[0].exercised}.",
     ]
-    for line in summarise(run):
-        differing = [
-            f"{name} {line.strict[name]:.4f}"
-            for name, value in line.recall.items()
-            if value is not None and line.strict[name] != value
-        ]
-        if differing:
-            said.append(f"Ties matter at {line.search}: by strict ids {', '.join(differing)}.")
+    said += _tie_notes(summarise(run))
     for line, scored in zip(summarise(run), run.scores, strict=True):
         odd = {kind: count for kind, count in scored["anomalies"].items() if count}
         if odd:
             listed = ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
             said.append(f"Odd answers at {line.search}: {listed}.")
+    return said
+
+
+def _tie_notes(lines: list[Line]) -> list[str]:
+    """The strict-id values of every measure that ties at the boundary change."""
+    said = []
+    for name in lines[0].recall:
+        pairs = [(line.recall[name], line.strict[name]) for line in lines]
+        if any(value != strict for value, strict in pairs):
+            listed = ", ".join(number(strict, ".4f") for _, strict in pairs)
+            said.append(f"{name} by strict ids, cutting ties by row number: {listed}.")
     return said

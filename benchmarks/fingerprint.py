@@ -1,0 +1,73 @@
+"""How fast fingerprints are, in GB/s from the page cache, against plain hashing in the same run.
+
+    python benchmarks/fingerprint.py [--mib 1024] [--rounds 5]
+
+Every format holds the same float32 matrix and must give the same fingerprint. The peer is hashlib's
+SHA-256 over the bytes in memory, which is what a checksum tool would run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from blake3 import blake3
+
+from recallatk.datasets import convert, open_corpus
+from recallatk.fingerprint import fingerprint_vectors
+
+DIMENSION = 384
+ENDINGS = ("npy", "fbin", "fvecs", "arrow", "parquet")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=5)
+    chosen = parser.parse_args()
+    rows = chosen.mib * (1 << 20) // (4 * DIMENSION)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        matrix = np.random.default_rng(0).standard_normal((rows, DIMENSION), np.float32)
+        np.save(folder / "vectors.npy", matrix)
+        for ending in ENDINGS[1:]:
+            convert(folder / "vectors.npy", folder / f"vectors.{ending}")
+        tasks: dict[str, Callable[[], str]] = {
+            "blake3 of the bytes in memory": lambda: blake3(matrix.data.cast("B")).hexdigest(),
+            "hashlib.sha256 of the bytes in memory": lambda: hashlib.sha256(matrix).hexdigest(),
+        }
+        for ending in ENDINGS:
+            path = folder / f"vectors.{ending}"
+            tasks[f"fingerprint of {ending}"] = lambda path=path: fingerprint_vectors(
+                open_corpus(path).vectors
+            )
+        report(tasks, matrix.nbytes, chosen.rounds)
+
+
+def report(tasks: dict[str, Callable[[], str]], size: int, rounds: int) -> None:
+    rates: dict[str, list[float]] = {name: [] for name in tasks}
+    results: dict[str, set[str]] = {name: set() for name in tasks}
+    for _ in range(rounds):
+        for name in random.sample(list(tasks), len(tasks)):
+            started = time.perf_counter()
+            results[name].add(tasks[name]())
+            rates[name].append(size / 1e9 / (time.perf_counter() - started))
+    distinct = set().union(*(found for name, found in results.items() if name.startswith("fingerprint")))
+    print(f"{size / 1e9:.2f} GB; the formats gave {len(distinct)} distinct fingerprint(s)")
+    base = statistics.median(rates["blake3 of the bytes in memory"])
+    print(f"{'task':<40} {'GB/s':>6} {'range':>14} {'of blake3':>10}")
+    for name, values in rates.items():
+        spread = f"{min(values):.2f} to {max(values):.2f}"
+        middle = statistics.median(values)
+        print(f"{name:<40} {middle:>6.2f} {spread:>14} {middle / base:>10.0%}")
+
+
+if __name__ == "__main__":
+    main()

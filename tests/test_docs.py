@@ -1,0 +1,116 @@
+"""README and docs: every Python block runs, every console block prints what it says."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = {"id": ["a", "b", "c"], "category": ["x", "y", None]}
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([1, 0, 0, 1, 1, 0], pa.float32()), 2)
+    pq.write_table(
+        pa.table({"id": rows["id"], "vector": vectors, "category": rows["category"]}), "corpus.parquet"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_python_blocks_run(page, folder):
+    namespace = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), namespace)
+
+
+def sessions(page):
+    for block in blocks(page, "console"):
+        for session in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = session.partition("\n")
+            yield command, output
+
+
+def masked(text):
+    """Lines with numbers and hashes hidden, so that latencies may differ and words may not."""
+    hidden = re.sub(r"\b[0-9a-f]{12}\b|[\d.,]*\d", "#", text)
+    return [" ".join(line.split()) for line in hidden.splitlines() if line.strip()]
+
+
+def test_readme_console_blocks_print_what_they_say(folder):
+    shown = list(sessions(ROOT / "README.md"))
+    assert len(shown) >= 3
+    for command, output in shown:
+        program, *arguments = shlex.split(command)
+        assert program == "recallatk"
+        ran = subprocess.run(
+            [sys.executable, "-m", "recallatk", *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": "100"},
+        )
+        assert ran.returncode == 0, ran.stderr
+        if arguments[0] == "demo":
+            assert masked(ran.stdout)[: len(masked(output))] == masked(output)
+        else:
+            assert ran.stdout == output
+
+
+def test_every_command_is_documented_with_an_example():
+    from recallatk.cli import app
+
+    page = (ROOT / "docs" / "cli.md").read_text()
+    for info in app.registered_commands:
+        assert f"## recallatk {info.callback.__name__}\n" in page
+        assert f"Example: recallatk {info.callback.__name__} " in info.callback.__doc__
+
+
+def test_the_command_line_page_is_fresh():
+    script = ROOT / "scripts" / "generate_docs.py"
+    ran = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_every_format_is_in_the_data_formats_page():
+    from recallatk.datasets.registry import FORMATS
+
+    page = (ROOT / "docs" / "data-formats.md").read_text()
+    for name in FORMATS:
+        assert f"`{name}`" in page
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [*PAGES, *ROOT.glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_public_names_have_a_sentence_each():
+    import recallatk
+
+    for name in recallatk.__all__:
+        if name != "__version__":
+            text = getattr(recallatk, name).__doc__
+            assert text and text.strip().splitlines()[0].endswith((".", ":")), name
+
+
+def test_every_module_opens_with_a_sentence():
+    import ast
+
+    for path in (ROOT / "src").rglob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text())), path
