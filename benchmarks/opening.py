@@ -128,12 +128,11 @@ def main() -> None:
     chosen = parser.parse_args()
     rows = int(chosen.gib * (1 << 30)) // ROW_BYTES
     print(f"{rows:,} x {DIMENSION} float32, {chosen.gib:g} GiB")
-    print(
-        f"{'what':<28} {'open ms':>8} {'MiB':>7} {'stream s':>9} {'GB/s':>6} {'peak MiB':>9} {'block MiB':>10}"
-    )
+    heads = f"{'open ms':>8} {'MiB':>7} {'stream s':>9} {'GB/s':>6} {'peak MiB':>9} {'block MiB':>10}"
+    print(f"{'what':<28} {heads}")
     for name in chosen.formats.split(","):
         with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-            path = Path(folder) / f"large-{name}" if "." in name else Path(folder) / f"large.{name}"
+            path = Path(folder) / (name if "." in name else f"large.{name}")
             WRITERS[name](path, rows)
             kinds = ["ours", "peer"] if name == "npy" and chosen.gib <= 4 else ["ours"]
             for kind in kinds:

@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote
 
 from recallatk.errors import FormatError, MissingExtraError, UsageError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_URL_SIGNS = "%:/?#@!$&'()*+,;=~"
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 
 
@@ -39,19 +40,24 @@ class Location:
     @property
     def name(self) -> str:
         """The last part of the path."""
-        return PurePosixPath(self.path).name
+        # The web file systems of fsspec call the whole URL the path.
+        return PurePosixPath(self.path.partition("?")[0] if is_url(self.path) else self.path).name
 
     @property
     def suffix(self) -> str:
         """The ending of the name in lower case, with its dot."""
-        return PurePosixPath(self.path).suffix.lower()
+        return PurePosixPath(self.name).suffix.lower()
 
     @cached_property
     def _info(self) -> Any:
         try:
             return self.filesystem.get_file_info(self.path)
         except OSError as problem:
-            raise UsageError(f"{self.text}: cannot be reached: {problem}") from problem
+            raise self._failure("reached", problem) from problem
+
+    def _failure(self, what: str, problem: Exception) -> UsageError:
+        reason = _reason(problem).replace(self.path, self.text)
+        return UsageError(f"{self.text}: cannot be {what}: {reason}")
 
     @property
     def exists(self) -> bool:
@@ -69,26 +75,40 @@ class Location:
         return int(self._info.size or 0)
 
     def __truediv__(self, name: str) -> Location:
-        return Location(self.filesystem, f"{self.path.rstrip('/')}/{name}", f"{self.text}/{name}", self.local)
+        path, text = (f"{folder.rstrip('/')}/{name}" for folder in (self.path, self.text))
+        return Location(self.filesystem, path, text, self.local)
 
     def children(self) -> list[Location]:
         """What the folder holds, by name; hidden files and job markers are passed over."""
         from pyarrow.fs import FileSelector
 
-        names = [info.base_name for info in self.filesystem.get_file_info(FileSelector(self.path))]
-        return [self / name for name in sorted(names) if not name.startswith((".", "_"))]
+        try:
+            found = self.filesystem.get_file_info(FileSelector(self.path))
+        except OSError as problem:
+            raise self._failure("listed", problem) from problem
+        children = []
+        for info in sorted(found, key=lambda info: info.path):
+            child = self / PurePosixPath(info.path).name
+            if not child.name.startswith((".", "_")):
+                # The listing said what the child is: asking again costs a request for each.
+                vars(child)["_info"] = info
+                children.append(child)
+        return children
 
     def open(self) -> Any:
         """A file that can be read at any offset."""
         try:
             return self.filesystem.open_input_file(self.path)
         except OSError as problem:
-            raise UsageError(f"{self.text}: cannot be opened: {_reason(problem)}") from problem
+            raise self._failure("opened", problem) from problem
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Some bytes; fewer than asked for only at the end of the file."""
-        with self.open() as file:
-            return bytes(file.read_at(count, offset))
+        try:
+            with self.open() as file:
+                return bytes(file.read_at(count, offset)) if offset < file.size() else b""
+        except OSError as problem:
+            raise self._failure("read", problem) from problem
 
 
 def locate(path: PathLike) -> Location:
@@ -102,11 +122,13 @@ def locate(path: PathLike) -> Location:
 def locate_all(path: PathLike) -> list[Location]:
     """The files behind a path, a URL or a pattern with * ? or [, by name."""
     text = os.fspath(path)
-    parent, _, pattern = text.replace(os.sep, "/").rpartition("/")
-    special = "*[" if is_url(text) else "*?["
-    if not any(sign in pattern for sign in special) or _resolve(text).exists:
+    # What follows ? in a URL says how to reach the store; it belongs to the folder, not to the pattern.
+    before, mark, query = text.partition("?") if is_url(text) else (text, "", "")
+    parent, slash, pattern = before.replace(os.sep, "/").rpartition("/")
+    if not any(sign in pattern for sign in "*?[") or _resolve(text).exists:
         return [locate(text)]
-    found = [each for each in locate(parent or ".").children() if fnmatch(each.name, pattern)]
+    folder = locate(f"{parent}{mark}{query}" if parent else slash or ".")
+    found = [each for each in folder.children() if fnmatch(each.name, pattern) and not each.is_folder]
     if not found:
         raise UsageError(f"{without_secrets(text)}: no file matches the pattern")
     return found
@@ -121,8 +143,15 @@ def without_secrets(text: str) -> str:
     """A path or URL as it may be shown: no user, no password, no query string."""
     if not is_url(text):
         return text
-    parts = urlsplit(text)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    scheme, _, rest = text.partition("://")
+    rest = re.split("[?#]", rest, maxsplit=1)[0]
+    host, slash, path = rest.partition("/")
+    if "@" in host:
+        host = host.rpartition("@")[2]
+    elif ":" in host and ("@" in path or not host.rpartition(":")[2].isdecimal()):
+        # A password with an unescaped slash in it: whatever may be part of it is left out.
+        host, slash, path = rest.rpartition("@")[2] if "@" in path else "…", "", ""
+    return f"{scheme}://{host}{slash}{path}"
 
 
 def _resolve(text: str) -> Location:
@@ -131,14 +160,17 @@ def _resolve(text: str) -> Location:
     if not is_url(text):
         return Location(fs.LocalFileSystem(), str(Path(text).absolute()), text, local=True)
     shown = without_secrets(text)
-    scheme = urlsplit(text).scheme
+    scheme = text.partition("://")[0].lower()
     try:
         if scheme in _ARROW_SCHEMES:
-            filesystem, path = fs.FileSystem.from_uri(text)
+            # People write spaces, brackets and accents into URLs; Arrow wants them escaped.
+            filesystem, path = fs.FileSystem.from_uri(quote(text, safe=_URL_SIGNS))
         else:
             filesystem, path = _through_fsspec(text)
-    except (ValueError, OSError) as problem:
-        raise UsageError(f"{shown}: not a URL that can be read: {_reason(problem)}") from problem
+    except (ValueError, TypeError, OSError) as problem:
+        # The message may quote the URL, and a URL that is not shown whole has something to hide.
+        reason = f": {_reason(problem)}" if shown == text else ""
+        raise UsageError(f"{shown}: not a URL that can be read{reason}") from None
     return Location(filesystem, path, shown, local=isinstance(filesystem, fs.LocalFileSystem))
 
 
@@ -170,6 +202,8 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     target = Path(text)
     if target.is_dir():
         raise UsageError(f"{text}: is a folder, and a file was to be written there")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{text}: is no ordinary file, and would be replaced by one")
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
     os.close(handle)

@@ -7,7 +7,6 @@ but no block size, no shard layout and no container.
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
@@ -39,8 +38,7 @@ class Hash:
         """Take in an array as little-endian bytes in row order."""
         import numpy as np
 
-        if sys.byteorder == "big":
-            array = array.astype(array.dtype.newbyteorder("<"))
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         self._state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
     def update_text(self, text: str) -> None:
@@ -138,6 +136,9 @@ def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
     import pyarrow.compute as pc
 
     types, kind = pa.types, array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        array = array.storage
+        kind = array.type
     if types.is_dictionary(kind):
         yield from _streams(path, array.cast(kind.value_type))
         return
@@ -147,24 +148,50 @@ def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
     yield f"{path}.valid", array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
     if types.is_boolean(kind):
         yield f"{path}.bool", _filled(array, False).astype(np.uint8)
-    elif types.is_uint64(kind):
-        yield f"{path}.uint64", _filled(array, 0)
     elif types.is_integer(kind):
-        yield f"{path}.int64", _filled(array.cast(pa.int64()), 0)
+        yield from _integer_streams(path, array)
     elif types.is_floating(kind):
-        yield f"{path}.float64", _filled(array.cast(pa.float64()), 0.0)
-    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        numbers = _filled(array.cast(pa.float64()), 0.0)
+        yield f"{path}.float64", np.where(np.isnan(numbers), np.nan, numbers)
+    elif _is_list(kind):
         yield f"{path}.lengths", _filled(pc.list_value_length(array).cast(pa.int64()), 0)
         yield from _streams(f"{path}.list", array.flatten())
     elif types.is_struct(kind):
         for field, child in zip(kind, array.flatten(), strict=True):
             yield from _streams(f"{path}.{json.dumps(field.name)}", child)
-    elif types.is_binary(kind) or types.is_large_binary(kind):
+    elif types.is_nested(kind) or types.is_interval(kind):
+        # Maps and other rarities that Arrow can neither flatten nor cast.
+        rows = [None if row is None else repr(row) for row in array.to_pylist()]
+        yield from _text_streams(f"{path}.{kind}", pa.array(rows, pa.large_string()))
+    elif "binary" in str(kind):
         yield from _text_streams(f"{path}.binary", array.cast(pa.large_binary()))
     else:
-        text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-        name = "text" if text else str(kind)
+        name = "text" if "string" in str(kind) else str(kind)
         yield from _text_streams(f"{path}.{name}", array.cast(pa.large_string()))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    views = types.is_list_view(kind) or types.is_large_list_view(kind)
+    lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(views or lists)
+
+
+def _integer_streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Integers as int64, of whatever width they are; those beyond its range once more beside them."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not pa.types.is_uint64(array.type):
+        yield f"{path}.int64", _filled(array.cast(pa.int64()), 0)
+        return
+    numbers = _filled(array, 0)
+    yield f"{path}.int64", numbers.view(np.int64)
+    beyond = numbers[numbers > np.iinfo(np.int64).max]
+    if beyond.size:
+        yield f"{path}.beyond", beyond
 
 
 def _text_streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:

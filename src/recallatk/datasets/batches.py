@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -66,6 +67,11 @@ class Shards:
     def _shard(self, row: int) -> int:
         return min(int(np.searchsorted(self.starts, row, "right")) - 1, len(self.sources) - 1)
 
+    def shard(self, row: int) -> tuple[BatchSource, int]:
+        """The shard that holds a row, and the row's number in it."""
+        number = self._shard(row)
+        return self.sources[number], row - int(self.starts[number])
+
     def floor(self, row: int) -> int:
         """The last row at or before `row` from which a stream can begin."""
         number = self._shard(row)
@@ -85,6 +91,13 @@ def _differing(source: BatchSource, other: Shards) -> str:
     return ", ".join(sorted(mine ^ theirs)) or "their order"
 
 
+def place_of(source: BatchSource, row: int) -> tuple[str, int]:
+    """The file that holds a row, and the row's number in that file."""
+    while isinstance(source, Shards):
+        source, row = source.shard(row)
+    return source.text, row
+
+
 class Cursor:
     """Reads row ranges of some columns; going on from the last range costs no second reading."""
 
@@ -97,17 +110,22 @@ class Cursor:
 
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` to `stop`."""
-        schema = pa.schema([self.source.schema.field(name) for name in self.names])
+        if not self.names or start == stop:
+            fields = [self.source.schema.field(name) for name in self.names]
+            return pa.schema(fields).empty_table()
+        return pa.Table.from_batches(list(self.pieces(start, stop)))
+
+    def pieces(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Batches that together are rows `start` to `stop`."""
+        found = 0
         with self.lock:
-            if not self.names or start == stop:
-                return pa.table({name: pa.array([], schema.field(name).type) for name in self.names})
-            pieces = list(self._pieces(start, stop))
-        found = sum(piece.num_rows for piece in pieces)
+            for piece in self._pieces(start, stop):
+                found += piece.num_rows
+                yield piece
         if found != stop - start:
             raise FormatError(
                 self.source.text, f"it ends after row {start + found}", f"{self.source.rows} rows"
             )
-        return pa.Table.from_batches(pieces)
 
     def _pieces(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         floor = self.source.floor(start)
@@ -163,16 +181,24 @@ class BatchVectors:
         """Rows and dimension."""
         return self.source.rows, self.dimension
 
+    def place(self, row: int) -> tuple[str, int]:
+        """The file that holds a row, and the row's number in it."""
+        return place_of(self.source, row)
+
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Some rows; a row of another length or a missing number is an error that names it."""
-        column = self.cursor.read(start, stop)[self.column]
-        parts, row = [], start
-        for chunk in column.chunks:
-            parts.append(list_matrix(chunk, self.dimension, self.source.text, row))
-            row += len(chunk)
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty((0, self.dimension), self.dtype)
+        block = np.empty((0, self.dimension), self.dtype)
+        row = start
+        for piece in self.cursor.pieces(start, stop) if start < stop else ():
+            part = list_matrix(piece.column(0), self.dimension, *self.place(row))
+            if len(part) == stop - start:
+                block = part
+            else:
+                # Filled piece by piece, so that no second copy of the block is ever held.
+                block = block if len(block) else np.empty((stop - start, self.dimension), self.dtype)
+                block[row - start : row - start + len(part)] = part
+            row += len(part)
+        return block
 
 
 def element_dtype(kind: pa.DataType) -> np.dtype[Any]:
@@ -213,6 +239,20 @@ def list_matrix(chunk: pa.Array, dimension: int, where: str, first_row: int) -> 
         raise FormatError(where, "a number is null", "numbers only", row=first_row + bad)
     matrix: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(chunk), dimension)
     return matrix
+
+
+def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch itself, once Arrow has looked through its offsets, texts and dictionary indexes.
+
+    Arrow trusts those of a file; damaged ones would end the process when they are followed.
+    """
+    batch.validate(full=True)
+    return batch
+
+
+def starts_of(sizes: list[int]) -> list[int]:
+    """The first row of each unit (row group, batch, block) of these sizes."""
+    return list(accumulate(sizes, initial=0))[:-1]
 
 
 def start_before(starts: list[int], row: int) -> int:

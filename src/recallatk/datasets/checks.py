@@ -47,27 +47,30 @@ class CheckedVectors:
     def _check_finite(self, block: NDArray[Any], start: int) -> None:
         # Adding up is faster than looking at every number; it can only overflow to a false alarm.
         with np.errstate(all="ignore"):
-            if np.isfinite(np.add.reduce(block, axis=None, dtype=np.float64)):
+            if np.isfinite(np.add.reduce(block, axis=None, dtype=np.promote_types(block.dtype, np.float32))):
                 return
         bad = ~np.isfinite(block)
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
-            raise BadValueError(
-                self.where,
-                f"{block[row, column]} at position {column} of the vector",
-                "finite numbers",
-                row=start + row,
-            )
+            where, number = self._place(start + row)
+            found = f"{block[row, column]} at position {column} of the vector"
+            raise BadValueError(where, found, "finite numbers", row=number)
 
     def _check_nonzero(self, block: NDArray[Any], start: int) -> None:
         zero = ~block.any(axis=1)
         if zero.any():
+            where, number = self._place(start + int(np.argmax(zero)))
             raise BadValueError(
-                self.where,
+                where,
                 "a vector of zeros, which has no cosine with anything",
                 "vectors with a direction (or the metrics ip and l2)",
-                row=start + int(np.argmax(zero)),
+                row=number,
             )
+
+    def _place(self, row: int) -> tuple[str, int]:
+        """The file that a row is in and its number there; of several shards, the one that has it."""
+        place = getattr(self.vectors, "place", None)
+        return place(row) if place else (self.where, row)
 
 
 def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
@@ -79,11 +82,12 @@ def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
 
 
 def require_vectors(records: Records) -> None:
-    """Refuse an empty matrix and a matrix that holds neighbours."""
+    """Refuse a matrix of something other than vectors, such as neighbours."""
     if records.vectors.dtype.name not in VECTOR_DTYPES:
+        neighbours = ", as neighbours are stored" if records.vectors.dtype.kind in "iu" else ""
         raise FormatError(
             records.name,
-            f"a matrix of {records.vectors.dtype.name}, as neighbours are stored",
+            f"a matrix of {records.vectors.dtype.name}{neighbours}",
             f"vectors of {', '.join(VECTOR_DTYPES)}",
         )
     if records.dimension < 1:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from recallatk.datasets.checks import checked
 from recallatk.datasets.registry import format_for_writing, get_format, open_source
 from recallatk.datasets.source import CORPUS, ROWS, OpenOptions
 from recallatk.datasets.widening import RoundedVectors
 from recallatk.errors import UsageError, choices
-from recallatk.files import PathLike, atomic_file
+from recallatk.files import PathLike, atomic_file, is_url
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Records, Truth
@@ -53,21 +56,25 @@ def convert(
         vector_column: the column with the vectors.
     """
     writer = format_for_writing(target)
+    _refuse_same_file(source, target)
     opened = open_source(source, format=format, options=OpenOptions(id_column, vector_column))
     if part is not None and ROWS not in opened.parts and part not in opened.parts:
         raise UsageError(f"{opened.text} has no part {part!r}. Accepted: {choices(opened.parts)}")
     records = opened.part(part or CORPUS)
     if dtype is not None:
-        rounded = RoundedVectors(records.vectors, _dtype(dtype))
+        rounded = RoundedVectors(checked(records), _dtype(dtype))
         records = dataclasses.replace(records, vectors=rounded)
     with atomic_file(target) as scratch:
-        writer.write(records, scratch)
+        try:
+            writer.write(records, scratch)
+        except pa.ArrowException as problem:
+            raise UsageError(f"{opened.text}: cannot be written as {writer.name}: {problem}") from problem
     return Conversion(
         path=str(target),
         format=writer.name,
         rows=records.rows,
         dimension=records.dimension,
-        dtype=records.vectors.dtype.name,
+        dtype=getattr(writer, "stored", records.vectors.dtype).name,
         left_out=() if writer.writes_columns else _beside(records),
     )
 
@@ -85,6 +92,11 @@ def write_ann_benchmarks(dataset: Dataset, truth: Truth, target: PathLike) -> Co
         dtype=corpus.vectors.dtype.name,
         left_out=_beside(corpus),
     )
+
+
+def _refuse_same_file(source: PathLike, target: PathLike) -> None:
+    if not is_url(str(source)) and Path(target).exists() and Path(source).resolve() == Path(target).resolve():
+        raise UsageError(f"{target}: a file cannot be converted onto itself; name another target")
 
 
 def _beside(records: Records) -> tuple[str, ...]:

@@ -105,14 +105,17 @@ class _Survey:
         good = self.norms[np.isfinite(self.norms)]
         groups, sizes = np.unique(self.hashes, return_counts=True)
         duplicated = sizes[sizes > 1]
+        zero = int((self.norms == 0).sum())
         return {
             "norm": {
                 "min": float(good.min()) if good.size else None,
-                "mean": float(good.mean()) if good.size else None,
+                # Divided first, so that the sum of large norms is no infinity.
+                "mean": float((good / good.size).sum()) if good.size else None,
                 "max": float(good.max()) if good.size else None,
                 "unit_share": float((np.abs(good - 1) <= UNIT_TOLERANCE).mean()) if good.size else None,
             },
-            "zero_vectors": int((self.norms == 0).sum()),
+            "zero_vectors": zero,
+            "zero_share": zero / rows if rows else None,
             "duplicate_vectors": int(duplicated.sum()),
             "duplicate_share": float(duplicated.sum() / rows) if rows else None,
             "largest_duplicate_group": int(duplicated.max(initial=1)) if len(groups) else 0,

@@ -25,6 +25,10 @@ ID_NAMES = ("id", "_id", "ids", "query_id", "corpus_id", "doc_id", "docid", "qid
 
 def table_records(source: BatchSource, options: OpenOptions) -> Records:
     """A table with a vector column, an id column where there is one, and the rest as metadata."""
+    names = source.head.names
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise FormatError(source.text, f"two columns are called {repeated!r}", "columns of distinct names")
     vector = vector_column(source, options.vector_column)
     identifier = id_column(source, options.id_column)
     dimension = _dimension(source, vector)
@@ -71,7 +75,15 @@ def id_column(source: BatchSource, asked: str | None) -> str | None:
             f"{source.text}: {asked!r} is no column of strings or integers. "
             f"Those are: {choices(fitting) or 'none'}"
         )
-    return next((name for name in ID_NAMES if name in fitting), None)
+    usual = next((name for name in ID_NAMES if name in schema.names), None)
+    if usual is not None and usual not in fitting:
+        raise FormatError(
+            source.text,
+            f"the column {usual!r} holds {schema.field(usual).type}",
+            "ids that are strings or integers",
+            hint="Name another column: --id-column NAME",
+        )
+    return usual
 
 
 def _is_identifier(kind: pa.DataType) -> bool:
@@ -84,7 +96,7 @@ def _is_identifier(kind: pa.DataType) -> bool:
 
 def _dimension(source: BatchSource, vector: str) -> int:
     kind = source.head.field(vector).type
-    if pa.types.is_fixed_size_list(kind):
+    if pa.types.is_fixed_size_list(kind) and source.rows:
         dimension = kind.list_size
     else:
         first = next((batch for _, batch in source.batches([vector], 0) if batch.num_rows), None)

@@ -93,7 +93,8 @@ class FileMatrix:
             return self._read_columns(start, stop)
         raw = self.raw(start, stop)
         rows = self._rows(raw, stop - start, self.row_header, self.stored, self.shape[1])
-        return rows.astype(self.dtype, copy=False)
+        # Numbers at odd addresses (an array inside an archive) are copied: compiled code may not take them.
+        return rows.astype(self.dtype, copy=not rows.flags.aligned)
 
     def row_headers(self, start: int, stop: int, dtype: DTypeLike) -> NDArray[Any]:
         """What stands before each row."""
@@ -107,6 +108,8 @@ class FileMatrix:
     def _rows(
         self, raw: NDArray[np.uint8], rows: int, skip: int, dtype: np.dtype[Any], width: int
     ) -> NDArray[Any]:
+        if rows == 0:
+            return np.empty((0, width), dtype)
         strides = (self.row_bytes, dtype.itemsize)
         return np.ndarray((rows, width), dtype, buffer=raw, offset=skip, strides=strides)
 

@@ -14,8 +14,10 @@ from recallatk.core import Corpus, Dataset, Metric, QuerySet, Records, Truth
 from recallatk.datasets.checks import checked, require_vectors
 from recallatk.datasets.formats.vectordbbench import neighbors_truth
 from recallatk.datasets.matrix import ArrayVectors, TableColumns
+from recallatk.datasets.problems import reading
 from recallatk.datasets.registry import detect, open_source
-from recallatk.datasets.source import CORPUS, QUERIES, OpenOptions, Source
+from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
+from recallatk.datasets.tables import ID
 from recallatk.errors import FilterError, FormatError, UsageError
 from recallatk.files import PathLike, locate
 from recallatk.filters import Filter, filter_from_json, parse_filter
@@ -71,7 +73,7 @@ def open_dataset(
     source = None if isinstance(corpus, Corpus) else open_source(corpus)
     opened = corpus if isinstance(corpus, Corpus) else _corpus(_known(source))
     if queries is None:
-        asked = _queries(_known(source))
+        asked = _queries(_with_queries(source))
     else:
         asked = queries if isinstance(queries, QuerySet) else _queries(open_source(queries))
     chosen = _metric(source, metric, opened.name)
@@ -108,7 +110,7 @@ def make_queries(
     records = _from_arrays(vectors, ids, metadata, name)
     if filters is not None and len(filters) != records.rows:
         raise UsageError(f"{name}: {records.rows} queries and {len(filters)} filters")
-    made = _query_set(records)
+    made = query_set(records)
     return made if filters is None else dataclasses.replace(made, filters=tuple(filters))
 
 
@@ -147,6 +149,16 @@ def _required(truth: Truth | None, where: str) -> Truth:
     return truth
 
 
+def _with_queries(source: Source | None) -> Source:
+    known = _known(source)
+    if ROWS in known.parts:
+        raise UsageError(
+            f"{known.text} holds one matrix and no queries. Give their file too, "
+            "or take corpus rows: queries_from_corpus(corpus, count)"
+        )
+    return known
+
+
 def _known(source: Source | None) -> Source:
     if source is None:
         raise UsageError("a corpus that is open already needs queries: open_dataset(corpus, queries)")
@@ -170,14 +182,15 @@ def _corpus(source: Source) -> Corpus:
 
 
 def _queries(source: Source) -> QuerySet:
-    return _query_set(source.part(QUERIES))
+    return query_set(source.part(QUERIES))
 
 
-def _query_set(records: Records) -> QuerySet:
+def query_set(records: Records) -> QuerySet:
+    """The records as queries: which column is their text, and which their filter."""
     require_vectors(records)
     schema = records.columns.schema
-    texts = [name for name in TEXT_NAMES if name in schema.names and _is_text(schema, name)]
-    has_filter = FILTER_NAME in schema.names and _is_text(schema, FILTER_NAME)
+    texts = [n for n in TEXT_NAMES if n in schema.names and _holds_text(schema.field(n).type)]
+    has_filter = FILTER_NAME in schema.names and _holds_text(schema.field(FILTER_NAME).type)
     return QuerySet(
         name=records.name,
         vectors=checked(records),
@@ -188,9 +201,11 @@ def _query_set(records: Records) -> QuerySet:
     )
 
 
-def _is_text(schema: pa.Schema, name: str) -> bool:
-    kind = schema.field(name).type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _holds_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _filters(records: Records) -> tuple[Filter | None, ...]:
@@ -221,14 +236,32 @@ def _from_arrays(
     metadata: pa.Table | Mapping[str, Any] | None,
     name: str,
 ) -> Records:
-    array = np.asarray(vectors)
+    with reading(name, "matrix of vectors"):
+        array = np.asarray(vectors)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.ndim != 2 or 0 in array.shape:
         raise FormatError(name, f"an array of shape {array.shape}", "a matrix of vectors, one a row")
-    table = metadata if isinstance(metadata, pa.Table) else pa.table(dict(metadata or {}))
+    with reading(name, "table of columns"):
+        table = metadata if isinstance(metadata, pa.Table) else pa.table(dict(metadata or {}))
+        columns = dict(zip(table.column_names, table.columns, strict=True))
     if ids is not None:
-        table = table.append_column("id", pa.array(ids))
-    if table.num_columns and table.num_rows != len(array):
-        raise FormatError(name, f"{len(array)} vectors and {table.num_rows} rows beside them", "one each")
-    records = Records(name, ArrayVectors(array), TableColumns(table), "id" if ids is not None else None)
+        if ID in columns:
+            raise UsageError(f"{name}: ids are given, and the metadata has a column {ID!r} too")
+        columns[ID] = _ids(ids, name)
+    for column, values in columns.items():
+        if len(values) != len(array):
+            raise FormatError(
+                name, f"{len(array)} vectors and {len(values)} values of {column!r}", "one each"
+            )
+    beside = TableColumns(pa.table(columns))
+    records = Records(name, ArrayVectors(array), beside, ID if ids is not None else None)
     require_vectors(records)
     return records
+
+
+def _ids(ids: Sequence[Any], name: str) -> pa.Array:
+    with reading(name, "list of ids"):
+        array = pa.array(ids)
+    if not (pa.types.is_integer(array.type) or _holds_text(array.type)):
+        raise FormatError(name, f"ids of type {array.type}", "strings or integers")
+    return array

@@ -10,30 +10,18 @@ from recallatk.errors import FormatError, RecallError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What numpy, Arrow, HDF5 and zipfile raise on damaged bytes. Arrow's own errors derive from these.
-_DAMAGE = (
-    ValueError,
-    OSError,
-    KeyError,
-    IndexError,
-    TypeError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    EOFError,
-    AttributeError,
-    SyntaxError,
-    AssertionError,
-)
-
 
 @contextlib.contextmanager
 def reading(where: str, kind: str) -> Iterator[None]:
-    """Turn whatever a reader library raises on a damaged file into a FormatError."""
+    """Turn whatever a reader library raises on a damaged file into a FormatError.
+
+    Damaged bytes make numpy, Arrow, HDF5, zipfile, zlib and tokenize raise errors with no common
+    ancestor, so every Exception is taken; the first one stays visible as the cause.
+    """
     try:
         yield
     except RecallError:
         raise
-    except _DAMAGE as problem:
+    except Exception as problem:
         said = " ".join(str(problem).split())[:200] or type(problem).__name__
         raise FormatError(where, f"cannot be read as {kind}: {said}", f"a sound {kind}") from problem

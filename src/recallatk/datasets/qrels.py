@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,18 @@ if TYPE_CHECKING:
     from recallatk.datasets.source import Qrels
     from recallatk.files import Location
 
+_GRADE = re.compile(r"-?[0-9]{1,9}")
 _SPLITS = ("test.tsv", "dev.tsv", "train.tsv")
 
 
 def find_qrels(folder: Location) -> Callable[[], Qrels] | None:
-    """The judgements of a folder: qrels.tsv, or the first split of qrels/."""
+    """The judgements of a folder: qrels.tsv, or a split of qrels/, test before dev before train."""
     children = {child.name: child for child in folder.children()}
     if "qrels.tsv" in children:
         return partial(read_qrels, children["qrels.tsv"])
     if "qrels" in children and children["qrels"].is_folder:
-        splits = {child.name: child for child in children["qrels"].children()}
-        for name in _SPLITS:
+        splits = {child.name: child for child in children["qrels"].children() if child.suffix == ".tsv"}
+        for name in (*_SPLITS, *splits):
             if name in splits:
                 return partial(read_qrels, splits[name])
     return None
@@ -31,10 +33,10 @@ def find_qrels(folder: Location) -> Callable[[], Qrels] | None:
 
 def read_qrels(location: Location) -> Qrels:
     """BEIR's layout (a header, then query, document and grade) or TREC's (query, 0, document, grade)."""
-    text = location.read_at(0, location.size).decode("utf-8", "replace")
+    text = location.read_at(0, location.size).decode("utf-8-sig", "replace")
     judgements: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(text.splitlines()):
-        cells = line.split("\t") if "\t" in line else line.split()
+    for number, line in enumerate(text.split("\n")):
+        cells = line.strip("\r").split("\t") if "\t" in line else line.split()
         if not cells or (number == 0 and not _is_grade(cells[-1])):
             continue
         if len(cells) not in (3, 4) or not _is_grade(cells[-1]):
@@ -46,4 +48,4 @@ def read_qrels(location: Location) -> Qrels:
 
 
 def _is_grade(cell: str) -> bool:
-    return cell.strip().removeprefix("-").isdigit()
+    return _GRADE.fullmatch(cell.strip()) is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.datasets.source import Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError, choices
-from recallatk.files import PathLike, locate_all
+from recallatk.files import PathLike, locate_all, without_secrets
 
 if TYPE_CHECKING:
     from recallatk.files import Location
@@ -36,6 +36,8 @@ FORMATS = {
 
 _PICKLE_PROTOCOLS = tuple(bytes([0x80, version]) for version in range(2, 6))
 _PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
+# What libraries leave beside their shards to describe them.
+_SIDECAR_SUFFIX = ".json"
 
 
 @cache
@@ -108,7 +110,7 @@ def open_source(
     options = options or OpenOptions()
     locations = locate_all(path)
     if len(locations) > 1:
-        return _open_shards(str(path), locations, format, options)
+        return _open_shards(without_secrets(str(path)), locations, format, options)
     return open_location(locations[0], options, format)
 
 
@@ -116,8 +118,7 @@ def open_location(location: Location, options: OpenOptions, name: str | None = N
     """Open one file or folder."""
     if location.is_folder:
         return _open_folder(location, options, name)
-    chosen = get_format(name) if name else detect(location)
-    return chosen.open([location], options)
+    return _open_shards(location.text, [location], name, options)
 
 
 def _open_folder(folder: Location, options: OpenOptions, name: str | None) -> Source:
@@ -126,6 +127,7 @@ def _open_folder(folder: Location, options: OpenOptions, name: str | None) -> So
         if each.recognises_folder(children):
             return each.open([folder], options)
     files = [child for child in children if not child.is_folder and has_known_suffix(child)]
+    files = [file for file in files if file.suffix != _SIDECAR_SUFFIX] or files
     if not files:
         raise FormatError(folder.text, "a folder without vector files", "shards, or corpus.* and queries.*")
     return _open_shards(folder.text, files, name, options)
@@ -137,6 +139,8 @@ def _open_shards(text: str, files: list[Location], name: str | None, options: Op
     if len(formats) > 1:
         listed = ", ".join(sorted(each.name for each in formats))
         raise FormatError(text, f"files of several formats: {listed}", "shards of one format")
+    if not chosen.suffixes:
+        raise FormatError(text, "files of another layout", f"a folder of the format {chosen.name}")
     if len(files) > 1 and not chosen.shardable:
         able = choices(each.name for each in all_formats() if each.shardable)
         raise FormatError(text, f"{len(files)} {chosen.name} files", f"one file, or {able} shards")

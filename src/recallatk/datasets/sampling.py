@@ -16,6 +16,7 @@ from blake3 import blake3
 from recallatk.core import Corpus, QuerySet, Records
 from recallatk.datasets.checks import checked
 from recallatk.datasets.matrix import TableColumns, gather
+from recallatk.datasets.opening import FILTER_NAME, query_set
 from recallatk.errors import UsageError, choices
 
 if TYPE_CHECKING:
@@ -41,22 +42,11 @@ def split_queries(queries: QuerySet, *, validate: float = 0.5, seed: int = 0) ->
 def queries_from_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
     """Corpus rows as queries: each knows its own row, which it may not find."""
     rows = _sample(corpus, count, seed, by)
-    names = [name for name in corpus.columns.schema.names if name != "filter"]
-    table = _taken_columns(corpus, names, rows)
-    records = Records(f"rows of {corpus.name}", gather(corpus.vectors, rows), table, corpus.id_column)
-    identifier = corpus.id_column
-    if identifier is None:
-        with_ids = table.table.append_column("corpus_row", pa.array(rows))
-        table, identifier = TableColumns(with_ids), "corpus_row"
-    texts = [name for name in ("text", "query") if name in names]
-    return QuerySet(
-        name=records.name,
-        vectors=checked(records),
-        columns=table,
-        id_column=identifier,
-        text_column=texts[0] if texts else None,
-        corpus_rows=rows,
-    )
+    # A column called filter is the row's own here, not what the query may return.
+    names = [name for name in corpus.columns.schema.names if name != FILTER_NAME]
+    columns, identifier = _taken_columns(corpus, names, rows)
+    records = Records(f"rows of {corpus.name}", gather(corpus.vectors, rows), columns, identifier)
+    return dataclasses.replace(query_set(records), corpus_rows=rows)
 
 
 def _draws(ids: pa.Array, seed: int, purpose: str) -> NDArray[np.float64]:
@@ -89,6 +79,10 @@ def _strata(records: Records, by: str | None) -> list[NDArray[np.int64]]:
             f"{records.name}: no column {by!r}. Accepted: {choices(records.metadata_names) or 'none'}"
         )
     column = records.columns.read([by], 0, records.rows)[by]
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type):
+        raise UsageError(f"{records.name}: the column {by!r} holds {column.type}. Accepted: single values")
     codes = column.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
@@ -104,23 +98,25 @@ def _shares(sizes: list[int], count: int) -> list[int]:
     return [int(share) for share in shares]
 
 
-def _taken_columns(records: Records, names: list[str], rows: NDArray[np.int64]) -> TableColumns:
-    if not names:
-        return TableColumns(pa.table({}))
-    return TableColumns(records.columns.read(names, 0, records.rows).take(pa.array(rows)))
+def _taken_columns(records: Records, names: list[str], rows: NDArray[np.int64]) -> tuple[TableColumns, str]:
+    """Some columns of some rows, with the ids that they had: row numbers become a column."""
+    taken = records.columns.read(names, 0, records.rows).take(pa.array(rows)) if names else pa.table({})
+    columns = dict(zip(taken.column_names, taken.columns, strict=True))
+    identifier = records.id_column
+    if identifier is None:
+        identifier = "row"
+        while identifier in columns:
+            identifier += "_"
+        columns[identifier] = pa.array(rows)
+    return TableColumns(pa.table(columns)), identifier
 
 
 def _take(queries: QuerySet, rows: NDArray[np.int64]) -> QuerySet:
     """Some of the queries, with everything that belongs to them and the ids that they had."""
-    columns = _taken_columns(queries, queries.columns.schema.names, rows)
-    identifier = queries.id_column
-    if identifier is None:
-        columns = TableColumns(columns.table.append_column("query_row", pa.array(rows)))
-        identifier = "query_row"
-    vectors = gather(queries.vectors, rows)
+    columns, identifier = _taken_columns(queries, queries.columns.schema.names, rows)
     taken = dataclasses.replace(
         queries,
-        vectors=vectors,
+        vectors=gather(queries.vectors, rows),
         columns=columns,
         id_column=identifier,
         filters=None if queries.filters is None else tuple(queries.filters[row] for row in rows),

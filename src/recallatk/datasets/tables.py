@@ -30,7 +30,12 @@ def table_schema(records: Records) -> pa.Schema:
         )
     kind = pa.list_(pa.from_numpy_dtype(records.vectors.dtype), records.dimension)
     fields = [pa.field(ID, records.read_ids(0, min(1, records.rows)).type), pa.field(VECTOR, kind)]
-    return pa.schema(fields + [records.columns.schema.field(n) for n in records.metadata_names])
+    return pa.schema(fields + [_plain(records.columns.schema.field(n)) for n in records.metadata_names])
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    # Each block may come with a dictionary of its own, and an Arrow file takes one for all.
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def tables(records: Records, most_rows: int) -> Iterator[pa.Table]:
@@ -42,7 +47,11 @@ def tables(records: Records, most_rows: int) -> Iterator[pa.Table]:
         stop = min(start + step, records.rows)
         columns = [records.read_ids(start, stop), vector_array(records.vectors.read(start, stop))]
         beside = records.columns.read(records.metadata_names, start, stop)
-        yield pa.Table.from_arrays([*columns, *beside.columns], schema=schema)
+        plain = [
+            column.cast(schema.field(name).type)
+            for name, column in zip(beside.column_names, beside.columns, strict=True)
+        ]
+        yield pa.Table.from_arrays([*columns, *plain], schema=schema)
 
 
 def vector_array(matrix: NDArray[Any]) -> pa.FixedSizeListArray:

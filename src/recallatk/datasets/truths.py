@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Metric, Origin, Truth
-from recallatk.errors import FormatError
+from recallatk.errors import BadValueError, FormatError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ def matrix_truth(
     rows = neighbors.read(0, neighbors.shape[0]).astype(np.int64)
     scores = None
     if distances is not None and metric is not None:
-        scores = distances.read(0, distances.shape[0]).astype(np.float64)
+        scores = as_scores(distances)
         if metric is Metric.L2 and squared:
             scores = np.sqrt(np.maximum(scores, 0.0))
     return imported(rows, scores, metric, where)
@@ -48,7 +48,22 @@ def imported(
     check_padding(rows, where)
     if scores is not None:
         scores = np.where(rows < 0, np.nan, scores)
+        wrong = (rows >= 0) & ~np.isfinite(scores)
+        if wrong.any():
+            row, place = (int(i) for i in np.argwhere(wrong)[0])
+            raise BadValueError(
+                where,
+                f"the distance of neighbour {place} is {scores[row, place]}",
+                "finite distances",
+                row=row,
+            )
     return Truth(rows, scores, None, metric, Origin.IMPORTED)
+
+
+def as_scores(distances: Vectors) -> NDArray[np.float64]:
+    """All distances of a file as float64."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN is refused later, with its row
+        return distances.read(0, distances.shape[0]).astype(np.float64)
 
 
 def check_padding(rows: NDArray[Any], where: str) -> None:

@@ -46,6 +46,10 @@ class RoundedVectors:
         """Some rows, rounded to the nearest; numbers beyond the type's range stay within it."""
         block = self.vectors.read(start, stop)
         if self.dtype.kind in "iu":
+            # float64 holds every limit of these types; narrower floats would round them outwards.
             limits = np.iinfo(self.dtype)
-            block = np.clip(np.rint(block), limits.min, limits.max)
+            block = np.clip(np.rint(block.astype(np.float64)), limits.min, limits.max)
+        elif np.promote_types(block.dtype, self.dtype) != self.dtype:
+            largest = np.finfo(self.dtype).max
+            block = np.clip(block.astype(np.float64), -float(largest), float(largest))
         return block.astype(self.dtype)

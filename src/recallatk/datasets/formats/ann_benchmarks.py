@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from recallatk.datasets.formats.npy import check_matrix
 from recallatk.datasets.matrix import NO_COLUMNS
 from recallatk.datasets.problems import reading
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
-from recallatk.datasets.truths import imported
+from recallatk.datasets.truths import as_scores, imported
 from recallatk.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from recallatk.files import Location
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
+_HEAP_MAGIC = b"GCOL"
+# Text heaps are of a few kB; one beyond this is a damaged size or no heap.
+_MOST_HEAP_BYTES = 1 << 20
 _DISTANCES = {"euclidean": Metric.L2, "angular": Metric.COSINE}
 
 
@@ -55,23 +59,30 @@ class AnnBenchmarks(Format):
     def open(self, shards: list[Location], options: OpenOptions) -> Source:
         """Open the corpus and the queries; the truth is read when it is asked for."""
         (location,) = shards
-        file = _open(location)
-        attributes = _attributes(file, location)
+        attributes = _attributes(location)
         metric = _metric(attributes, location.text)
+        file = _open(location)
         parts = {
             role: Records(f"{location.text} ({name})", _matrix(file, name, location), NO_COLUMNS)
             for role, name in ((CORPUS, "train"), (QUERIES, "test"))
         }
-        truth = partial(_truth, file, metric, location) if "neighbors" in file else None
+        truth = partial(_truth, file, metric, location) if _has(file, "neighbors", location) else None
         return Source(location.text, self.name, parts, metric, truth, details=attributes)
 
     def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
         """The `neighbors` and `distances` of the file."""
-        file = _open(location)
-        stated = _metric(_attributes(file, location), location.text)
+        stated = _metric(_attributes(location), location.text)
         if metric is not None and stated is not None and metric != stated:
             raise UsageError(f"{location.text} says its metric is {stated}, not {metric}")
-        return _truth(file, stated or metric, location) if "neighbors" in file else None
+        file = _open(location)
+        return _truth(file, stated or metric, location) if _has(file, "neighbors", location) else None
+
+    def write(self, records: Records, path: Path) -> None:
+        """Refuse one matrix: such a file without queries would be none."""
+        raise UsageError(
+            f"{records.name}: an ann-benchmarks file holds a corpus with its queries. "
+            "Name them: --queries FILE"
+        )
 
     def write_dataset(self, dataset: Dataset, truth: Truth, path: Path) -> None:
         """Write the file that ann-benchmarks would read."""
@@ -89,11 +100,12 @@ class AnnBenchmarks(Format):
             file.attrs["point_type"] = "float"
             for name, records in (("train", dataset.corpus), ("test", dataset.queries)):
                 _copy(file, name, records.vectors)
-            scores = np.full(truth.rows.shape, np.nan) if truth.scores is None else truth.scores
-            distances = 1.0 - scores if dataset.metric is Metric.COSINE else scores
-            distances = np.where(truth.rows < 0, np.inf, distances)
-            file.create_dataset("neighbors", data=truth.rows.astype(np.int32))
-            file.create_dataset("distances", data=distances.astype(np.float32))
+            wide = truth.rows.max(initial=-1) > np.iinfo(np.int32).max
+            file.create_dataset("neighbors", data=truth.rows.astype(np.int64 if wide else np.int32))
+            if truth.scores is not None:
+                distances = 1.0 - truth.scores if dataset.metric is Metric.COSINE else truth.scores
+                distances = np.where(truth.rows < 0, np.inf, distances)
+                file.create_dataset("distances", data=distances.astype(np.float32))
 
 
 def _copy(file: Any, name: str, vectors: Vectors) -> None:
@@ -102,19 +114,76 @@ def _copy(file: Any, name: str, vectors: Vectors) -> None:
         target[start : start + len(block)] = block
 
 
+class _WatchedFile(io.RawIOBase):
+    """The bytes of an HDF5 file, refused where they would keep the library busy for ever.
+
+    Texts of any length stand in heaps, and the library steps through a heap from object to object;
+    free space that says its size is 0 is a step to itself.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self.file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self.file.tell())
+
+    def readinto(self, target: Any) -> int:
+        begin = self.tell()
+        found = bytes(self.file.read(len(target)))
+        target[: len(found)] = found
+        at = found.find(_HEAP_MAGIC)
+        while at >= 0:
+            self._walk(begin + at)
+            at = found.find(_HEAP_MAGIC, at + 1)
+        self.file.seek(begin + len(found))
+        return len(found)
+
+    def _walk(self, heap: int) -> None:
+        self.file.seek(heap)
+        head = bytes(self.file.read(16))
+        size = int.from_bytes(head[8:16], "little")
+        body = bytes(self.file.read(min(size, _MOST_HEAP_BYTES)))[: max(0, size - 16)]
+        at = 0
+        while at + 16 <= len(body):
+            number = int.from_bytes(body[at : at + 2], "little")
+            length = int.from_bytes(body[at + 8 : at + 16], "little")
+            step = 16 + -(-length // 8) * 8 if number else length
+            if step == 0:
+                raise ValueError(f"the text heap at byte {heap} has an object without a size")
+            at += step
+
+
 def _open(location: Location) -> Any:
     import h5py
 
-    if location.read_at(0, 8) != _MAGIC:
-        raise FormatError(
-            location.text, f"it begins with {location.read_at(0, 8)!r}", f"{_MAGIC!r}, an HDF5 file"
-        )
     with reading(location.text, "HDF5 file"):
         return h5py.File(location.path if location.local else location.open(), "r")
 
 
-def _attributes(file: Any, location: Location) -> dict[str, str]:
-    with reading(location.text, "HDF5 file"):
+def _check_magic(location: Location) -> None:
+    head = location.read_at(0, 8)
+    if head != _MAGIC:
+        raise FormatError(location.text, f"it begins with {head!r}", f"{_MAGIC!r}, an HDF5 file")
+
+
+def _attributes(location: Location) -> dict[str, str]:
+    import h5py
+
+    _check_magic(location)
+    with (
+        reading(location.text, "HDF5 file"),
+        location.open() as raw,
+        h5py.File(_WatchedFile(raw), "r") as file,
+    ):
         found = {name: file.attrs[name] for name in file.attrs}
     decoded = {
         name: value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
@@ -137,13 +206,18 @@ def _metric(attributes: dict[str, str], where: str) -> Metric | None:
     return _DISTANCES[distance]
 
 
+def _has(file: Any, name: str, location: Location) -> bool:
+    with reading(location.text, "HDF5 file"):
+        return name in file
+
+
 def _dataset(file: Any, name: str, location: Location) -> Any:
     import h5py
 
     with reading(location.text, "HDF5 file"):
         data = file.get(name)
+        listed = ", ".join(map(str, file)) or "nothing"
     if not isinstance(data, h5py.Dataset):
-        listed = ", ".join(file) or "nothing"
         raise FormatError(
             location.text, f"it has no dataset {name!r} (it has {listed})", "train, test, neighbors"
         )
@@ -164,8 +238,13 @@ def _truth(file: Any, metric: Metric | None, location: Location) -> Truth:
     if neighbors.dtype.kind not in "iu":
         raise FormatError(where, f"neighbours of type {neighbors.dtype}", "integers")
     rows = neighbors.read(0, neighbors.shape[0]).astype(np.int64)
+    queries = _matrix(file, "test", location).shape[0]
+    if len(rows) != queries:
+        raise FormatError(
+            where, f"neighbours of {len(rows)} queries, and test has {queries}", "one row for each query"
+        )
     scores = None
-    if "distances" in file and metric is not None:
+    if _has(file, "distances", location) and metric is not None:
         distances = _matrix(file, "distances", location)
         if distances.shape != neighbors.shape:
             raise FormatError(
@@ -173,7 +252,7 @@ def _truth(file: Any, metric: Metric | None, location: Location) -> Truth:
                 f"{neighbors.shape} neighbours and {distances.shape} distances",
                 "one distance for each neighbour",
             )
-        scores = distances.read(0, distances.shape[0]).astype(np.float64)
+        scores = as_scores(distances)
         scores = 1.0 - scores if metric is Metric.COSINE else scores
     limit = _matrix(file, "train", location).shape[0]
     if rows.max(initial=-1) >= limit:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import ipc
 
 from recallatk.core import BLOCK_BYTES
-from recallatk.datasets.batches import BatchSource, Shards, start_before
+from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
 from recallatk.datasets.layout import table_records
 from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
@@ -35,8 +36,11 @@ class ArrowShard:
         _check_magic(location, self.is_file)
         with reading(self.text, "Arrow file"):
             self.head = self.schema = self._reader([]).schema
+            self.names: list[str] = self.schema.names  # decoded only here: damaged ones are no UTF-8
             sizes = [batch.num_rows for batch in self._counted()]
-        self.starts: list[int] = [sum(sizes[:i]) for i in range(len(sizes))]
+        if min(sizes, default=0) < 0:
+            raise FormatError(self.text, "a batch has a negative number of rows", "an Arrow file")
+        self.starts = starts_of(sizes)
         self.rows: int = sum(sizes)
 
     def _reader(self, fields: list[int]) -> Any:
@@ -71,7 +75,7 @@ class ArrowShard:
         with reading(self.text, "Arrow file"):
             if not self.is_file:
                 for first, batch in zip(self.starts, self._all(fields), strict=True):
-                    yield first, batch.select(names)
+                    yield first, sound(batch.select(names))
                 return
             for number in range(start_before(self.starts, start), len(self.starts)):
                 yield from self._slices(number, fields, names)
@@ -80,16 +84,33 @@ class ArrowShard:
         self, number: int, fields: list[int], names: list[str]
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """One batch in pieces of about a block, so that a giant batch never becomes resident."""
-        before = pa.total_allocated_bytes()
-        batch = self._reader(fields).get_batch(number).select(names)
-        mapped = pa.total_allocated_bytes() - before < batch.nbytes // 2
+        # Arrow copies what it is asked for by field; of a mapped batch, all fields together cost nothing.
+        wanted = [] if self._mapped else fields
+        batch = _checked(self._reader(wanted).get_batch(number)).select(names)
         rows, first = batch.num_rows, self.starts[number]
         step = max(1, rows * BLOCK_BYTES // max(1, batch.nbytes))
         for offset in range(0, rows, step):
-            yield first + offset, batch.slice(offset, step)
-            if mapped and offset + step < rows:
+            yield first + offset, sound(batch.slice(offset, step))
+            if self._mapped and offset + step < rows:
                 # Pages that were touched stay resident until their map goes: take a new one.
-                batch = self._reader(fields).get_batch(number).select(names)
+                batch = self._reader(wanted).get_batch(number).select(names)
+
+    @cached_property
+    def _mapped(self) -> bool:
+        """Whether batches are used where they lie: in a local file without compression."""
+        if not self.location.local:
+            return False
+        ends = [*self.starts[1:], self.rows]
+        sizes = [end - start for start, end in zip(self.starts, ends, strict=True)]
+        before = pa.total_allocated_bytes()
+        largest = _checked(self._reader([]).get_batch(sizes.index(max(sizes))))
+        return bool(pa.total_allocated_bytes() - before < largest.nbytes // 2)
+
+
+def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, whose size can be asked for once its offsets are known to stay within its buffers."""
+    batch.validate()
+    return batch
 
 
 def _width(kind: pa.DataType) -> int:

@@ -28,18 +28,26 @@ if TYPE_CHECKING:
     from recallatk.files import Location
 
 _HEAD_BYTES = 1 << 20
+# A row has to fit.
+_BLOCK_BYTES = 8 << 20
 _DELIMITERS = ",\t;|"
-_NUMBERED = re.compile(r"(?P<prefix>.*?)(?P<number>\d+)\Z")
+_NUMBERED = re.compile(r"(?P<prefix>.*?)(?P<number>\d{1,9})\Z")
+# Digits behind a plus or a zero, or more than a float64 holds: a code and not a number.
+_CODE = r"^([+]|-?0[0-9]|-?[0-9]{16,}$)"
+_SEPARATOR = r"\s*[,;]\s*|\s+"
+_BAD_ROW = re.compile(r"Row #(?P<row>\d+): (?P<said>(Expected \d+ columns, got \d+)|.*)", re.DOTALL)
+_PLAIN = re.compile(r"[\w.:/+-]+")
 _TYPES = (pa.int64(), pa.float64(), pa.bool_())
 
 
 class CsvTable:
     """One CSV file: streamed as text, given types once the whole of it has been seen."""
 
-    def __init__(self, location: Location, vector: str | None = None) -> None:
+    def __init__(self, location: Location, vector: str | None = None, identifier: str | None = None) -> None:
         self.location, self.text = location, location.text
+        self.identifiers = (identifier, *ID_NAMES)
         with reading(self.text, "CSV file"):
-            first, self.delimiter = _first_row(location)
+            first, self.delimiter, self.blank_rows = _first_row(location)
         self.has_header = not all(map(_is_number, first))
         self.names = first if self.has_header else [f"f{i}" for i in range(len(first))]
         if len(set(self.names)) != len(self.names):
@@ -59,26 +67,20 @@ class CsvTable:
 
     def _stream(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         """The named columns as text; an empty cell is null."""
-        bad: list[Any] = []
-
-        def refuse(row: Any) -> str:
-            bad.append(row)
-            return "error"
-
         with reading(self.text, "CSV file"), self.location.open() as file:
             try:
                 yield from pa_csv.open_csv(
                     file,
                     pa_csv.ReadOptions(
                         use_threads=False,
+                        block_size=_BLOCK_BYTES,
                         column_names=self.names,
-                        skip_rows=0,
+                        skip_rows=self.blank_rows,
                         skip_rows_after_names=int(self.has_header),
                     ),
                     pa_csv.ParseOptions(
                         delimiter=self.delimiter,
                         newlines_in_values=True,
-                        invalid_row_handler=refuse,
                     ),
                     pa_csv.ConvertOptions(
                         column_types=dict.fromkeys(self.names, pa.string()),
@@ -89,15 +91,16 @@ class CsvTable:
                     ),
                 )
             except pa.ArrowInvalid as problem:
-                if not bad:
-                    raise
-                row = None if bad[0].number is None else bad[0].number - 1 - self.has_header
-                raise FormatError(
-                    self.text,
-                    f"{bad[0].actual_columns} cells",
-                    f"{bad[0].expected_columns} cells in every row",
-                    row=row,
-                ) from problem
+                self._name_bad_row(problem)
+                raise
+
+    def _name_bad_row(self, problem: pa.ArrowInvalid) -> None:
+        """Arrow counts rows from 1 and the header among them."""
+        if match := _BAD_ROW.search(str(problem)):
+            row = int(match["row"]) - 1 - self.has_header - self.blank_rows
+            raise FormatError(
+                self.text, match["said"][:200], f"{len(self.names)} cells of UTF-8 text in every row", row=row
+            ) from problem
 
     @cached_property
     def rows(self) -> int:
@@ -108,10 +111,16 @@ class CsvTable:
     def schema(self) -> pa.Schema:
         """The narrowest type that every cell of a column fits, then the vector."""
         possible = {name: list(_TYPES) for name in self.others}
+        seen = dict.fromkeys(self.others, False)
         for batch in self._stream(self.others) if self.others else ():
             for name, types in possible.items():
-                types[:] = [kind for kind in types if _fits(batch[name], kind, name)]
-        fields = [(name, types[0] if types else pa.string()) for name, types in possible.items()]
+                cells = batch[name].drop_null()
+                seen[name] |= len(cells) > 0
+                exactly = name in self.identifiers
+                types[:] = [kind for kind in types if _fits(cells, kind, exactly=exactly)]
+        fields = [
+            (name, types[0] if types and seen[name] else pa.string()) for name, types in possible.items()
+        ]
         return pa.schema([*fields, (self.vector, VECTOR_TYPE)])
 
     def floor(self, row: int) -> int:
@@ -142,18 +151,19 @@ class CsvTable:
         return _text_vectors(batch[self.vector], self.text, first_row)
 
 
-def _first_row(location: Location) -> tuple[list[str], str]:
-    """The cells of the first row and what separates them."""
+def _first_row(location: Location) -> tuple[list[str], str, int]:
+    """The cells of the first row, what separates them, and how many empty lines stand before it."""
     text = location.read_at(0, _HEAD_BYTES).decode("utf-8-sig", "replace")
-    line = text.splitlines()[0] if text.strip() else ""
-    if not line.strip():
-        raise FormatError(location.text, "it begins with an empty line", "a header or numbers")
+    begun = text.lstrip("\r\n")
+    if not begun.strip():
+        raise FormatError(location.text, "it has no rows", "a header or numbers")
     if location.suffix == ".tsv":
         delimiter = "\t"
     else:
-        unquoted = re.sub(r'"[^"]*"', "", line)
-        delimiter = max(_DELIMITERS, key=unquoted.count)
-    return next(csv.reader(io.StringIO(line), delimiter=delimiter)), delimiter
+        line = re.split("[\r\n]", re.sub(r'"[^"]*"', "", begun), maxsplit=1)[0]
+        delimiter = max(_DELIMITERS, key=line.count)
+    cells = next(csv.reader(io.StringIO(begun, newline=""), delimiter=delimiter))
+    return [cell.strip() for cell in cells], delimiter, len(text[: -len(begun)].splitlines())
 
 
 def _is_number(cell: str) -> bool:
@@ -176,25 +186,30 @@ def _numbered(names: list[str]) -> list[str]:
     return [largest[i] for i in sorted(largest)] if whole and first < 2 <= len(largest) else []
 
 
-def _fits(column: pa.Array, kind: pa.DataType, name: str) -> bool:
-    """Whether a column of text is really of a type: ids must come back as they were written."""
+def _fits(cells: pa.Array, kind: pa.DataType, *, exactly: bool) -> bool:
+    """Whether texts are really of a type: ids and whole numbers must come back as they were written."""
+    if pa.types.is_boolean(kind):
+        return _all(pc.is_in(cells, value_set=pa.array(["true", "false"])))
     try:
-        cast = column.cast(kind)
+        cast = cells.cast(kind)
     except pa.ArrowInvalid:
         return False
-    if pa.types.is_boolean(kind):
-        return bool(pc.all(pc.is_in(column, value_set=pa.array(["true", "false"]))).as_py())
-    if name in ID_NAMES or pa.types.is_integer(kind):
-        return bool(pc.all(pc.equal(cast.cast(pa.string()), column)).as_py() in (True, None))
-    return True
+    if exactly or pa.types.is_integer(kind):
+        return _all(pc.equal(cast.cast(pa.string()), cells))
+    return not pc.any(pc.match_substring_regex(cells, _CODE)).as_py()
+
+
+def _all(truths: pa.Array) -> bool:
+    return bool(pc.all(truths, min_count=0).as_py())
 
 
 def _wide_vectors(texts: list[pa.Array], where: str, first_row: int) -> pa.Array:
-    flat = pa.concat_arrays(texts)
     rows, dimension = len(texts[0]), len(texts)
-    numbers = _numbers(flat)
-    if numbers is None:
-        _name_bad_cell([[text[i].as_py() for text in texts] for i in range(rows)], where, first_row)
+    cells = pc.utf8_trim_whitespace(pa.concat_arrays(texts))
+    numbers = _numbers(cells)
+    if numbers is None or numbers.null_count:
+        by_column = cells.to_pylist()
+        _name_bad_cell([by_column[row::rows] for row in range(rows)], where, first_row)
     turned = numbers.to_numpy(zero_copy_only=False).reshape(dimension, rows).T.reshape(-1)
     return pa.FixedSizeListArray.from_arrays(pa.array(turned), dimension).cast(VECTOR_TYPE)
 
@@ -202,26 +217,27 @@ def _wide_vectors(texts: list[pa.Array], where: str, first_row: int) -> pa.Array
 def _text_vectors(column: pa.Array, where: str, first_row: int) -> pa.Array:
     """Text such as [0.1, 0.2] or 0.1 0.2 as lists of numbers."""
     inner = pc.utf8_trim(column, characters="[](){} \t\r\n")
-    lists = pc.split_pattern_regex(inner, r"[\s,;]+")
+    lists = pc.split_pattern_regex(inner, _SEPARATOR)
     numbers = _numbers(lists.flatten())
     if numbers is None:
-        _name_bad_cell([re.split(r"[\s,;]+", text or "") for text in inner.to_pylist()], where, first_row)
+        _name_bad_cell([cells or [] for cells in lists.to_pylist()], where, first_row)
     return pa.ListArray.from_arrays(lists.offsets, numbers, mask=column.is_null())
 
 
 def _numbers(texts: pa.Array) -> Any:
     try:
-        return texts.cast(pa.float64()).cast(pa.float32(), safe=False)
+        return texts.cast(pa.float32())
     except pa.ArrowInvalid:
         return None
 
 
-def _name_bad_cell(rows: list[list[Any]], where: str, first_row: int) -> None:
+def _name_bad_cell(rows: list[list[str | None]], where: str, first_row: int) -> None:
     for row, cells in enumerate(rows, first_row):
-        for cell in cells:
-            if cell is not None and not _is_number(cell):
-                raise FormatError(where, f"{cell!r:.60} in the vector", "numbers", row=row)
-    raise FormatError(where, f"a vector from row {first_row} on is no list of numbers", "numbers")
+        if None not in cells and _numbers(pa.array(cells)) is not None:
+            continue
+        bad = next(cell for cell in cells if not cell or _numbers(pa.array([cell])) is None)
+        found = f"{bad!r:.60}" if bad else "an empty cell"
+        raise FormatError(where, f"{found} in the vector", "numbers", row=row)
 
 
 class Csv(Format):
@@ -235,20 +251,28 @@ class Csv(Format):
     def open(self, shards: list[Location], options: OpenOptions) -> Source:
         """Open the rows of the file."""
         (location,) = shards
-        source = CsvTable(location, options.vector_column)
+        source = CsvTable(location, options.vector_column, options.id_column)
         return Source(source.text, self.name, {ROWS: table_records(source, options)})
 
     def write(self, records: Records, path: Path) -> None:
         """Write a header and one line a row, the vector as a list in brackets."""
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-            writer.writerow([ID, VECTOR, *records.metadata_names])
+            names = [ID, VECTOR, *records.metadata_names]
+            file.write(delimiter.join(map(_cell, names)) + "\n")
             for table in tables(records, 1024):
                 for row in table.to_pylist():
-                    writer.writerow([_cell(value) for value in row.values()])
+                    file.write(delimiter.join(map(_cell, row.values())) + "\n")
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any) -> str:
+    """A value as it is read again: nothing for null, and quotes around every text that needs them."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list) else value
+    if isinstance(value, int | float):
+        return repr(value)
+    nested = isinstance(value, list | dict)
+    text = json.dumps(value, ensure_ascii=False, default=str) if nested else str(value)
+    return text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '""') + '"'

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.json as pj
 
-from recallatk.datasets.batches import start_before
+from recallatk.datasets.batches import is_number_list, start_before
 from recallatk.datasets.layout import VECTOR_NAMES, table_records
 from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
@@ -18,7 +21,7 @@ from recallatk.datasets.tables import ID, VECTOR, tables
 from recallatk.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from recallatk.core import Records
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 64 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Arrow follows brackets by recursion: some thousand levels would end the process.
+_DEEPEST = 100
+_JSON_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 # Decimal numbers have no type of their own; vectors are float32, as every engine stores them.
 VECTOR_TYPE = pa.list_(pa.float32())
 
@@ -47,9 +53,11 @@ class JsonLines:
         first = next(self._blocks(0), None)
         if first is None:
             raise FormatError(self.text, "it has no lines", "one JSON object a line")
-        names = _first_keys(first[1], self.text)
-        self.vectors = [n for n in names if n == vector or n in VECTOR_NAMES]
-        self.head: pa.Schema = self._parse(first[1], 0).schema
+        found = self._inferred(first[1], 0, pa.schema([])).schema
+        lists = [field.name for field in found if is_number_list(field.type)]
+        usual = [name for name in (vector, *VECTOR_NAMES) if name in lists]
+        self.vector = next(iter(usual or lists), None)
+        self.head: pa.Schema = _settled(found, self.vector)
 
     def _blocks(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """Blocks of whole lines from an offset on, each with its own offset."""
@@ -57,8 +65,8 @@ class JsonLines:
             file.seek(offset)
             rest = b""
             while piece := bytes(file.read(_BLOCK_BYTES)):
-                if offset == 0 and not rest:
-                    piece = piece.replace(_BYTE_ORDER_MARK, b"   ", 1) if _marked(piece) else piece
+                if offset == 0 and not rest and piece.startswith(_BYTE_ORDER_MARK):
+                    piece = piece.replace(_BYTE_ORDER_MARK, b"   ", 1)
                 whole, newline, tail = (rest + piece).rpartition(b"\n")
                 if newline and whole.strip():
                     yield offset, whole + newline
@@ -71,34 +79,21 @@ class JsonLines:
             if rest.strip():
                 yield offset, rest
 
-    def _parse(self, block: bytes, first_row: int, schema: pa.Schema | None = None) -> pa.Table:
-        wanted = schema or pa.schema([(name, VECTOR_TYPE) for name in self.vectors])
-        options = pj.ParseOptions(
-            explicit_schema=wanted,
-            unexpected_field_behavior="infer" if schema is None else "ignore",
-        )
-        read_options = pj.ReadOptions(use_threads=False, block_size=max(1024, 2 * len(block)))
-        try:
-            return pj.read_json(pa.BufferReader(block), read_options, options)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-            _locate(block, first_row, self.text, problem)
-            raise FormatError(
-                self.text,
-                f"lines from row {first_row} on: {problem}",
-                "one JSON object a line, each key of one type",
-            ) from problem
+    def _inferred(self, block: bytes, first_row: int, before: pa.Schema) -> pa.Table:
+        """The rows of a block, with types that Arrow finds and that go with those before."""
+        _check_lines(block, first_row, self.text)
+        return _located(partial(_read_joined, before=before), block, first_row, self.text)
 
     @cached_property
     def _survey(self) -> _Survey:
-        schema, starts, offsets, rows = self.head, [], [], 0
+        schema, starts, offsets, rows = pa.schema([]), [], [], 0
         for offset, block in self._blocks(0):
-            table = self._parse(block, rows)
-            schema = _unified(schema, table.schema, self.text, rows)
+            table = self._inferred(block, rows, schema)
+            schema = _joined(schema, table.schema)
             starts.append(rows)
             offsets.append(offset)
             rows += table.num_rows
-        fields = [f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in schema]
-        return _Survey(pa.schema(fields), starts, offsets, rows)
+        return _Survey(_settled(schema, self.vector), starts, offsets, rows)
 
     @property
     def rows(self) -> int:
@@ -124,62 +119,103 @@ class JsonLines:
             source = self.schema
         wanted = pa.schema([source.field(name) for name in names])
         for _, block_bytes in self._blocks(offset):
-            table = self._parse(block_bytes, row, wanted).select(names)
-            for batch in table.combine_chunks().to_batches():
+            table = _located(partial(_read_json, schema=wanted), block_bytes, row, self.text)
+            for batch in table.select(names).combine_chunks().to_batches():
                 yield row, batch
                 row += batch.num_rows
 
 
-def _marked(piece: bytes) -> bool:
-    return piece.startswith(_BYTE_ORDER_MARK)
+def _read_json(block: bytes, schema: pa.Schema | None = None) -> pa.Table:
+    options = pj.ParseOptions(
+        explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
+    )
+    read_options = pj.ReadOptions(use_threads=False, block_size=max(1024, 2 * len(block)))
+    return pj.read_json(pa.BufferReader(block), read_options, options)
 
 
-def _first_keys(block: bytes, where: str) -> list[str]:
-    line = next(line for line in block.splitlines() if line.strip())
+def _read_joined(block: bytes, before: pa.Schema) -> pa.Table:
+    table = _read_json(block)
+    _joined(before, table.schema)
+    return table
+
+
+def _located(read: Callable[[bytes], pa.Table], block: bytes, first_row: int, where: str) -> pa.Table:
+    """What `read` makes of a block; of a block that it refuses, the line with which that begins."""
     try:
-        parsed = json.loads(line)
-    except (ValueError, RecursionError) as problem:
-        raise FormatError(where, f"no JSON: {problem}", "one JSON object a line", row=0) from problem
-    if not isinstance(parsed, dict):
-        raise FormatError(where, f"a JSON {type(parsed).__name__}", "an object", row=0)
-    return list(parsed)
+        return read(block)
+    except pa.ArrowException as problem:
+        lines = _lines(block)
+        row = first_row + bisect_left(range(len(lines) - 1), True, key=partial(_refused, read, lines))
+        # The row that Arrow names is counted from the beginning of the block.
+        said = re.sub(r" in row \d+\Z", "", str(problem).removeprefix("JSON parse error: "))
+        accepted = "one JSON object a line, each key of one type"
+        raise FormatError(where, said.rstrip("."), accepted, row=row) from problem
 
 
-def _locate(block: bytes, first_row: int, where: str, problem: Exception) -> None:
-    """Find the line that Arrow could not take, to name it."""
-    kinds: dict[str, set[type]] = {}
-    lines = [line for line in block.splitlines() if line.strip()]
-    for row, line in enumerate(lines, first_row):
-        try:
-            parsed = json.loads(line)
-        except (ValueError, RecursionError) as bad:
-            raise FormatError(where, f"no JSON: {bad}", "one JSON object a line", row=row) from bad
-        if not isinstance(parsed, dict):
-            found = f"a JSON {type(parsed).__name__}"
-            raise FormatError(where, found, "an object", row=row) from problem
-        for key, value in parsed.items():
-            kind = float if isinstance(value, int) and not isinstance(value, bool) else type(value)
-            seen = kinds.setdefault(key, set())
-            seen |= {kind} - {type(None)}
-            if len(seen) > 1 or _not_numbers(key, value):
-                raise FormatError(
-                    where, f"the key {key!r} holds {value!r:.60}", "one type a key", row=row
-                ) from problem
-
-
-def _not_numbers(key: str, value: Any) -> bool:
-    if key not in VECTOR_NAMES or not isinstance(value, list):
-        return False
-    return not all(isinstance(each, int | float) for each in value)
-
-
-def _unified(schema: pa.Schema, other: pa.Schema, where: str, row: int) -> pa.Schema:
+def _refused(read: Callable[[bytes], pa.Table], lines: list[bytes], last: int) -> bool:
     try:
-        return pa.unify_schemas([schema, other], promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
-        raise FormatError(
-            where, f"from row {row} on a key changes its type: {problem}", "one type a key"
-        ) from problem
+        read(b"\n".join(lines[: last + 1]))
+    except pa.ArrowException:
+        return True
+    return False
+
+
+def _lines(block: bytes) -> list[bytes]:
+    return [stripped for line in block.split(b"\n") if (stripped := line.strip())]
+
+
+def _check_lines(block: bytes, first_row: int, where: str) -> None:
+    """Refuse what Arrow would take and stumble over later."""
+    for row, line in enumerate(_lines(block), first_row):
+        if not (line.startswith(b"{") and line.endswith(b"}")):
+            shown = line[:60].decode("utf-8", "replace")
+            raise FormatError(where, f"{shown!r} is no object", "one JSON object a line", row=row)
+        if not line.isascii():
+            try:
+                line.decode()
+            except UnicodeDecodeError as problem:
+                raise FormatError(where, f"it is no UTF-8: {problem}", "UTF-8", row=row) from problem
+        if line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST:
+            raise FormatError(where, f"brackets in more than {_DEEPEST} levels", "flat objects", row=row)
+
+
+def _depth(line: bytes) -> int:
+    """How deep brackets nest; those within a text nest nothing."""
+    brackets = re.findall(rb"[\[\]{}]", _JSON_TEXT.sub(b"", line))
+    return max(accumulate(1 if sign in b"[{" else -1 for sign in brackets))
+
+
+def _settled(schema: pa.Schema, vector: str | None) -> pa.Schema:
+    """The types once all is seen: the vector is float32, and what was null everywhere is text."""
+    fields = [
+        field.with_type(VECTOR_TYPE if field.name == vector else _retyped(field.type, _is_untyped))
+        for field in schema
+    ]
+    # Objects without keys hold nothing, and Parquet has no place for them.
+    return pa.schema([field for field in fields if field.type != pa.struct([])])
+
+
+def _dateless(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(_retyped(field.type, pa.types.is_timestamp)) for field in schema])
+
+
+def _is_untyped(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_null(kind) or pa.types.is_timestamp(kind))
+
+
+def _retyped(kind: pa.DataType, is_text: Callable[[pa.DataType], bool]) -> pa.DataType:
+    """The type with text in place of some; Arrow takes texts for dates when they look like some."""
+    if is_text(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(_retyped(kind.value_type, is_text))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_retyped(field.type, is_text)) for field in kind])
+    return kind
+
+
+def _joined(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
+    return pa.unify_schemas([schema, _dateless(other)], promote_options="permissive")
 
 
 class Jsonl(Format):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from numpy.lib import format as npy_format
@@ -33,7 +34,9 @@ def read_header(head: bytes, where: str) -> tuple[tuple[int, ...], bool, np.dtyp
     """Shape, column-major or not, type and the offset of the data, from a file's first bytes."""
     if not head.startswith(MAGIC):
         raise FormatError(where, f"it begins with {head[:6]!r}", f"{MAGIC!r}, a numpy array")
-    with reading(where, "NPY file"):
+    with reading(where, "NPY file"), warnings.catch_warnings():
+        # numpy warns of headers that Python 2 wrote, and Python of odd escapes in damaged ones.
+        warnings.simplefilter("ignore")
         stream = io.BytesIO(head)
         version = npy_format.read_magic(stream)
         if version not in ((1, 0), (2, 0)):

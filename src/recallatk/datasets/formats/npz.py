@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,43 @@ class _Member:
     @property
     def end(self) -> int:
         return self.offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+
+class _RunningChecksum:
+    """The checksum of what has been read so far, as long as it is read in order."""
+
+    def __init__(self, before: bytes) -> None:
+        self.before = zlib.crc32(before)
+        self.lock = threading.Lock()
+        self.row, self.value = 0, self.before
+
+    def add(self, start: int, stop: int, raw: NDArray[np.uint8]) -> int | None:
+        """The checksum up to `stop`; None when the rows before `start` were not the last ones seen."""
+        with self.lock:
+            if start == 0:
+                self.row, self.value = 0, self.before
+            if start != self.row:
+                return None
+            self.row, self.value = stop, zlib.crc32(raw.data, self.value)
+            return self.value
+
+
+@dataclass(frozen=True, eq=False)
+class StoredMatrix(FileMatrix):
+    """An uncompressed array, mapped; whoever reads it through in order learns of a damaged number."""
+
+    checksum: int = 0
+    running: _RunningChecksum = field(default_factory=lambda: _RunningChecksum(b""))
+
+    def raw(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """The bytes of some rows, compared with the checksum of the archive after the last one."""
+        raw = super().raw(start, stop)
+        found = self.running.add(start, stop, raw)
+        if stop == self.shape[0] and found not in (None, self.checksum):
+            raise FormatError(
+                self.location.text, "its numbers do not fit the checksum of the archive", "a sound NPZ file"
+            )
+        return raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +159,13 @@ class Npz(Format):
         beside = {
             name: member for name, member in members.items() if name != vector and member.shape == (rows,)
         }
-        identifier = options.id_column or next((n for n in ID_NAMES if n in beside), None)
-        if identifier is not None and identifier not in beside:
-            raise UsageError(f"{location.text}: no array {identifier!r}; arrays: {choices(beside)}")
+        fitting = [name for name, member in beside.items() if member.dtype.kind in "iuUS"]
+        identifier = options.id_column or next((name for name in ID_NAMES if name in fitting), None)
+        if identifier is not None and identifier not in fitting:
+            raise UsageError(
+                f"{location.text}: {identifier!r} is no array of strings or integers, one a row. "
+                f"Those are: {choices(fitting) or 'none'}"
+            )
         records = Records(
             location.text,
             _matrix(archive, members[vector], location),
@@ -170,8 +212,16 @@ def _matrix(archive: zipfile.ZipFile, member: _Member, location: Location) -> Ve
     if member.info.compress_type == zipfile.ZIP_STORED:
         header = read_exactly(location, member.info.header_offset, _LOCAL_HEADER_BYTES)
         names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-        data = member.info.header_offset + _LOCAL_HEADER_BYTES + names + member.offset
-        return FileMatrix(location, data, (rows, dimension), member.dtype, column_major=member.column_major)
+        begin = member.info.header_offset + _LOCAL_HEADER_BYTES + names
+        return StoredMatrix(
+            location,
+            begin + member.offset,
+            (rows, dimension),
+            member.dtype,
+            column_major=member.column_major,
+            checksum=member.info.CRC,
+            running=_RunningChecksum(read_exactly(location, begin, member.offset)),
+        )
     if member.column_major:
         raise FormatError(
             location.text, "a compressed matrix in column order", "row order, or no compression"

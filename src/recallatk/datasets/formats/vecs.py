@@ -49,6 +49,7 @@ class VecsMatrix(FileMatrix):
 
 class _Vecs(Format):
     stored: ClassVar[np.dtype[Any]]
+    headerless = True  # the first bytes are a dimension: that of 640 numbers looks like a pickle
     writable = True
 
     def open(self, shards: list[Location], options: OpenOptions) -> Source:

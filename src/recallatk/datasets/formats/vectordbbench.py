@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from recallatk.core import Records
 from recallatk.datasets.batches import BatchSource, is_number_list
 from recallatk.datasets.formats.parquet import open_table
 from recallatk.datasets.layout import column_of, table_records
+from recallatk.datasets.problems import reading
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
 from recallatk.datasets.truths import imported
 from recallatk.errors import FormatError, MismatchError
 
 if TYPE_CHECKING:
-    from recallatk.core import Columns, Truth
+    from recallatk.core import Columns, Records, Truth
     from recallatk.files import Location
 
 _TRAIN = re.compile(r"(?P<stem>shuffle_train|train)(-(?P<number>\d+)-of-(?P<count>\d+))?\.parquet\Z")
@@ -45,10 +45,11 @@ class LabelledColumns:
 
     def read(self, names: list[str], start: int, stop: int) -> pa.Table:
         """Some columns of some rows."""
-        own = self.columns.read([n for n in names if n != "labels"], start, stop)
         if "labels" not in names:
-            return own
-        ids = self.columns.read([self.id_column], start, stop)[self.id_column].to_numpy()
+            return self.columns.read(names, start, stop)
+        wanted = dict.fromkeys([self.id_column, *(name for name in names if name != "labels")])
+        own = self.columns.read(list(wanted), start, stop)
+        ids = own[self.id_column].fill_null(-1).to_numpy()
         outside = (ids < 0) | (ids >= len(self._labels))
         if outside.any():
             row = start + int(np.argmax(outside))
@@ -77,16 +78,25 @@ class VectorDBBench(Format):
         (folder,) = shards
         children = {child.name: child for child in folder.children()}
         corpus = table_records(open_table(_train(folder, children)), options)
-        if _LABELS in children and corpus.id_column is not None:
-            labels = open_table([children[_LABELS]])
-            if "labels" not in labels.schema.names:
-                raise FormatError(labels.text, "no column 'labels'", "one label for every id")
-            columns = LabelledColumns(corpus.columns, corpus.id_column, labels)
-            corpus = Records(corpus.name, corpus.vectors, columns, corpus.id_column)
+        if _LABELS in children:
+            corpus = _labelled(corpus, children[_LABELS])
         queries = table_records(open_table([children[_TEST]]), options)
         neighbors = children.get(_NEIGHBORS)
-        truth = partial(neighbors_truth, neighbors, corpus) if neighbors else None
+        truth = partial(_truth, neighbors, corpus, queries) if neighbors else None
         return Source(folder.text, self.name, {CORPUS: corpus, QUERIES: queries}, truth=truth)
+
+
+def _labelled(corpus: Records, location: Location) -> Records:
+    labels = open_table([location])
+    if "labels" not in labels.schema.names:
+        raise FormatError(labels.text, "no column 'labels'", "one label for every id")
+    schema = corpus.columns.schema
+    if "labels" in schema.names:
+        raise FormatError(labels.text, f"{corpus.name} has a column 'labels' too", "one of them")
+    if corpus.id_column is None or not pa.types.is_integer(schema.field(corpus.id_column).type):
+        raise FormatError(labels.text, f"{corpus.name} has no integer ids", "ids, which labels are found by")
+    columns = LabelledColumns(corpus.columns, corpus.id_column, labels)
+    return replace(corpus, columns=columns)
 
 
 def _train(folder: Location, children: dict[str, Location]) -> list[Location]:
@@ -97,15 +107,25 @@ def _train(folder: Location, children: dict[str, Location]) -> list[Location]:
             shard = (int(match["number"] or 0), int(match["count"] or 1), child)
             found.setdefault(match["stem"], []).append(shard)
     shards = sorted(found.get("train") or found["shuffle_train"], key=lambda shard: shard[0])
-    count = shards[0][1]
-    if [number for number, _, _ in shards] != list(range(count)):
-        missing = sorted(set(range(count)) - {number for number, _, _ in shards})
+    numbers, counts = [shard[0] for shard in shards], {shard[1] for shard in shards}
+    if numbers != list(range(len(shards))) or counts != {len(shards)}:
+        listed = ", ".join(location.name for _, _, location in shards)
         raise FormatError(
             folder.text,
-            f"of {count} train shards {len(shards)} are there (missing: {missing})",
-            "all",
+            f"of {max(counts)} train shards these are there: {listed}",
+            "train.parquet, or every shard of one set",
         )
     return [location for _, _, location in shards]
+
+
+def _truth(location: Location, corpus: Records, queries: Records) -> Truth:
+    truth = neighbors_truth(location, corpus)
+    if len(truth) != queries.rows:
+        raise MismatchError(
+            f"{location.text} has the neighbours of {len(truth)} queries "
+            f"and {queries.name} has {queries.rows}"
+        )
+    return truth
 
 
 def neighbors_truth(location: Location, corpus: Records) -> Truth:
@@ -125,7 +145,8 @@ def neighbors_truth(location: Location, corpus: Records) -> Truth:
 def _rows_of(ids: Any, corpus: Records, where: str) -> Any:
     import pyarrow.compute as pc
 
-    found = pc.index_in(ids.cast(corpus.ids.type), value_set=corpus.ids)
+    with reading(where, "list of ids"):
+        found = pc.index_in(ids.cast(corpus.ids.type), value_set=corpus.ids)
     if found.null_count:
         unknown = ids.filter(pc.is_null(found))[0]
         raise MismatchError(f"{where}: the neighbour {unknown} is not in {corpus.name}")

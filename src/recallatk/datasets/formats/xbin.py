@@ -109,7 +109,8 @@ class Ibin(_Xbin):
 
     def _has_distances(self, location: Location) -> bool:
         return any(
-            location.size == offset + rows * columns * 8 for offset, rows, columns in _headers(location)
+            rows and columns and location.size == offset + rows * columns * 8
+            for offset, rows, columns in _headers(location)
         )
 
     def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
