@@ -173,12 +173,6 @@ def test_convert_refuses_an_ending_that_names_no_format(corpus, tmp_path):
     assert ".parquet" in refused("convert", corpus, tmp_path / "out.xyz")
 
 
-def test_convert_onto_itself_is_refused_and_harms_nothing(corpus):
-    before = corpus.read_bytes()
-    assert "itself" in refused("convert", corpus, corpus)
-    assert corpus.read_bytes() == before
-
-
 def test_a_disk_that_is_full_leaves_the_old_file_and_no_other(tmp_path):
     np.save(tmp_path / "source.npy", np.ones((5000, 64), "float32"))
     target = tmp_path / "target.fbin"

@@ -114,7 +114,7 @@ def test_a_shard_with_other_columns_is_named(tmp_path):
 def test_a_shard_with_longer_vectors_is_refused_with_its_row(tmp_path, everything):
     write_parquet(tmp_path / "part-0.parquet", numbers(3, 4))
     write_parquet(tmp_path / "part-1.parquet", numbers(3, 5))
-    with pytest.raises(FormatError, match=r"row 3.* 5 numbers"):
+    with pytest.raises(FormatError, match=r"part-1.parquet, row 0.* 5 numbers"):
         everything(recallatk.open_corpus(tmp_path))
 
 

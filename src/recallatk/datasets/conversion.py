@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from recallatk.datasets.registry import format_for_writing, get_format, open_sou
 from recallatk.datasets.source import CORPUS, ROWS, OpenOptions
 from recallatk.datasets.widening import RoundedVectors
 from recallatk.errors import UsageError, choices
-from recallatk.files import PathLike, atomic_file, is_url
+from recallatk.files import PathLike, atomic_file
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Records, Truth
@@ -56,7 +55,6 @@ def convert(
         vector_column: the column with the vectors.
     """
     writer = format_for_writing(target)
-    _refuse_same_file(source, target)
     opened = open_source(source, format=format, options=OpenOptions(id_column, vector_column))
     if part is not None and ROWS not in opened.parts and part not in opened.parts:
         raise UsageError(f"{opened.text} has no part {part!r}. Accepted: {choices(opened.parts)}")
@@ -92,11 +90,6 @@ def write_ann_benchmarks(dataset: Dataset, truth: Truth, target: PathLike) -> Co
         dtype=corpus.vectors.dtype.name,
         left_out=_beside(corpus),
     )
-
-
-def _refuse_same_file(source: PathLike, target: PathLike) -> None:
-    if not is_url(str(source)) and Path(target).exists() and Path(source).resolve() == Path(target).resolve():
-        raise UsageError(f"{target}: a file cannot be converted onto itself; name another target")
 
 
 def _beside(records: Records) -> tuple[str, ...]:
