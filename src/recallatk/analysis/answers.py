@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recallatk.core import Corpus, Origin, Truth
-from recallatk.errors import MismatchError, UsageError
+from recallatk.errors import BadValueError, MismatchError, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,25 +24,33 @@ def answer_rows(answers: Any, corpus: Corpus | None) -> NDArray[np.int64]:
         return _row_matrix(answers)
     lists = _lists(answers)
     if corpus is None:
-        return _ragged([[PADDING if each is None else int(each) for each in row] for row in lists])
+        return _ragged([[_row_number(each) for each in row] for row in lists])
     rows_of = {each: row for row, each in enumerate(corpus.ids.to_pylist())}
     return _ragged([[_code(each, rows_of, UNKNOWN) for each in row] for row in lists])
 
 
 def truth_from_lists(lists: Any, answers: Any) -> tuple[Truth, NDArray[np.int64]]:
     """A truth that is nothing but ids, best first, and the answers in the same numbering."""
-    right = _lists(lists)
+    given = _lists(lists)
+    right = [[each for each in row if not _is_padding(each)] for row in given]
+    for number, row in enumerate(right):
+        if len(set(row)) != len(row):
+            raise BadValueError("truth", "an id stands twice", "distinct ids", row=number)
     codes: dict[Any, int] = {}
     for each in (each for row in (*right, *_lists(answers)) for each in row):
         if not _is_padding(each):
             codes.setdefault(each, len(codes))
-    rows = _ragged([[codes[each] for each in row if not _is_padding(each)] for row in right])
+    # Padding says that there are no more: it belongs to the depth, at the end.
+    padding = [[PADDING] * (len(all_of_it) - len(row)) for all_of_it, row in zip(given, right, strict=True)]
+    rows = _ragged([[codes[each] for each in row] + rest for row, rest in zip(right, padding, strict=True)])
     coded = _ragged([[_code(each, codes, UNKNOWN) for each in row] for row in _lists(answers)])
     return Truth(rows, None, None, None, Origin.IMPORTED), coded
 
 
 def check_same_queries(answers: NDArray[np.int64], truth: Truth) -> None:
-    """Refuse answers to more or fewer queries than the truth has."""
+    """Refuse a truth of nothing, and answers to more or fewer queries than the truth has."""
+    if not len(truth):
+        raise UsageError("the truth has no queries, and without truth there is no recall")
     if len(answers) != len(truth):
         raise MismatchError(f"answers to {len(answers)} queries, and a truth of {len(truth)}")
 
@@ -58,13 +67,26 @@ def _row_matrix(answers: NDArray[Any]) -> NDArray[np.int64]:
 
 def _lists(answers: Any) -> list[list[Any]]:
     if isinstance(answers, np.ndarray):
-        return [list(row) for row in answers.tolist()]
+        answers = answers.tolist()
     if isinstance(answers, str) or not isinstance(answers, Iterable):
         raise UsageError(f"{answers!r:.60} is no list of lists of ids")
     rows = list(answers)
     if not all(isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) for row in rows):
         raise UsageError("answers are one list of ids per query, best first: [[…], […]]")
-    return [list(row) for row in rows]
+    lists = [list(row) for row in rows]
+    if not all(isinstance(each, Hashable) for row in lists for each in row):
+        raise UsageError("an answer is an id, -1 or None, and no list")
+    return lists
+
+
+def _row_number(each: Any) -> int:
+    if each is None:
+        return PADDING
+    if not isinstance(each, Integral):
+        raise UsageError(
+            f"the answer {each!r:.60} is no row number. For ids say of which corpus: score(…, corpus=corpus)"
+        )
+    return PADDING if each < 0 else int(each)
 
 
 def _is_padding(each: Any) -> bool:

@@ -70,12 +70,13 @@ def truth_ranks(answers: NDArray[np.int64], truth: Truth) -> NDArray[np.int64]:
         ranks = np.concatenate([ranks, truth.depth + places])
     if not len(rows):
         return np.full_like(answers, -1)
-    width = int(max(rows.max(), answers.max(initial=0))) + 1
+    width = int(rows.max()) + 1
     keys = queries * width + rows
     order = np.argsort(keys)
-    asked = np.arange(len(answers))[:, None] * width + answers
+    possible = (answers >= 0) & (answers < width)
+    asked = np.arange(len(answers))[:, None] * width + np.where(possible, answers, 0)
     position = np.minimum(np.searchsorted(keys, asked, sorter=order), len(keys) - 1)
-    found = (keys[order][position] == asked) & (answers >= 0)
+    found = (keys[order][position] == asked) & possible
     return np.where(found, ranks[order][position], -1)
 
 

@@ -86,6 +86,10 @@ def score(
     else:
         truth, rows = truth_from_lists(truth, answers)
     check_same_queries(rows, truth)
+    if not at:
+        raise UsageError("at: no k to score at. Accepted: one or more, for example at=(1, 10)")
+    if eligibility is not None:
+        rows = np.where(rows >= eligibility.corpus_rows, UNKNOWN, rows)
     per_query, measures = {}, {}
     for k in at:
         tie_aware, strict = recall_per_query(rows, truth, k)
@@ -96,7 +100,7 @@ def score(
         queries=len(truth),
         scored=int(has_truth.sum()),
         measures=measures,
-        anomalies=_anomalies(rows, truth, max(at), eligibility),
+        anomalies=_anomalies(rows, truth, max(at), eligibility, known=corpus is not None),
         per_query=per_query,
     )
 
@@ -109,7 +113,7 @@ def _mean(tie_aware: NDArray[np.float64], strict: NDArray[np.float64]) -> Mean:
 
 
 def _anomalies(
-    rows: NDArray[np.int64], truth: Truth, k: int, eligibility: Eligibility | None
+    rows: NDArray[np.int64], truth: Truth, k: int, eligibility: Eligibility | None, *, known: bool
 ) -> dict[str, int | None]:
     """How many queries were answered short, and how many answers were odd in each way."""
     wanted = np.minimum(k, (truth.rows >= 0).sum(axis=1))
@@ -117,14 +121,15 @@ def _anomalies(
     distinct = ((rows >= 0) & ~duplicate).sum(axis=1)
     ineligible = None
     if eligibility is not None:
-        query, column = np.nonzero((rows >= 0) & (rows < eligibility.corpus_rows))
+        query, column = np.nonzero(rows >= 0)
         ineligible = int((~eligibility.allowed(query, rows[query, column])).sum())
-        rows = np.where(rows >= eligibility.corpus_rows, UNKNOWN, rows)
+    # Without a corpus or its size nobody can tell which ids there are.
+    told = known or eligibility is not None
     return {
         "short": int((distinct < wanted).sum()),
         "duplicate": int(duplicate.sum()),
         "padding": int((rows == PADDING).sum()),
-        "unknown": int((rows == UNKNOWN).sum()),
+        "unknown": int((rows == UNKNOWN).sum()) if told else None,
         "ineligible": ineligible,
         "no_eligible": int((truth.rows < 0).all(axis=1).sum()),
     }

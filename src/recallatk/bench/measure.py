@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,8 +18,8 @@ from recallatk.bench.job import Job, Result, read_result, write_job
 from recallatk.core import Dataset, Measurement, Run, Trial, Truth
 from recallatk.engines import get_engine
 from recallatk.engines.base import require_metric, resolved
-from recallatk.errors import EngineError, UsageError
-from recallatk.fingerprint import fingerprint_truth
+from recallatk.errors import EngineError, MismatchError, UsageError
+from recallatk.fingerprint import fingerprint_truth, fingerprints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,11 +56,9 @@ def measure(
         seed: of the order in which settings take turns.
         progress: called with the steps done (the build, then each setting in each round) and all there are.
     """
-    if dataset.queries.filters is not None or dataset.queries.corpus_rows is not None:
-        raise UsageError(
-            "these queries have filters or are corpus rows; the truth knows what they may return, "
-            "and the engines are searched without filters"
-        )
+    _require_measurable(dataset, truth, at)
+    if not search or rounds < 1:
+        raise UsageError("at least one search setting and one round are needed")
     made = get_engine(engine)
     require_metric(made, dataset.metric)
     threads = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
@@ -89,6 +88,25 @@ def measure(
         measurements=measurements,
         scores=tuple(each.to_json() for each in scored),
     )
+
+
+def _require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> None:
+    """Refuse what could not be scored, and a truth of other data, before anything is built."""
+    if dataset.queries.filters is not None or dataset.queries.corpus_rows is not None:
+        raise UsageError(
+            "these queries have filters or are corpus rows; the truth knows what they may return, "
+            "and the engines are searched without filters"
+        )
+    if not at or not 1 <= min(at) <= max(at) <= truth.depth:
+        raise UsageError(f"at = {list(at)}. Accepted: from 1 to {truth.depth}, the depth of the truth")
+    if truth.metric not in (None, dataset.metric):
+        raise MismatchError(f"a truth by {truth.metric}, and a dataset by {dataset.metric}")
+    if len(truth) != dataset.queries.rows:
+        raise MismatchError(f"a truth of {len(truth)} queries, and a dataset of {dataset.queries.rows}")
+    found = fingerprints(dataset) if truth.fingerprints else {}
+    other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
+    if other:
+        raise MismatchError(f"the truth was made from other data: {', '.join(other)} differ")
 
 
 def _measurement(
@@ -130,12 +148,28 @@ def _run_worker(folder: Path, job: Job, progress: Progress | None) -> None:
     ):
         try:
             for line in worker.stdout or ():
-                if progress is not None:
-                    said = json.loads(line)
-                    progress(said["done"], said["total"])
+                said = _said(line)
+                if progress is not None and said is not None:
+                    progress(*said)
         except BaseException:
             worker.kill()
             raise
     if worker.returncode:
         tail = log.read_text(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        raise EngineError(f"{job.engine} ended with code {worker.returncode}: {tail[0]}")
+        raise EngineError(f"{job.engine} ended with {_ending(worker.returncode)}: {tail[0]}")
+
+
+def _said(line: str) -> tuple[int, int] | None:
+    """What the worker says of its progress; other lines are the engine's own."""
+    try:
+        said = json.loads(line)
+        return said["done"], said["total"]
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _ending(code: int) -> str:
+    try:
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
+    except ValueError:
+        return f"code {code}"

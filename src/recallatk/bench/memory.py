@@ -18,7 +18,10 @@ def private_bytes() -> int:
     """
     gc.collect()
     if sys.platform == "linux" and _ROLLUP.exists():
-        ctypes.CDLL(None).malloc_trim(0)
+        library = ctypes.CDLL(None)
+        # Not every C library has it.
+        if hasattr(library, "malloc_trim"):
+            library.malloc_trim(0)
         lines = (line.split() for line in _ROLLUP.read_text().splitlines())
         sizes = {words[0]: int(words[1]) for words in lines if len(words) == 3}
         return (sizes["Anonymous:"] + sizes["Swap:"]) * 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.errors import EngineError, UsageError, choices
@@ -72,9 +73,9 @@ def resolved(engine: str, knobs: tuple[Knob, ...], given: dict[str, Any]) -> dic
         if name not in known:
             raise UsageError(f"{engine} has no parameter {name!r}. Accepted: {choices(known) or 'none'}")
         knob = known[name]
-        whole = isinstance(value, int) and not isinstance(value, bool)
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
         if not whole or not knob.low <= value <= knob.high:
             raise UsageError(
                 f"{engine}: {name} = {value!r}. Accepted: whole numbers from {knob.low} to {knob.high}"
             )
-    return {name: given.get(name, knob.default) for name, knob in known.items()}
+    return {name: int(given.get(name, knob.default)) for name, knob in known.items()}

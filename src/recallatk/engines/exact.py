@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core import Corpus, Metric
 from recallatk.engines.base import Engine
 from recallatk.engines.matrix import float32_matrix
+from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +19,8 @@ class Exact(Engine):
 
     name = "exact"
     metrics = frozenset(Metric)
+
+    answered = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
         """Hold the vectors, of unit length under cosine."""
@@ -31,10 +34,13 @@ class Exact(Engine):
     def search(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
         """The nearest rows by the kernel's float32 scores."""
         rows: NDArray[np.int64] = self.index.search(float32_matrix(queries), k)[1]
+        self.answered += len(rows)
         return rows
 
     def exercised(self) -> str:
-        """A flat scan has no index to miss."""
+        """A flat scan has no index to miss, once it has been asked."""
+        if not self.answered:
+            raise EngineError("exact: nothing was searched yet")
         return f"flat scan of {self.index.ntotal:,} rows"
 
     def size_bytes(self) -> int:

@@ -35,6 +35,8 @@ class FaissHnsw(Engine):
         self.index.hnsw.efConstruction = parameters["ef_construction"]
         for _, block in blocks(corpus.vectors):
             self.index.add(float32_matrix(block, unit=unit))
+        # The statistics are the library's and count the searches of every index in the process.
+        faiss.cvar.hnsw_stats.reset()
 
     def configure(self, **parameters: int) -> None:
         """Set how many candidates a search keeps."""

@@ -7,8 +7,8 @@ The tree is closed under and, or and not, and has four leaves. The text form is 
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 Literal: TypeAlias = str | int | float | bool
 
 RESERVED = frozenset(["and", "or", "not", "in", "is", "null", "between", "true", "false", "exists"])
-_BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+# Deep nesting is a mistake or an attack; everything that walks a filter is recursive, so it has a floor.
+MAX_DEPTH = 100
+_BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
@@ -50,10 +52,10 @@ class Filter:
         return json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False)
 
     def __and__(self, other: Filter) -> And:
-        return And((self, other))
+        return And((*_operands(And, self), *_operands(And, other)))
 
     def __or__(self, other: Filter) -> Or:
-        return Or((self, other))
+        return Or((*_operands(Or, self), *_operands(Or, other)))
 
     def __invert__(self) -> Not:
         return Not(self)
@@ -206,11 +208,17 @@ class Not(Filter):
         return self.operand.columns()
 
     def __str__(self) -> str:
-        return f"not ({self.operand})"
+        return f"not {self.operand}" if isinstance(self.operand, Not) else f"not ({self.operand})"
 
 
 def filter_from_json(data: object) -> Filter:
     """Read the JSON form of a filter."""
+    return _from_json(data, 0)
+
+
+def _from_json(data: object, depth: int) -> Filter:
+    if depth > MAX_DEPTH:
+        raise FilterError(f"a filter is nested more than {MAX_DEPTH} deep")
     if not isinstance(data, Mapping) or len(data) != 1:
         raise FilterError(
             f"a filter is an object with one key, not {data!r:.80}. "
@@ -218,14 +226,14 @@ def filter_from_json(data: object) -> Filter:
         )
     kind, body = next(iter(data.items()))
     if kind in ("and", "or") and isinstance(body, list):
-        operands = tuple(filter_from_json(operand) for operand in body)
+        operands = tuple(_from_json(operand, depth + 1) for operand in body)
         return And(operands) if kind == "and" else Or(operands)
     if kind == "not":
-        return Not(filter_from_json(body))
+        return Not(_from_json(body, depth + 1))
     if kind in _LEAVES and isinstance(body, Mapping) and isinstance(body.get("column"), str):
         return _leaf_from_json(kind, dict(body))
     raise FilterError(
-        f"{json.dumps(data, default=str)[:120]} is no filter. Accepted: "
+        f"{data!r:.120} is no filter. Accepted: "
         '{"equals": {"column", "value"}}, {"in": {"column", "values"}}, '
         '{"range": {"column", "gte"|"gt", "lte"|"lt"}}, {"exists": {"column"}}, '
         '{"and": [...]}, {"or": [...]}, {"not": {...}}'
@@ -246,7 +254,7 @@ def _leaf_from_json(kind: str, body: dict[str, Any]) -> Filter:
     required = set() if kind == "range" else accepted
     if not required <= given <= accepted:
         raise FilterError(
-            f"{kind!r} on column {body['column']!r} takes {sorted(accepted)}, not {sorted(given)}"
+            f"{kind!r} on column {body['column']!r} takes {sorted(accepted)}, not {sorted(map(str, given))}"
         )
     if kind == "in":
         if not isinstance(body["values"], list):
@@ -261,8 +269,15 @@ def _check_literal(value: object) -> None:
             f"{value!r} cannot be compared with a column. Accepted: text, a number, true or false "
             "(for missing values write 'column is null')"
         )
-    if isinstance(value, float) and not math.isfinite(value):
-        raise FilterError(f"{value!r} cannot be compared with a column: the number must be finite")
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
+        raise FilterError(f"{value!r} cannot be compared with a column: it is no Unicode text")
+    if isinstance(value, int | float) and not -sys.float_info.max <= value <= sys.float_info.max:
+        raise FilterError("a number of a filter must be finite and within the range of float64")
+
+
+def _operands(junction: type[_Junction], operand: Filter) -> tuple[Filter, ...]:
+    """What a chain of & or | is made of, so that a long chain is wide and not deep."""
+    return operand.operands if isinstance(operand, junction) else (operand,)
 
 
 def _bracketed(operand: Filter) -> str:
@@ -282,4 +297,5 @@ def literal_text(value: Literal) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    return repr(value)
+    # Subclasses, such as numpy's float64, have representations of their own.
+    return repr(float(value)) if isinstance(value, float) else repr(int(value))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,17 +35,21 @@ _COMPARE = {
     "lt": pc.less,
 }
 _NULL = pa.scalar(None, pa.bool_())
+# As many digits before the point as after it.
+_DECIMAL = pa.decimal256(76, 38)
 
 
 def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
     """One truth value per row of `metadata`; null counts as false, at the very end only."""
-    missing = sorted(condition.columns() - set(metadata.column_names))
-    if missing:
-        known = ", ".join(metadata.column_names) or "none"
-        raise FilterError(f"filter '{condition}': no column {missing[0]!r}. The columns are: {known}")
+    for name in sorted(condition.columns()):
+        count = metadata.column_names.count(name)
+        if count != 1:
+            known = ", ".join(metadata.column_names) or "none"
+            found = f"{count} columns" if count else "no column"
+            raise FilterError(f"filter '{condition}': {found} {name!r}. The columns are: {known}")
     try:
         truth = pc.fill_null(_evaluate(condition, metadata), False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as problem:
+    except pa.ArrowException as problem:
         raise FilterError(f"filter '{condition}': {problem}") from problem
     combined = truth.combine_chunks() if isinstance(truth, pa.ChunkedArray) else truth
     result: NDArray[np.bool_] = combined.to_numpy(zero_copy_only=False).astype(bool)
@@ -59,16 +65,21 @@ def _evaluate(condition: Filter, metadata: pa.Table) -> Any:
         case Not(operand):
             return pc.invert(_evaluate(operand, metadata))
         case Exists(column):
-            return pc.is_valid(metadata[column])
-        case Equals(column, value):
-            return _among(_plain(metadata[column]), column, (value,))
-        case In(column, values):
-            return _among(_plain(metadata[column]), column, values)
-        case Range(column):
-            plain = _plain(metadata[column])
-            bounds = condition.bounds().items()
-            return _fold(pc.and_kleene, [_bounded(plain, column, *bound) for bound in bounds])
+            return pc.is_valid(_plain(metadata[column]))
+        case Equals(name) | In(name) | Range(name):
+            column = _plain(metadata[name])
+            return column.cast(pa.bool_()) if pa.types.is_null(column.type) else _compared(condition, column)
     raise FilterError(f"{type(condition).__name__} is no kind of filter")
+
+
+def _compared(condition: Equals | In | Range, column: pa.ChunkedArray) -> Any:
+    match condition:
+        case Equals(name, value):
+            return _among(column, name, (value,))
+        case In(name, values):
+            return _among(column, name, values)
+    bounds = condition.bounds().items()
+    return _fold(pc.and_kleene, [_bounded(column, condition.column, *bound) for bound in bounds])
 
 
 def _fold(combine: Any, parts: list[Any]) -> Any:
@@ -79,30 +90,40 @@ def _fold(combine: Any, parts: list[Any]) -> Any:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column without dictionary encoding and with integers widened."""
+    """The column in the widest type of its kind, without dictionary encoding; NaN is null, as in SQL."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
         return column.cast(pa.int64())
     if pa.types.is_floating(column.type):
-        return column.cast(pa.float64())
+        # Adding 0 leaves only one of the two zeros, which `is_in` would tell apart.
+        wide = pc.add(column.cast(pa.float64()), 0.0)
+        return pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
+    if pa.types.is_decimal(column.type):
+        return column.cast(_DECIMAL)
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
     return column
 
 
 def _among(column: pa.ChunkedArray, name: str, values: tuple[Literal, ...]) -> Any:
     """Null where the column is null: Arrow's own `is_in` would say false there."""
     possible = [value for value in values if not _impossible(column, value)]
-    scalars = [_scalar(column, name, value) for value in possible]
-    wanted = pa.array([scalar.as_py() for scalar in scalars], column.type)
+    wanted = pa.array([_scalar(column, name, value) for value in possible], column.type)
     return pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=wanted), _NULL)
 
 
 def _bounded(column: pa.ChunkedArray, name: str, bound: str, value: Literal) -> Any:
     if _impossible(column, value):
-        # No integer of the column's type equals this number, so the bound moves to the nearest one
+        # No number of the column's type equals this one, so the bound moves to the nearest one
         # that is inside, or holds for every row or for none; the comparison stays exact.
-        low, high = _limits(column.type)
         lower = bound in ("gte", "gt")
+        if pa.types.is_floating(column.type):
+            nearest = float(value)
+            above = nearest > value  # type: ignore[operator]
+            closest = ("gte" if above else "gt") if lower else ("lt" if above else "lte")
+            return _COMPARE[closest](column, pa.scalar(nearest))
+        low, high = _limits(column.type)
         if value > high or value < low:  # type: ignore[operator]
             return _wherever_valid(column, lower == (value < low))  # type: ignore[operator]
         bound, value = ("gte", math.ceil(value)) if lower else ("lte", math.floor(value))  # type: ignore[arg-type]
@@ -114,8 +135,13 @@ def _wherever_valid(column: pa.ChunkedArray, truth: bool) -> Any:
 
 
 def _impossible(column: pa.ChunkedArray, value: Literal) -> bool:
-    """Whether no integer of the column's type can equal the number."""
-    if not pa.types.is_integer(column.type) or isinstance(value, str | bool):
+    """Whether no number of the column's type can equal this one."""
+    if isinstance(value, str | bool):
+        return False
+    if pa.types.is_floating(column.type):
+        # An integer beyond 64 bits is a float to SQL, and so it is here.
+        return abs(value) < 2**63 and float(value) != value
+    if not pa.types.is_integer(column.type):
         return False
     low, high = _limits(column.type)
     return not low <= value <= high or int(value) != value
@@ -131,11 +157,14 @@ def _scalar(column: pa.ChunkedArray, name: str, value: Literal) -> pa.Scalar:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and types.is_integer(kind):
         return pa.scalar(int(value), kind)
-    if number and (types.is_floating(kind) or types.is_decimal(kind)):
-        return pa.scalar(value).cast(kind)
+    if number and types.is_floating(kind):
+        return pa.scalar(float(value) + 0.0)
     if isinstance(value, bool) and types.is_boolean(kind):
         return pa.scalar(value)
-    textual = types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind)
-    if isinstance(value, str) and textual:
-        return pa.scalar(value).cast(kind)
+    with contextlib.suppress(pa.ArrowException):
+        if number and types.is_decimal(kind):
+            return pa.scalar(Decimal(literal_text(value)), kind)
+        textual = types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind)
+        if isinstance(value, str) and textual:
+            return pa.scalar(value).cast(kind)
     raise FilterError(f"column {name!r} holds {kind} and cannot be compared with {literal_text(value)}")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from recallatk.errors import FilterError
 from recallatk.filters.expression import (
+    MAX_DEPTH,
     RESERVED,
     And,
     Equals,
@@ -19,14 +20,11 @@ from recallatk.filters.expression import (
     Range,
 )
 
-# Deep nesting is a mistake or an attack; the parser is recursive, so it has a floor.
-_MAX_DEPTH = 200
-
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<string>'(?:[^']|'')*')
     | (?P<quoted>"(?:[^"]|"")*")
-    | (?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+    | (?P<number>[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w.]))
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
     | (?P<operator><=|>=|<>|!=|==|[=<>(),])
     )""",
@@ -87,8 +85,8 @@ class _Parser:
         return operands[0] if len(operands) == 1 else And(tuple(operands))
 
     def negation(self, depth: int) -> Filter:
-        if depth > _MAX_DEPTH:
-            raise FilterError(f"a filter is nested more than {_MAX_DEPTH} deep")
+        if depth > MAX_DEPTH:
+            raise FilterError(f"a filter is nested more than {MAX_DEPTH} deep")
         if self.take("not"):
             return Not(self.negation(depth + 1))
         if self.take("("):
@@ -163,7 +161,8 @@ _COMPARISONS = (
 
 def _tokens(text: str) -> list[_Token]:
     tokens, position = [], 0
-    while text[position:].strip():
+    end = len(text.rstrip())
+    while position < end:
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
             raise _error(text, position, "a column, a value or an operator")
@@ -176,11 +175,21 @@ def _literal(token: _Token) -> Literal | None:
     if token.kind == "string":
         return token.text[1:-1].replace("''", "'")
     if token.kind == "number":
-        return int(token.text) if re.fullmatch(r"[-+]?\d+", token.text) else float(token.text)
+        return _number(token.text)
     return {"true": True, "false": False}.get(token.text.lower()) if token.kind == "word" else None
 
 
+def _number(text: str) -> int | float:
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        # Python reads no integer of more than some thousand digits, and no column holds one.
+        raise FilterError(f"the number {text[:20]}… has {len(text)} digits, which are too many") from None
+
+
 def _error(text: str, position: int, expected: str) -> FilterError:
-    before, after = text[:position], text[position:].lstrip()
+    after = text[position:].lstrip()
     shown = f"before {after[:20]!r}" if after else "at the end"
-    return FilterError(f"filter {text!r}: expected {expected} {shown} (character {len(before) + 1})")
+    return FilterError(
+        f"filter {text!r:.200}: expected {expected} {shown} (character {len(text) - len(after) + 1})"
+    )

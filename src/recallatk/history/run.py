@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recallatk.core import Measurement, Metric, Run, Trial
-from recallatk.errors import FormatError
+from recallatk.errors import FormatError, UsageError
 from recallatk.files import PathLike, atomic_file, write_text
 
 if TYPE_CHECKING:
@@ -31,9 +31,13 @@ _RUN = "run.json"
 def save_run(run: Run, dataset: Dataset, folder: PathLike) -> Path:
     """Write the trials, then run.json: a folder with run.json in it is complete."""
     target = Path(folder)
+    # What an older run left must not stand beside half of the new one.
+    (target / _RUN).unlink(missing_ok=True)
     for number, measurement in enumerate(run.measurements, 1):
         with atomic_file(target / f"trial-{number}.parquet") as scratch:
-            pq.write_table(_table(measurement, dataset), scratch, compression="zstd")
+            pq.write_table(
+                _table(measurement, dataset), scratch, compression="zstd", write_page_checksum=True
+            )
     write_text(target / _RUN, json.dumps(_header(run), indent=2, ensure_ascii=False) + "\n")
     return target
 
@@ -88,16 +92,21 @@ def load_run(folder: PathLike) -> Run:
     path = Path(folder) / _RUN
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
-        version = header["format_version"]
-    except (OSError, ValueError, KeyError) as problem:
+        version = int(header["format_version"])
+        run = _run(header, Path(folder)) if version <= FORMAT_VERSION else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, UsageError) as problem:
         raise FormatError(str(path), "cannot be read as a run", "a folder of save_run") from problem
-    if version > FORMAT_VERSION:
+    if run is None:
         raise FormatError(
             str(path),
             f"run format {version}",
             f"format {FORMAT_VERSION} or older",
             hint="Upgrade: pip install --upgrade recallatk",
         )
+    return run
+
+
+def _run(header: dict[str, Any], folder: Path) -> Run:
     trials = header["trials"]
     return Run(
         dataset=header["dataset"],
@@ -106,8 +115,7 @@ def load_run(folder: PathLike) -> Run:
         environment=header["environment"],
         timed=header["timed"],
         measurements=tuple(
-            _measurement(trial, Path(folder) / f"trial-{number}.parquet")
-            for number, trial in enumerate(trials, 1)
+            _measurement(trial, folder / f"trial-{number}.parquet") for number, trial in enumerate(trials, 1)
         ),
         scores=tuple(trial["score"] for trial in trials),
     )
@@ -115,14 +123,15 @@ def load_run(folder: PathLike) -> Run:
 
 def _measurement(trial: dict[str, Any], path: Path) -> Measurement:
     try:
-        table = pq.read_table(path, columns=["rows", "latencies_ns"])
-    except (OSError, pa.ArrowException) as problem:
+        table = pq.read_table(path, columns=["rows", "latencies_ns"], page_checksum_verification=True)
+        answers, latencies = _matrix(table["rows"]), _matrix(table["latencies_ns"]).T
+    except (OSError, LookupError, AttributeError, pa.ArrowException) as problem:
         raise FormatError(str(path), "cannot be read as a trial", "a file of save_run") from problem
     return Measurement(
         trial=Trial(trial["engine"], tuple(trial["build"].items()), tuple(trial["search"].items())),
         k=trial["k"],
-        answers=_matrix(table["rows"]),
-        latencies_ns=_matrix(table["latencies_ns"]).T,
+        answers=answers,
+        latencies_ns=latencies,
         build_seconds=trial["build_seconds"],
         memory_bytes=trial["memory_bytes"],
         size_bytes=trial["size_bytes"],

@@ -11,7 +11,7 @@ from recallatk.report.text import printable
 if TYPE_CHECKING:
     from recallatk.core import Run
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#!~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#!~&])")
 
 
 def to_markdown(run: Run) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.core import BLOCK_BYTES, Dataset, Truth, blocks
-from recallatk.errors import UsageError
+from recallatk.core import BLOCK_BYTES, Dataset, Metric, Truth, blocks
+from recallatk.errors import BadValueError, UsageError
 from recallatk.fingerprint import fingerprints
 from recallatk.truth.scan import Candidates, Scanner
 from recallatk.truth.scores import pair_scores, tolerance
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Candidates beyond depth, so that float32's errors and the ties at the end rarely need a second look.
 _SPARE = 28
+# Squares of larger float64 numbers, added up, would leave its range.
+_LARGEST = 1e150
 
 
 def ground_truth(
@@ -55,6 +57,7 @@ class _Search:
         self.corpus = dataset.corpus.vectors
         self.eligibility = dataset.eligibility
         self.queries = dataset.queries.vectors.read(0, dataset.queries.rows)
+        _require_range(self.queries, self.metric, dataset.queries.name)
         self.query_norms = _norms(self.queries)
         self.scanner = Scanner(self.metric, self.queries)
         spare = _SPARE + (self.eligibility.own_rows is not None)
@@ -69,6 +72,7 @@ class _Search:
             for number, mask in enumerate(self.eligibility.masks)
         ]
         for start, block in blocks(self.corpus, self.block_bytes):
+            _require_range(block, self.metric, self.dataset.corpus.name, start)
             prepared = self.scanner.prepare(block)
             for mask, which in groups:
                 passing = None if mask is None else np.flatnonzero(mask[start : start + len(block)])
@@ -126,11 +130,11 @@ class _Search:
     def rescan_unproven(self) -> None:
         """Queries for which a row outside the candidates might belong get every row in float64."""
         excluded = self.scanner.best_excluded(self.candidates)
-        eligible = self.eligibility.counts
+        eligible, safe = self.eligibility.counts, self.scanner.safe
         for number, (rows, scores) in enumerate(self.found):
             if len(rows) == eligible[number]:
                 continue
-            proven = len(rows) >= self.depth and self.scanner.safe
+            proven = len(rows) >= self.depth and safe
             if not (proven and self._is_better(scores[self.depth - 1], excluded[number])):
                 self.found[number] = self._scan_all(number)
 
@@ -162,6 +166,24 @@ class _Search:
             metric=self.metric,
             overflow=(offsets, np.concatenate(beyond)),
             fingerprints=fingerprints(self.dataset),
+        )
+
+
+def _require_range(block: NDArray[Any], metric: Metric, where: str, start: int = 0) -> None:
+    """Refuse vectors whose squares float64 cannot hold: their scores would be infinite or nothing."""
+    if block.dtype != np.float64:
+        return
+    largest = np.abs(block).max(axis=1)
+    beyond = largest > _LARGEST
+    if metric is Metric.COSINE:
+        beyond |= largest < 1 / _LARGEST
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        raise BadValueError(
+            where,
+            f"the largest number of the vector is {largest[row]:g}, whose square float64 cannot hold",
+            f"sizes from {1 / _LARGEST:g} to {_LARGEST:g}",
+            row=start + row,
         )
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recallatk.core import Metric, Origin, Truth
-from recallatk.errors import FormatError
+from recallatk.errors import FormatError, MismatchError
 from recallatk.files import PathLike, atomic_file, locate
 from recallatk.version import __version__
 
@@ -30,6 +30,8 @@ _HEADER_KEY = b"recallatk.truth"
 
 def save_truth(truth: Truth, dataset: Dataset, path: PathLike) -> None:
     """Write a truth with the ids of the dataset that it belongs to."""
+    if len(truth) != dataset.queries.rows:
+        raise MismatchError(f"a truth of {len(truth)} queries, and a dataset of {dataset.queries.rows}")
     header = {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
@@ -67,20 +69,24 @@ def load_truth(path: PathLike) -> Truth:
     """Read a truth that `save_truth` wrote."""
     location = locate(path)
     try:
-        table = pq.read_table(location.open(), page_checksum_verification=True)
+        with location.open() as file:
+            table = pq.read_table(file, page_checksum_verification=True)
         header = json.loads((table.schema.metadata or {})[_HEADER_KEY])
-    except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
+        version = int(header["format_version"])
+        truth = _truth(table, header) if version <= FORMAT_VERSION else None
+    # Damaged bytes make Arrow, numpy and the checks below raise errors with no common ancestor.
+    except Exception as problem:
         raise FormatError(
             location.text, "it is damaged, or no truth file of this tool", "a file of save_truth"
         ) from problem
-    if header["format_version"] > FORMAT_VERSION:
+    if truth is None:
         raise FormatError(
             location.text,
-            f"truth format {header['format_version']}",
+            f"truth format {version}",
             f"format {FORMAT_VERSION} or older",
             hint="Upgrade: pip install --upgrade recallatk",
         )
-    return _truth(table, header)
+    return truth
 
 
 def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _UNIT_32 = 2.0**-24
 _TINY_32 = 2.0**-126
-# Beyond this, squares and products leave float32's range, and the pass proves nothing.
+# Beyond this norm, squares and products leave float32's range, and the pass proves nothing.
 _LARGEST = 1e18
 
 
@@ -46,7 +46,11 @@ class Scanner:
         self.metric = metric
         self.queries, self.query_norms = self._prepared(queries)
         self.largest_norm = 0.0
-        self.safe = bool(np.abs(queries).max(initial=0) < _LARGEST)
+
+    @property
+    def safe(self) -> bool:
+        """Whether nothing so far can have left float32's range."""
+        return max(float(self.query_norms.max(initial=0.0)), self.largest_norm) < _LARGEST
 
     def _prepared(self, block: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """The block in float32, of unit length under cosine, with its norms as they enter the bound."""
@@ -62,7 +66,6 @@ class Scanner:
         """A corpus block for the kernel; its norms widen the bound."""
         narrow, norms = self._prepared(block)
         self.largest_norm = max(self.largest_norm, float(norms.max(initial=0.0)))
-        self.safe &= bool(np.abs(narrow).max(initial=0) < _LARGEST)
         return narrow
 
     def nearest(
@@ -87,4 +90,4 @@ class Scanner:
             return np.asarray(np.where(np.isneginf(worst), np.inf, nearest))
         error = rounding * self.query_norms * self.largest_norm
         error += dimension * _TINY_32 * (1 + self.query_norms + self.largest_norm)
-        return worst + error
+        return np.asarray(worst + error)

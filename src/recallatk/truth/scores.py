@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _UNIT_64 = 2.0**-53
+_TINY_64 = 2.0**-1074
 _PAIR_BYTES = 16 << 20
 
 
@@ -46,11 +47,12 @@ def tolerance(
 ) -> NDArray[np.float64]:
     """How far a float64 score can be from the real one; closer pairs are undecidable.
 
-    `scale` is the product of the two norms, which bounds the terms of an inner product.
+    What it covers is the rounding of products, sums and norms, and underflow. `scale` is the product
+    of the two norms, which bounds the terms of an inner product.
     """
     rounding = (dimension + 8) * _UNIT_64
     if metric is Metric.L2:
-        return rounding * scores
+        return rounding * scores + float(np.sqrt(dimension * _TINY_64))
     if metric is Metric.COSINE:
-        return np.full_like(scores, rounding)
-    return rounding * scale
+        return np.full_like(scores, 2 * rounding)
+    return rounding * scale + dimension * _TINY_64

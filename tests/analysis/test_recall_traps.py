@@ -1,0 +1,182 @@
+"""The mistakes that other tools make, one by one, and the words of the errors."""
+
+import numpy as np
+import pytest
+
+from recallatk import make_corpus, score
+from recallatk.core import Metric, Origin, Truth
+from recallatk.errors import BadValueError, MismatchError, UsageError
+
+TEN = list("ABCDEFGHIJ")
+
+
+def truth_of(rows, scores=None, overflow=None, metric=Metric.COSINE):
+    rows = np.array(rows)
+    return Truth(rows, None if scores is None else np.array(scores, float), None, metric, overflow=overflow)
+
+
+def test_the_example_of_the_textbooks():
+    result = score([list("ACFDG")], [list("ABCDE")], at=[1, 5])
+    assert result["recall@5"] == 0.6
+    assert result["recall@1"] == 1.0
+    assert result.queries == result.scored == 1
+
+
+def test_ten_copies_of_the_right_id_are_one_hit():
+    result = score([["A"] * 10], [TEN], at=[10])
+    assert result["recall@10"] == 0.1
+    assert result.anomalies["duplicate"] == 9
+    assert result.anomalies["short"] == 1
+
+
+def test_padding_in_truth_and_answer_never_matches():
+    for padding in (-1, None):
+        result = score([[7, 9, padding, padding, padding]], [[5, 6, 7, padding, padding]], at=[5])
+        assert result["recall@5"] == 1 / 3
+        assert result.anomalies["padding"] == 3
+    matrix = score(np.array([[-1, -1, -1]]), truth_of([[4, -1, -1]]), at=[3])
+    assert matrix["recall@3"] == 0.0
+
+
+def test_padding_in_the_truth_drops_no_neighbour():
+    assert score([[5, 6, 7]], [[5, 6, 7, -1, -1]], at=[5])["recall@5"] == 1.0
+    assert score([[5]], [[5, 6, 7, -1, -1]], at=[5])["recall@5"] == 1 / 3
+
+
+def test_padding_in_the_middle_takes_no_place():
+    assert score([[-1, 5, None, 6, -1, 7]], [[5, 6, 7]], at=[3])["recall@3"] == 1.0
+
+
+def test_the_string_minus_one_may_be_an_id():
+    assert score([["-1"]], [["-1"]], at=[1])["recall@1"] == 1.0
+
+
+def test_a_filter_with_fewer_matches_than_k_can_reach_one():
+    assert score([["A", "B"], TEN], [["A", "B"], TEN], at=[10])["recall@10"] == 1.0
+
+
+def test_few_answers_are_measured_by_what_was_there_to_find():
+    result = score([["A"]], [TEN], at=[10])
+    assert result["recall@10"] == 0.1
+    assert result.anomalies["short"] == 1
+
+
+def test_answers_beyond_k_do_not_count():
+    assert score([[*"XYZ", *TEN]], [TEN], at=[3])["recall@3"] == 0.0
+    assert score([TEN[::-1]], [TEN], at=[1])["recall@1"] == 0.0
+
+
+def test_no_truth_is_an_error_and_never_one():
+    for nothing in (None, [], "AB", 5):
+        with pytest.raises(UsageError):
+            score([["A"]] if nothing != [] else [], nothing, at=[1])
+    result = score([[], ["A"]], [[], []], at=[1])
+    assert result["recall@1"] is None
+    assert result.scored == 0
+    assert result.anomalies["no_eligible"] == 2
+
+
+def test_a_query_without_eligible_rows_leaves_the_mean_and_is_counted():
+    result = score([["A"], ["A"]], [["A"], []], at=[1])
+    assert result["recall@1"] == 1.0
+    assert result.measures["recall@1"].n == 1
+    assert (result.queries, result.scored, result.anomalies["no_eligible"]) == (2, 1, 1)
+
+
+def test_a_wrong_id_close_by_is_no_hit():
+    # Within 1e-3 of the boundary, where absolute tolerances call wrong ids right.
+    truth = truth_of([[0, 1, 2]], [[0.9, 0.8999, 0.8998]])
+    assert score(np.array([[0, 2, 3]]), truth, at=[2])["recall@2"] == 0.5
+
+
+def test_a_tie_at_the_boundary_may_be_answered_by_any_of_its_rows():
+    truth = truth_of([[4, 1, 2]], [[0.9, 0.5, 0.5]], overflow=(np.array([0, 2]), np.array([7, 8])))
+    result = score(np.array([[4, 8]]), truth, at=[2])
+    assert result["recall@2"] == 1.0
+    assert result.measures["recall@2"].ids == 0.5
+    assert score(np.array([[8, 7]]), truth, at=[2])["recall@2"] == 0.5
+    assert score(np.array([[4, 7, 8]]), truth, at=[3])["recall@3"] == 1.0
+    assert score(np.array([[4, 7, 9]]), truth, at=[3])["recall@3"] == 2 / 3
+
+
+def test_a_truth_that_holds_an_id_twice_is_refused():
+    with pytest.raises(BadValueError, match="truth, row 1: an id stands twice"):
+        score([["A"], ["A"]], [["A", "B"], ["A", "A"]], at=[1])
+
+
+@pytest.mark.parametrize("k", [0, -1, 6, 100])
+def test_a_k_beyond_the_depth_is_an_error_that_names_the_depth(k):
+    with pytest.raises(UsageError, match=f"recall@{k} .*has 5"):
+        score([list("ABCDE")], [list("ABCDE")], at=[k])
+    with pytest.raises(UsageError, match="no k"):
+        score([["A"]], [["A"]], at=[])
+
+
+def test_answers_to_other_queries_are_refused():
+    with pytest.raises(MismatchError, match="answers to 1 queries, and a truth of 2"):
+        score([["A"]], [["A"], ["B"]], at=[1])
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        "AB",
+        5,
+        ["AB"],
+        [1, 2],
+        [["A"]],
+        [[1.5]],
+        [[[1]]],
+        np.array([1, 2]),
+        np.array([[0.5]]),
+        np.array([["A"]]),
+    ],
+)
+def test_what_is_no_answer_is_refused_with_what_would_be(answers):
+    with pytest.raises(UsageError):
+        score(answers, truth_of([[0]]), at=[1])
+    with pytest.raises(UsageError):
+        score([1, [2]], [[1]], at=[1])
+
+
+def test_an_array_of_one_dimension_is_refused_with_a_corpus_too():
+    with pytest.raises(UsageError, match="one list of ids per query"):
+        score(np.array([1, 2]), truth_of([[0], [0]]), at=[1], corpus=make_corpus(np.ones((3, 1))))
+
+
+def test_row_numbers_that_are_no_rows_overflow_nothing():
+    largest = np.iinfo(np.int64).max
+    truth = truth_of([[0, 1]] * 3)
+    answers = np.array([[largest, 0], [largest - 1, largest], [1, 0]])
+    assert list(score(answers, truth, at=[2]).per_query["recall@2"]) == [0.5, 0.0, 1.0]
+
+
+def test_the_largest_unsigned_number_is_padding():
+    answers = np.array([[0, 2**64 - 1]], np.uint64)
+    result = score(answers, truth_of([[0, 1]]), at=[2])
+    assert result["recall@2"] == 0.5
+    assert result.anomalies["padding"] == 1
+
+
+def test_what_could_not_be_told_is_null_and_not_zero():
+    result = score([["A", "Q"]], [["A", "B"]], at=[1])
+    assert result.anomalies["unknown"] is None
+    assert result.anomalies["ineligible"] is None
+    corpus = make_corpus(np.ones((2, 1)), ["A", "B"])
+    assert score([["A", "Q"]], truth_of([[0, 1]]), at=[1], corpus=corpus).anomalies["unknown"] == 1
+
+
+def test_integer_ids_are_looked_up_in_the_corpus():
+    corpus = make_corpus(np.ones((3, 1)), [30, 10, 20])
+    for answers in ([[10, 20]], np.array([[10, 20]]), [np.array([10, 20])]):
+        assert score(answers, truth_of([[1, 0]]), at=[2], corpus=corpus)["recall@2"] == 0.5
+
+
+def test_a_measure_that_was_not_scored_is_refused_with_those_that_were():
+    with pytest.raises(UsageError, match=r"no measure 'recall@7'. Scored: recall@1, recall@2"):
+        score([["A"]], [["A", "B"]], at=[1, 2])["recall@7"]
+
+
+def test_a_truth_without_scores_knows_no_ties():
+    truth = Truth(np.array([[0, 1]]), None, None, None, Origin.IMPORTED)
+    assert score(np.array([[2, 1]]), truth, at=[1, 2])["recall@2"] == 0.5

@@ -1,0 +1,248 @@
+"""Measuring in a process of its own, and what happens when that process dies."""
+
+import dataclasses
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from recallatk import ground_truth, make_corpus, make_queries, measure, open_dataset, queries_from_corpus
+from recallatk.bench.environment import describe_environment
+from recallatk.bench.memory import private_bytes
+from recallatk.core import Metric
+from recallatk.engines import get_engine
+from recallatk.engines.registry import ENGINES
+from recallatk.errors import EngineError, MismatchError, UsageError
+from recallatk.testing import tiny_dataset
+
+BUILD = {"M": 8, "ef_construction": 40}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    dataset = tiny_dataset(300, 25, metric="l2", duplicates=20)
+    return dataset, ground_truth(dataset, depth=20)
+
+
+@pytest.fixture(scope="module")
+def measured(tiny):
+    dataset, truth = tiny
+    steps = []
+    run = measure(
+        dataset,
+        truth,
+        build=BUILD,
+        search=[{"ef": 4}, {"ef": 300}],
+        at=(1, 10),
+        rounds=2,
+        progress=lambda *step: steps.append(step),
+    )
+    return run, steps
+
+
+def test_a_run_says_what_was_measured(measured, tiny):
+    run, steps = measured
+    truth = tiny[1]
+    assert [str(each.trial) for each in run.measurements] == [
+        "faiss-hnsw(M=8, ef_construction=40)[ef=4]",
+        "faiss-hnsw(M=8, ef_construction=40)[ef=300]",
+    ]
+    assert run.metric is Metric.L2
+    assert run.fingerprints["vectors"] == truth.fingerprints["vectors"]
+    assert "truth" in run.fingerprints
+    assert "one library call per query" in run.timed
+    assert run.environment["engine"].startswith("faiss ")
+    assert steps[0] == (0, 5)
+    assert steps[-1] == (5, 5)
+    assert steps == sorted(steps)
+
+
+def test_every_call_has_a_latency(measured):
+    for each in measured[0].measurements:
+        assert each.latencies_ns.shape == (2, 25)
+        assert each.latencies_ns.dtype == np.int64
+        assert (each.latencies_ns > 0).all()
+        assert each.build_seconds > 0
+        assert each.size_bytes > 300 * 8 * 4
+        assert "comparisons a query" in each.exercised
+
+
+def test_the_scores_are_those_of_the_answers(measured, tiny):
+    run, _ = measured
+    dataset, truth = tiny
+    low, high = (scored["measures"]["recall@10"]["value"] for scored in run.scores)
+    assert high >= 0.99
+    for each, value in zip(run.measurements, (low, high), strict=True):
+        # By distance, which knows ties without our help.
+        corpus, queries = (
+            part.vectors.read(0, part.rows).astype(float) for part in (dataset.corpus, dataset.queries)
+        )
+        distances = np.sqrt(np.square(queries[:, None] - corpus).sum(axis=2))
+        reached = np.take_along_axis(distances, each.answers, axis=1) <= truth.scores[:, 9:10] * (1 + 1e-12)
+        assert reached.mean() == pytest.approx(value)
+        assert each.k == 10
+
+
+def test_answers_are_those_of_a_direct_search(tiny):
+    dataset, truth = tiny
+    run = measure(dataset, truth, engine="exact", at=(10,), rounds=1)
+    engine = get_engine("exact")()
+    engine.build(dataset.corpus, dataset.metric)
+    queries = dataset.queries.vectors.read(0, dataset.queries.rows)
+    direct = np.concatenate([engine.search(queries[i : i + 1], 10) for i in range(len(queries))])
+    assert (run.measurements[0].answers == direct).all()
+    assert run.scores[0]["measures"]["recall@10"]["value"] == 1.0
+
+
+def test_a_corpus_smaller_than_k_is_no_error():
+    dataset = tiny_dataset(5, 3)
+    run = measure(dataset, ground_truth(dataset, depth=10), engine="exact", at=(10,), rounds=1)
+    assert run.measurements[0].answers.shape == (3, 5)
+    assert run.scores[0]["measures"]["recall@10"]["value"] == 1.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count pages that are shared")
+def test_the_memory_of_a_flat_index_is_that_of_its_vectors():
+    vectors = np.random.default_rng(0).normal(size=(50_000, 64)).astype("float32")
+    dataset = open_dataset(make_corpus(vectors), make_queries(vectors[:2] + 1), metric="l2")
+    run = measure(dataset, ground_truth(dataset, depth=1), engine="exact", at=(1,), rounds=1)
+    assert run.measurements[0].memory_bytes == pytest.approx(vectors.nbytes, rel=0.2)
+    assert run.measurements[0].size_bytes == vectors.nbytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count pages that are shared")
+def test_private_memory_grows_with_what_is_held_and_shrinks_again():
+    before = private_bytes()
+    held = np.ones(4_000_000)
+    assert private_bytes() - before == pytest.approx(held.nbytes, rel=0.2)
+    del held
+    assert private_bytes() - before < 8_000_000
+
+
+BROKEN = """
+    import os, signal, sys
+    from recallatk.core import Metric
+    from recallatk.engines import Engine
+    from recallatk.engines.exact import Exact
+
+    class Broken(Exact):
+        name = "broken"
+
+        def build(self, corpus, metric, **parameters):
+            print("a library that talks")
+            print('{"done": "nothing of ours"')
+            sys.stdout.flush()
+            super().build(corpus, metric)
+            if os.environ["BROKEN"] == "raise":
+                raise RuntimeError("out of luck")
+            if os.environ["BROKEN"] == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if os.environ["BROKEN"] == "exit":
+                os._exit(7)
+
+        def exercised(self):
+            if os.environ["BROKEN"] == "unused":
+                return Engine.exercised(self)
+            return super().exercised()
+"""
+
+
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """An engine that fails as the environment says, known to this process and to the worker."""
+    (tmp_path / "broken_engine.py").write_text(textwrap.dedent(BROKEN))
+    entry = "broken_engine:Broken"
+    registered = f"from recallatk.engines.registry import ENGINES; ENGINES['broken'] = ('{entry}', None)"
+    (tmp_path / "sitecustomize.py").write_text(registered)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(ENGINES, "broken", (entry, None))
+    yield lambda how: monkeypatch.setenv("BROKEN", how)
+    sys.modules.pop("broken_engine", None)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("raise", "broken ended with code 1: RuntimeError: out of luck"),
+        ("kill", "broken ended with signal SIGKILL: no message"),
+        ("exit", "broken ended with code 7: no message"),
+        ("unused", "broken ended with code 1: .*shows no evidence that its index answered"),
+    ],
+)
+def test_an_engine_that_dies_is_an_error_with_the_reason(tiny, broken, how, said):
+    broken(how)
+    dataset, truth = tiny
+    with pytest.raises(EngineError, match=said):
+        measure(dataset, truth, engine="broken", at=(1,), rounds=1)
+
+
+def test_what_an_engine_prints_disturbs_nothing(tiny, broken):
+    broken("not")
+    dataset, truth = tiny
+    steps = []
+    run = measure(
+        dataset, truth, engine="broken", at=(1,), rounds=1, progress=lambda *step: steps.append(step)
+    )
+    assert run.scores[0]["measures"]["recall@1"]["value"] == 1.0
+    assert steps == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_an_interrupt_ends_the_worker(tiny):
+    dataset, truth = tiny
+
+    def interrupted(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(dataset, truth, engine="exact", at=(1,), rounds=1, progress=interrupted)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"at": (1, 21)}, "from 1 to 20, the depth of the truth"),
+        ({"at": (0,)}, "from 1 to 20"),
+        ({"at": ()}, "from 1 to 20"),
+        ({"search": []}, "at least one"),
+        ({"rounds": 0}, "at least one"),
+        ({"engine": "none"}, "no engine 'none'"),
+        ({"search": [{"nprobe": 3}]}, "no parameter 'nprobe'. Accepted: ef"),
+        ({"build": {"M": 0}}, "whole numbers from 2 to 256"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is_built(tiny, monkeypatch, options, said):
+    monkeypatch.setattr(subprocess, "Popen", lambda *job, **options: pytest.fail("it was built"))
+    with pytest.raises(UsageError, match=said):
+        measure(*tiny, **{"at": (1,), **options})
+
+
+def test_a_truth_of_other_data_is_refused(tiny):
+    dataset, truth = tiny
+    # As many rows and queries, other vectors: what a count would not notice.
+    other = tiny_dataset(300, 25, metric="l2", seed=1)
+    with pytest.raises(MismatchError, match="vectors, queries differ"):
+        measure(other, truth, at=(1,))
+    with pytest.raises(MismatchError, match="a truth by l2, and a dataset by ip"):
+        measure(dataclasses.replace(dataset, metric=Metric.IP), truth, at=(1,))
+    with pytest.raises(MismatchError, match="a truth of 25 queries, and a dataset of 24"):
+        measure(tiny_dataset(300, 24, metric="l2"), truth, at=(1,))
+
+
+def test_queries_that_may_not_return_everything_are_refused(tiny):
+    dataset = tiny[0]
+    filtered = open_dataset(dataset.corpus, dataset.queries, metric="l2", where="size > 5")
+    own = open_dataset(dataset.corpus, queries_from_corpus(dataset.corpus, 25), metric="l2")
+    for each in (filtered, own):
+        with pytest.raises(UsageError, match="filters or are corpus rows"):
+            measure(each, ground_truth(each, depth=20), at=(1,))
+
+
+def test_the_environment_says_what_a_reader_needs():
+    found = describe_environment()
+    assert found["cores"] >= 1
+    assert found["memory_bytes"] > 1e8
+    assert found["processor"]
+    assert set(found["packages"]) == {"numpy", "pyarrow", "faiss-cpu"}

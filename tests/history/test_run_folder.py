@@ -1,0 +1,165 @@
+"""Runs on disk: whole or refused."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from recallatk import load_run, make_corpus, make_queries, open_dataset, save_run, score
+from recallatk.core import Measurement, Metric, Run, Trial, Truth
+from recallatk.errors import FormatError
+from recallatk.testing import tiny_dataset
+
+
+def make_run(trials=2, queries=3, rounds=2, k=4):
+    random = np.random.default_rng(0)
+    measurements = []
+    for number in range(trials):
+        answers = random.permuted(np.tile(np.arange(20), (queries, 1)), axis=1)[:, :k]
+        answers[0, -1] = -1
+        measurements.append(
+            Measurement(
+                trial=Trial("faiss-hnsw", (("M", 8),), (("ef", 10 * (number + 1)),)),
+                k=k,
+                answers=answers,
+                latencies_ns=random.integers(1, 10**9, (rounds, queries)),
+                build_seconds=1.5 if number else None,
+                memory_bytes=2**40 if number else None,
+                size_bytes=12345 if number else None,
+                exercised="graph" if number else None,
+            )
+        )
+    truth = Truth(np.tile(np.arange(k), (queries, 1)), None, None, None)
+    return Run(
+        dataset="tiny é",
+        metric=Metric.COSINE,
+        fingerprints={"vectors": "abc", "truth": "def"},
+        environment={"engine": "faiss 1", "processor": "one", "cores": 2, "load_average": None},
+        timed="one call",
+        measurements=tuple(measurements),
+        scores=tuple(score(each.answers, truth, [1, k]).to_json() for each in measurements),
+    )
+
+
+def assert_same(found, run):
+    for name in ("dataset", "metric", "fingerprints", "environment", "timed", "scores"):
+        assert getattr(found, name) == getattr(run, name)
+    for one, other in zip(found.measurements, run.measurements, strict=True):
+        assert (one.answers == other.answers).all()
+        assert (one.latencies_ns == other.latencies_ns).all()
+        assert one.answers.dtype == one.latencies_ns.dtype == np.int64
+        for name in ("trial", "k", "build_seconds", "memory_bytes", "size_bytes", "exercised"):
+            assert getattr(one, name) == getattr(other, name)
+
+
+@pytest.mark.parametrize(("trials", "queries", "rounds", "k"), [(2, 3, 2, 4), (1, 1, 1, 1), (3, 5, 1, 2)])
+def test_a_run_comes_back_as_it_was_saved(tmp_path, trials, queries, rounds, k):
+    run = make_run(trials, queries, rounds, k)
+    assert save_run(run, tiny_dataset(20, queries), tmp_path / "deep" / "run") == tmp_path / "deep" / "run"
+    assert_same(load_run(tmp_path / "deep" / "run"), run)
+
+
+@pytest.mark.parametrize("ids", [None, list(range(100, 120)), [f"row {i}" for i in range(20)]])
+def test_answers_stand_in_the_file_by_the_ids_of_the_user(tmp_path, ids):
+    run = make_run()
+    corpus = make_corpus(np.ones((20, 2)), ids)
+    dataset = open_dataset(corpus, make_queries(np.ones((3, 2)), ["a", "b", "c"]), metric="ip")
+    save_run(run, dataset, tmp_path)
+    table = pq.read_table(tmp_path / "trial-1.parquet")
+    named = corpus.ids.to_pylist()
+    expected = [
+        [None if row < 0 else named[row] for row in answer] for answer in run.measurements[0].answers.tolist()
+    ]
+    assert table["neighbors"].to_pylist() == expected
+    assert table["query_id"].to_pylist() == ["a", "b", "c"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    save_run(make_run(), tiny_dataset(20, 3), tmp_path)
+    return tmp_path
+
+
+def test_run_json_is_plain_and_states_its_format(saved):
+    header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+    assert header["format_version"] == 1
+    assert header["dataset"] == "tiny é"
+    assert header["trials"][0]["memory_bytes"] is None
+    assert {each.name for each in saved.iterdir()} == {"run.json", "trial-1.parquet", "trial-2.parquet"}
+
+
+def test_run_json_is_written_last_and_taken_away_first(saved, monkeypatch):
+    def broken(table, path, **options):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pq, "write_table", broken)
+    with pytest.raises(OSError, match="disk full"):
+        save_run(make_run(), tiny_dataset(20, 3), saved)
+    assert not (saved / "run.json").exists()
+    assert all(not each.name.startswith(".") for each in saved.iterdir())
+    with pytest.raises(FormatError):
+        load_run(saved)
+
+
+def test_a_newer_format_is_refused_with_the_way_out(saved):
+    header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+    (saved / "run.json").write_text(json.dumps({"format_version": 2, "experiments": header["trials"]}))
+    with pytest.raises(FormatError, match=r"run format 2.*format 1 or older.*pip install --upgrade"):
+        load_run(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: [header],
+        lambda header: None,
+        lambda header: {**header, "format_version": "one"},
+        lambda header: {**header, "metric": "hamming"},
+        lambda header: {**header, "trials": None},
+        lambda header: {**header, "trials": [{}]},
+        lambda header: {**header, "trials": [*header["trials"], header["trials"][0]]},
+        lambda header: {**header, "trials": [{**header["trials"][0], "build": []}]},
+        lambda header: {name: value for name, value in header.items() if name != "timed"},
+    ],
+)
+def test_a_damaged_header_is_refused(saved, change):
+    header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+    (saved / "run.json").write_text(json.dumps(change(header)))
+    with pytest.raises(FormatError):
+        load_run(saved)
+
+
+def test_other_folders_are_no_runs(tmp_path, saved):
+    with pytest.raises(FormatError, match=r"run\.json"):
+        load_run(tmp_path / "nowhere")
+    (saved / "run.json").write_bytes(b"\xff{")
+    with pytest.raises(FormatError, match=r"run\.json"):
+        load_run(saved)
+
+
+def test_damaged_trials_are_refused_by_name(saved):
+    whole = (saved / "trial-2.parquet").read_bytes()
+    chunks = pq.read_metadata(saved / "trial-2.parquet").row_group(0).to_dict()["columns"]
+    latencies = next(each for each in chunks if each["path_in_schema"].startswith("latencies_ns"))
+    start = latencies["dictionary_page_offset"] or latencies["data_page_offset"]
+    # The last byte of the latencies, which only a checksum would miss.
+    last = start + latencies["total_compressed_size"] - 1
+    flipped = whole[:last] + bytes([whole[last] ^ 0xFF]) + whole[last + 1 :]
+    other = (saved / "run.json").read_bytes()
+    for data in (b"", whole[:100], whole[:-5], flipped, other):
+        (saved / "trial-2.parquet").write_bytes(data)
+        with pytest.raises(FormatError, match=r"trial-2\.parquet"):
+            load_run(saved)
+    pq.write_table(pq.read_table(saved / "trial-1.parquet", columns=["query_id"]), saved / "trial-2.parquet")
+    with pytest.raises(FormatError, match=r"trial-2\.parquet"):
+        load_run(saved)
+
+
+def test_a_shorter_run_over_a_longer_one_is_the_shorter_one(saved):
+    run = make_run(trials=1)
+    save_run(dataclasses.replace(run, dataset="second"), tiny_dataset(20, 3), saved)
+    found = load_run(saved)
+    assert found.dataset == "second"
+    assert len(found.measurements) == 1

@@ -1,0 +1,162 @@
+"""Truth on disk: what is written comes back, and nothing else is taken for it."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
+from recallatk.core import Origin, Truth
+from recallatk.errors import FormatError, MismatchError, RecallError, UsageError
+from recallatk.filters import Equals
+from recallatk.fingerprint import fingerprint_truth
+from recallatk.testing import tiny_dataset
+
+KEY = b"recallatk.truth"
+
+
+def assert_same(found, truth):
+    assert (found.rows == truth.rows).all()
+    assert found.rows.dtype == np.int64
+    for name in ("scores", "eligible"):
+        one, other = getattr(found, name), getattr(truth, name)
+        assert (one is None and other is None) or one.tobytes() == other.tobytes()
+    assert (found.overflow is None) == (truth.overflow is None)
+    for one, other in zip(found.overflow or (), truth.overflow or (), strict=True):
+        assert list(one) == list(other)
+    assert found.metric is truth.metric
+    assert found.origin is truth.origin
+    assert found.fingerprints == truth.fingerprints
+    assert fingerprint_truth(found) == fingerprint_truth(truth)
+
+
+@pytest.mark.parametrize("ids", [None, [f"é {i}" for i in range(200)], list(range(1000, 1200))])
+def test_a_truth_comes_back_as_it_was_written(tmp_path, ids):
+    vectors = np.random.default_rng(0).integers(-2, 3, (200, 3)).astype("int8")
+    filters = [Equals("n", 0), Equals("n", 7), None]
+    corpus = make_corpus(vectors, ids, {"n": np.arange(200) % 4})
+    dataset = open_dataset(corpus, make_queries(vectors[:3], ["a", "b", "c"], filters=filters), metric="l2")
+    truth = ground_truth(dataset, depth=60)
+    assert list(truth.eligible) == [50, 0, 200]
+    assert len(truth.overflow[1])
+    save_truth(truth, dataset, tmp_path / "truth.parquet")
+    assert_same(load_truth(tmp_path / "truth.parquet"), truth)
+
+    table = pq.read_table(tmp_path / "truth.parquet")
+    assert table["query_id"].to_pylist() == ["a", "b", "c"]
+    assert [len(each) for each in table["neighbors"].to_pylist()] == [50, 0, 60]
+    named = corpus.ids.to_pylist()
+    assert table["neighbors"].to_pylist()[2] == [named[row] for row in truth.rows[2]]
+
+
+def test_a_truth_of_somebody_else_comes_back_without_what_it_does_not_know(tmp_path):
+    dataset = tiny_dataset(20, 2)
+    truth = Truth(np.array([[3, 1, -1], [-1, -1, -1]]), None, None, None, Origin.IMPORTED)
+    save_truth(truth, dataset, tmp_path / "t.parquet")
+    assert_same(load_truth(tmp_path / "t.parquet"), truth)
+
+
+def test_a_truth_in_which_no_query_may_return_anything_comes_back(tmp_path):
+    dataset = tiny_dataset(20, 2)
+    dataset = open_dataset(dataset.corpus, dataset.queries, metric="ip", where="size > 1000")
+    truth = ground_truth(dataset, depth=5)
+    assert (truth.rows == -1).all()
+    save_truth(truth, dataset, tmp_path / "t.parquet")
+    assert_same(load_truth(tmp_path / "t.parquet"), truth)
+
+
+def test_a_truth_is_not_written_with_the_ids_of_other_queries(tmp_path):
+    truth = ground_truth(tiny_dataset(50, 3), depth=5)
+    with pytest.raises(MismatchError, match="3 queries, and a dataset of 4"):
+        save_truth(truth, tiny_dataset(50, 4), tmp_path / "t.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def written(tmp_path):
+    dataset = tiny_dataset(30, 3, duplicates=10)
+    truth = ground_truth(dataset, depth=4)
+    path = tmp_path / "truth.parquet"
+    save_truth(truth, dataset, path)
+    return path, truth
+
+
+def rewritten(path, change):
+    table = pq.read_table(path)
+    header = json.loads(table.schema.metadata[KEY])
+    pq.write_table(table.replace_schema_metadata({KEY: json.dumps(change(header))}), path)
+
+
+def test_a_newer_format_is_refused_with_the_way_out(written):
+    path, _ = written
+    rewritten(path, lambda header: {**header, "format_version": 2, "depth": "something new"})
+    with pytest.raises(FormatError, match=r"truth format 2.*format 1 or older.*pip install --upgrade"):
+        load_truth(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: [],
+        lambda header: {},
+        lambda header: {**header, "format_version": None},
+        lambda header: {**header, "metric": "hamming"},
+        lambda header: {**header, "depth": 1},
+        lambda header: {name: value for name, value in header.items() if name != "origin"},
+    ],
+)
+def test_a_damaged_header_is_refused(written, change):
+    path, _ = written
+    rewritten(path, change)
+    with pytest.raises(FormatError, match=r"truth\.parquet"):
+        load_truth(path)
+
+
+def test_other_files_are_no_truth(tmp_path):
+    with pytest.raises(UsageError, match="no such file"):
+        load_truth(tmp_path / "none.parquet")
+    (tmp_path / "text.parquet").write_text("PAR1, honestly")
+    (tmp_path / "empty.parquet").write_bytes(b"")
+    pq.write_table(pa.table({"rows": [[1]]}), tmp_path / "foreign.parquet")
+    table = pa.table({"other": [1]}).replace_schema_metadata({KEY: json.dumps({"format_version": 1})})
+    pq.write_table(table, tmp_path / "bare.parquet")
+    for name in ("text", "empty", "foreign", "bare"):
+        with pytest.raises(FormatError, match=f"{name}.parquet"):
+            load_truth(tmp_path / f"{name}.parquet")
+
+
+def test_no_cut_and_no_flipped_byte_gives_other_neighbours(written):
+    path, truth = written
+    whole = path.read_bytes()
+    refused = 0
+    damaged = [whole[:length] for length in range(0, len(whole), 97)]
+    random = np.random.default_rng(0)
+    for position in random.choice(len(whole), 300, replace=False):
+        damaged.append(whole[:position] + bytes([whole[position] ^ 0x21]) + whole[position + 1 :])
+    for data in damaged:
+        path.write_bytes(data)
+        try:
+            found = load_truth(path)
+        except RecallError:
+            refused += 1
+        else:
+            assert (found.rows == truth.rows).all()
+            assert found.scores.tobytes() == truth.scores.tobytes()
+    assert refused > len(damaged) / 3
+
+
+def test_a_write_that_fails_leaves_the_old_file(written, monkeypatch):
+    path, truth = written
+    before = path.read_bytes()
+
+    def broken(table, target, **options):
+        target.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pq, "write_table", broken)
+    with pytest.raises(OSError, match="disk full"):
+        save_truth(truth, tiny_dataset(30, 3, duplicates=10), path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]

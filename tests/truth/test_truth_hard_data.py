@@ -1,0 +1,201 @@
+"""Truth where float32 is not enough, where data is refused, and where everybody agrees."""
+
+import faiss
+import numpy as np
+import pytest
+from oracle import exact_order
+
+from recallatk import ground_truth, make_corpus, make_queries, open_dataset, queries_from_corpus
+from recallatk.errors import BadValueError, FilterError, UsageError
+from recallatk.testing import tiny_dataset
+
+METRICS = ("cosine", "ip", "l2")
+
+
+def dataset_of(corpus, queries, metric):
+    return open_dataset(make_corpus(corpus), make_queries(queries), metric=metric)
+
+
+@pytest.fixture(autouse=True)
+def expanded_squares():
+    """Makes the kernel expand the square of a difference, as it does for many queries only."""
+    before = faiss.cvar.distance_compute_blas_threshold
+    faiss.cvar.distance_compute_blas_threshold = 1
+    yield
+    faiss.cvar.distance_compute_blas_threshold = before
+
+
+def assert_exact(corpus, queries, metric, depth, truth):
+    """The oracle's rows; near ties cannot be in it, because the truth found no tie at all."""
+    assert not len(truth.overflow[1])
+    for number, query in enumerate(queries):
+        order = exact_order(metric, query, corpus, range(len(corpus)))
+        assert len(set(truth.scores[number])) == depth
+        assert list(truth.rows[number]) == [row for _, row in order[:depth]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("offset", [1000, 30_000])
+@pytest.mark.parametrize("metric", METRICS)
+def test_data_far_from_the_origin_is_ranked_exactly(metric, offset, dtype):
+    random = np.random.default_rng(3)
+    corpus, queries = (random.normal(offset, 1, (rows, 16)).astype(dtype) for rows in (400, 4))
+    assert_exact(corpus, queries, metric, 15, ground_truth(dataset_of(corpus, queries, metric), depth=15))
+
+
+def test_rows_that_the_kernel_drops_for_its_rounding_are_found():
+    # All rows are about as far away, and what tells them apart is far below the kernel's rounding.
+    random = np.random.default_rng(1)
+    directions = random.normal(size=(70, 16))
+    corpus = (1000 + 10 * directions / np.linalg.norm(directions, axis=1, keepdims=True)).astype("float32")
+    queries = np.full((4, 16), 1000, "float32")
+    truth = ground_truth(dataset_of(corpus, queries, "l2"), depth=15)
+    assert_exact(corpus, queries, "l2", 15, truth)
+
+
+def test_the_kernel_alone_would_have_been_wrong_there():
+    # Otherwise the test above could not fail for a truth that trusts float32.
+    random = np.random.default_rng(3)
+    corpus, queries = (random.normal(30_000, 1, (rows, 16)).astype("float32") for rows in (400, 4))
+    _, rows = faiss.knn(queries, corpus, 15, faiss.METRIC_L2)
+    truth = ground_truth(dataset_of(corpus, queries, "l2"), depth=15)
+    assert (rows == truth.rows).mean() < 0.5
+
+
+@pytest.mark.parametrize("size", [1e15, 1e-15, 1e18, 1e-30, 1e100, 1e-70])
+@pytest.mark.parametrize("metric", METRICS)
+def test_very_large_and_very_small_vectors_are_ranked_exactly(metric, size):
+    random = np.random.default_rng(4)
+    corpus, queries = (random.normal(size=(rows, 12)) * size for rows in (300, 3))
+    assert_exact(corpus, queries, metric, 10, ground_truth(dataset_of(corpus, queries, metric), depth=10))
+
+
+def test_rows_whose_squares_leave_float32_though_their_numbers_do_not_are_found():
+    # 600 squares of 6e17 fit into float32, those of the near rows do not, and those of the far rows do.
+    random = np.random.default_rng(5)
+    centre = random.choice([-6e17, 6e17], 600)
+    queries = centre * random.normal(1, 0.001, (3, 1))
+    near, far = (centre * random.normal(size, 0.01, (20, 1)) for size in (1.3, -0.1))
+    corpus, queries = np.concatenate([far, near]).astype("float32"), queries.astype("float32")
+    truth = ground_truth(dataset_of(corpus, queries, "l2"), depth=10)
+    assert (truth.rows >= 20).all()
+    assert_exact(corpus, queries, "l2", 10, truth)
+
+
+def test_rows_closer_than_float32_can_tell_are_ordered():
+    # Distances that differ in the ninth digit, best last; more of them than there are spare candidates.
+    steps = np.arange(200, 0, -1)
+    corpus = np.column_stack([np.ones(200), 1 + steps * 1e-10])
+    queries = np.array([[1.0, 1.0]])
+    for metric in ("cosine", "l2"):
+        truth = ground_truth(dataset_of(corpus, queries, metric), depth=10)
+        if metric == "l2":
+            assert list(truth.rows[0]) == list(range(199, 189, -1))
+        else:
+            # cos = 1 - d²/2 is the same float64 for all of these: tied, all 200 of them, by row.
+            assert list(truth.rows[0]) == list(range(10))
+            assert truth.overflow[0][-1] == 190
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_scores_that_differ_in_the_twelfth_digit_are_no_ties(metric):
+    steps = np.arange(300) * 1e-12
+    if metric == "cosine":
+        corpus, queries = np.column_stack([np.cos(1 + steps), np.sin(1 + steps)]), np.array([[1.0, 0.0]])
+    else:
+        corpus, queries = (
+            np.column_stack([1 + steps, np.zeros(300)]),
+            np.array([[float(metric == "ip"), 0.0]]),
+        )
+    truth = ground_truth(dataset_of(corpus, queries, metric), depth=20)
+    expected = np.arange(299, 279, -1) if metric == "ip" else np.arange(20)
+    assert (truth.rows[0] == expected).all()
+    assert len(set(truth.scores[0])) == 20
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_faiss_agrees_on_easy_data(metric):
+    dataset = tiny_dataset(2000, 50, 32, metric=metric, seed=8)
+    corpus, queries = (
+        np.array(part.vectors.read(0, part.rows)) for part in (dataset.corpus, dataset.queries)
+    )
+    if metric == "cosine":
+        corpus, queries = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (corpus, queries))
+    kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    scores, rows = faiss.knn(queries, corpus, 10, kind)
+    truth = ground_truth(dataset, depth=10)
+    assert (truth.rows == rows).mean() > 0.99
+    np.testing.assert_allclose(truth.scores, np.sqrt(scores) if metric == "l2" else scores, rtol=1e-4)
+
+
+def test_scores_closer_than_float64_can_decide_are_ties():
+    # The documented exception to exact order: one unit in the last place is within the error bound.
+    corpus = np.array([[1 + 2.0**-52], [1.0], [1 + 1e-12]])
+    truth = ground_truth(dataset_of(corpus, np.array([[0.0]]), "l2"), depth=3)
+    assert list(truth.rows[0]) == [0, 1, 2]
+    assert truth.scores[0, 0] == truth.scores[0, 1] < truth.scores[0, 2]
+
+
+def test_multiples_of_one_vector_tie_under_cosine():
+    random = np.random.default_rng(0)
+    base = random.normal(size=(20, 24))
+    corpus = np.concatenate([base * scale for scale in (1, 3, 0.7, 1e6, 1e-6)])
+    truth = ground_truth(dataset_of(corpus, random.normal(size=(5, 24)), "cosine"), depth=10)
+    for rows, scores in zip(truth.rows, truth.scores, strict=True):
+        assert list(rows % 20) == [rows[0]] * 5 + [rows[5]] * 5
+        assert list(rows[:5]) == sorted(rows[:5])
+        assert len(set(scores)) == 2
+
+
+def test_a_query_that_is_a_corpus_row_finds_its_copies_but_not_itself():
+    corpus = make_corpus(np.array([[1, 0], [0, 1], [1, 0], [1, 1]], "float32"))
+    queries = queries_from_corpus(corpus, 4)
+    truth = ground_truth(open_dataset(corpus, queries, metric="l2"), depth=4)
+    assert list(truth.eligible) == [3, 3, 3, 3]
+    assert list(truth.rows[0]) == [2, 3, 1, -1]
+    assert list(truth.rows[2]) == [0, 3, 1, -1]
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+def test_a_depth_below_one_is_refused(depth):
+    with pytest.raises(UsageError, match=f"depth of {depth}"):
+        ground_truth(tiny_dataset(), depth=depth)
+
+
+@pytest.mark.parametrize("part", ["corpus", "queries"])
+@pytest.mark.parametrize(
+    ("value", "metric", "reason"),
+    [
+        (0.0, "cosine", "a vector of zeros"),
+        (np.nan, "l2", "nan at position 0"),
+        (np.inf, "ip", "inf at position 0"),
+        (1e200, "l2", "the largest number of the vector is 1e\\+200"),
+        (1e-200, "cosine", "the largest number of the vector is 1e-200"),
+    ],
+)
+def test_vectors_without_a_score_are_refused_by_name_and_row(part, value, metric, reason):
+    vectors = {"corpus": np.ones((300, 4)), "queries": np.ones((10, 4))}
+    vectors[part][7] = value
+    corpus = make_corpus(vectors["corpus"], name="things.npy")
+    queries = make_queries(vectors["queries"], name="asked.npy")
+    name = {"corpus": "things.npy", "queries": "asked.npy"}[part]
+    with pytest.raises(BadValueError, match=f"{name}, row 7: {reason}"):
+        ground_truth(open_dataset(corpus, queries, metric=metric), depth=3, block_bytes=64)
+
+
+def test_a_zero_vector_has_an_inner_product_and_a_distance():
+    corpus, queries = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0]])
+    assert list(ground_truth(dataset_of(corpus, queries, "l2"), depth=2).scores[0]) == [0.0, 1.0]
+    assert list(ground_truth(dataset_of(corpus, queries, "ip"), depth=2).rows[0]) == [0, 1]
+
+
+def test_a_filter_on_a_column_that_is_not_there_is_refused():
+    dataset = tiny_dataset()
+    with pytest.raises(FilterError, match="no column 'colour'"):
+        ground_truth(open_dataset(dataset.corpus, dataset.queries, metric="l2", where="colour = 'red'"))
+
+
+def test_progress_counts_every_row():
+    seen = []
+    ground_truth(tiny_dataset(200), depth=5, block_bytes=1600, progress=lambda *step: seen.append(step))
+    assert seen == [(50, 200), (100, 200), (150, 200), (200, 200)]
