@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 
 from recallatk import Metric, Trial, make_corpus, make_queries, open_dataset, parse_filter
-from recallatk.core import Eligibility, blocks
+from recallatk.core import blocks
 from recallatk.errors import BadValueError, MismatchError, UsageError, choices
+from recallatk.filters.eligibility import Eligibility
 
 
 @pytest.mark.parametrize(("text", "higher"), [("cosine", True), ("ip", True), ("l2", False)])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.filters import Filter
+    from recallatk.filters.eligibility import Eligibility
 
 Parameters: TypeAlias = tuple[tuple[str, Any], ...]
 
@@ -185,45 +186,6 @@ class QuerySet(Records):
 
 
 @dataclass(frozen=True, eq=False)
-class Eligibility:
-    """Which rows each query may return: equal filters share one mask."""
-
-    masks: tuple[NDArray[np.bool_] | None, ...]
-    """The distinct masks over the corpus; None lets every row pass."""
-    group: NDArray[np.int64]
-    """For each query, the number of its mask."""
-    own_rows: NDArray[np.int64] | None
-    """For each query, the corpus row that it is itself, or None when queries are no corpus rows."""
-    corpus_rows: int
-
-    @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """For each query, how many rows are eligible: the `m` of the definitions."""
-        import numpy as np
-
-        sizes = [self.corpus_rows if mask is None else int(mask.sum()) for mask in self.masks]
-        counts = np.asarray(sizes, dtype=np.int64)[self.group]
-        if self.own_rows is not None:
-            counts = counts - self.allowed(np.arange(len(counts)), self.own_rows, own=True)
-        return counts
-
-    def allowed(
-        self, queries: NDArray[np.int64], rows: NDArray[np.int64], *, own: bool = False
-    ) -> NDArray[np.bool_]:
-        """Whether each corpus row passes for the query beside it; `own` lets its own row pass."""
-        import numpy as np
-
-        passed = np.ones(len(rows), dtype=bool)
-        for number, mask in enumerate(self.masks):
-            if mask is not None:
-                here = self.group[queries] == number
-                passed[here] = mask[rows[here]]
-        if self.own_rows is not None and not own:
-            passed &= rows != self.own_rows[queries]
-        return passed
-
-
-@dataclass(frozen=True, eq=False)
 class Dataset:
     """A corpus, the queries on it, and the metric that compares them."""
 
@@ -244,18 +206,16 @@ class Dataset:
     @cached_property
     def eligibility(self) -> Eligibility:
         """The filters of the queries evaluated on the corpus, each distinct one once."""
-        import numpy as np
+        from recallatk.filters.eligibility import eligibility
 
         filters = self.queries.filters or (None,) * self.queries.rows
-        distinct: dict[str | None, int] = {}
-        keys = [None if each is None else each.key for each in filters]
-        group = np.asarray([distinct.setdefault(key, len(distinct)) for key in keys], np.int64)
-        chosen = dict(zip(keys, filters, strict=True))
-        masks = tuple(
-            None if chosen[key] is None else chosen[key].mask(self.corpus.metadata)  # type: ignore[union-attr]
-            for key in distinct
-        )
-        return Eligibility(masks, group, self.queries.corpus_rows, self.corpus.rows)
+        named = sorted(set().union(*(each.columns() for each in filters if each is not None)))
+        known = [name for name in named if name in self.corpus.metadata_names]
+        rows = self.corpus.rows
+        # A name that is not there is the mask's to refuse, before anything is read.
+        schema = self.corpus.columns.schema
+        table = self.corpus.columns.read(known, 0, rows) if known == named else schema.empty_table()
+        return eligibility(filters, table, self.queries.corpus_rows, rows)
 
 
 class Origin(StrEnum):

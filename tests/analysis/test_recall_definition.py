@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from recallatk import make_corpus, score
 from recallatk.analysis import recall_per_query
-from recallatk.core import Eligibility, Metric, Truth
+from recallatk.core import Metric, Truth
+from recallatk.filters.eligibility import Eligibility
 
 ROWS = 10
 NAMES = [f"id-{row}" for row in range(ROWS)]

@@ -15,13 +15,15 @@ from recallatk.analysis.answers import (
     truth_from_lists,
 )
 from recallatk.analysis.recall import recall_per_query, repeated
-from recallatk.core import Corpus, Eligibility, Truth
+from recallatk.core import Corpus, Truth
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from recallatk.filters.eligibility import Eligibility
 
 
 @dataclass(frozen=True)

@@ -226,8 +226,8 @@ def _parse_any(text: str) -> Filter:
         return parse_filter(text)
     try:
         return filter_from_json(json.loads(text))
-    except ValueError as problem:
-        raise FilterError(f"{text!r} is no JSON: {problem}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise FilterError(f"{text[:80]!r} is no JSON that can be read: {problem}") from problem
 
 
 def _from_arrays(

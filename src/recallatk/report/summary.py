@@ -64,7 +64,7 @@ def header_and_rows(run: Run) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             line.search or "-",
-            *(number(line.recall[name], ".3f") for name in measures),
+            *(number(line.recall[name], ".4f") for name in measures),
             *(number(line.latency_ms[name], ".3f") for name in _PERCENTILES),
             number(line.qps, ",.0f"),
             number(line.build_seconds, ".2f"),
