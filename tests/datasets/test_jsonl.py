@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from text_damage import damaged
 from writers import numbers
 
 import recallatk
 from recallatk.datasets import convert, open_corpus
 from recallatk.datasets.formats import jsonl
 from recallatk.errors import BadValueError, FormatError, RecallError, UsageError
+
+SIGNS = [b"\0", b'"', b"[", b"}", b"\n", b"\xef\xbb\xbf", b"NaN", b"-", b"\\"]
 
 
 @pytest.fixture
@@ -275,7 +278,7 @@ def test_damaged_files_are_read_or_refused_and_nothing_else(tmp_path):
     path = tmp_path / "x.jsonl"
     outcomes = set()
     for _ in range(300):
-        path.write_bytes(damaged(whole, chance))
+        path.write_bytes(damaged(whole, chance, SIGNS))
         try:
             read_all(path)
             recallatk.inspect(path)
@@ -284,27 +287,3 @@ def test_damaged_files_are_read_or_refused_and_nothing_else(tmp_path):
             assert str(path) in str(problem)
             outcomes.add("refused")
     assert outcomes == {"read", "refused"}
-
-
-def damaged(whole, chance):
-    """The bytes with some of them changed, removed, repeated or cut off."""
-    data = bytearray(whole)
-    for _ in range(chance.randint(1, 4)):
-        place = chance.randrange(len(data))
-        kind = chance.randrange(6)
-        if kind == 0:
-            data[place] = chance.randrange(256)
-        elif kind == 1:
-            del data[place : place + chance.randint(1, 20)]
-        elif kind == 2:
-            data[place:place] = data[place : place + chance.randint(1, 60)]
-        elif kind == 3:
-            data[place:place] = chance.choice(
-                [b"\0", b'"', b"[", b"}", b"\n", b"\xef\xbb\xbf", b"NaN", b"-", b"\\"]
-            )
-        elif kind == 4:
-            data = data[: max(1, place)]
-        else:
-            data[place] ^= 1 << chance.randrange(8)
-        data = data or bytearray(b"{")
-    return bytes(data)
