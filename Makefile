@@ -4,24 +4,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
+# Two pips must not fill one environment at a time.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
 .PHONY: demo test check format docs bench clean
 
 demo: $(VENV)/.core
-	$(BIN)/recallatk demo
+	$(BIN)/python -m recallatk demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
 
 format: $(VENV)/.dev
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/generate_docs.py
@@ -35,16 +38,19 @@ clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps say what is installed, so that a second `make demo` installs nothing.
-$(VENV)/bin/python:
+# The stamps say what is installed, so that a second `make demo` installs nothing, and an installation
+# that was interrupted is begun again.
+$(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "recallatk needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) --version > /dev/null
+	@touch $@
 
-$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.core: pyproject.toml $(VENV)/.made
 	$(PIP) install --quiet --editable .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml $(VENV)/.made
 	$(PIP) install --quiet --editable '.[dev]'
-	@touch $@ $(VENV)/.core
+	@touch $(VENV)/.core $@

@@ -23,7 +23,7 @@ output; progress, warnings and errors go to standard error.
 |---|---|
 | 0 | done |
 | 2 | usage or bad input; the message says what is wrong, where, and what is accepted |
-| 130 | stopped with Ctrl-C; what was finished is kept |
+| 130 | stopped with Ctrl-C; nothing half-written is left, and the command to give again is printed |
 """
 
 

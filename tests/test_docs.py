@@ -52,6 +52,13 @@ def masked(text):
     return [" ".join(line.split()) for line in hidden.splitlines() if line.strip()]
 
 
+def recalls(text):
+    """The three recall columns of every line of the table."""
+    lines = re.findall(r"^ef=\d+ +([\d.]+) +([\d.]+) +([\d.]+)", text, re.MULTILINE)
+    assert len(lines) == 5
+    return [float(cell) for line in lines for cell in line]
+
+
 def test_readme_console_blocks_print_what_they_say(folder):
     shown = list(sessions(ROOT / "README.md"))
     assert len(shown) >= 3
@@ -67,6 +74,7 @@ def test_readme_console_blocks_print_what_they_say(folder):
         assert ran.returncode == 0, ran.stderr
         if arguments[0] == "demo":
             assert masked(ran.stdout)[: len(masked(output))] == masked(output)
+            assert recalls(ran.stdout) == pytest.approx(recalls(output), abs=0.02)
         else:
             assert ran.stdout == output
 

@@ -159,7 +159,7 @@ def test_a_disk_that_fills_up_while_text_is_written_leaves_nothing_behind(tmp_pa
         return usual(Path("/dev/full") if "w" in mode else path, mode, *arguments, **options)
 
     source = tmp_path / "in.jsonl"
-    source.write_text('{"id": 1, "vector": [1, 2]}\n' * 3)
+    source.write_text("\n".join(f'{{"id": {i}, "vector": [1, 2]}}' for i in range(3)))
     monkeypatch.setattr(Path, "open", open_full)
     for name in ("x.jsonl", "x.csv"):
         with pytest.raises(OSError, match="No space left"):

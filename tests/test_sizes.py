@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src"
-MOST_LINES, MOST_FUNCTION_LINES = 320, 60
+MOST_LINES, MOST_FUNCTION_LINES = 350, 60
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))

@@ -12,9 +12,10 @@ from typing import Any
 from recallatk.version import __version__
 
 _ROOMS = {
-    "analysis": ("Score", "score"),
+    "analysis": ("score",),
     "bench": ("measure",),
     "core": (
+        "Build",
         "Corpus",
         "Dataset",
         "Knob",
@@ -22,6 +23,7 @@ _ROOMS = {
         "Metric",
         "QuerySet",
         "Run",
+        "Score",
         "Trial",
         "Truth",
         "Vectors",

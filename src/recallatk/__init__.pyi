@@ -1,6 +1,6 @@
-from recallatk.analysis import Score as Score
 from recallatk.analysis import score as score
 from recallatk.bench import measure as measure
+from recallatk.core import Build as Build
 from recallatk.core import Corpus as Corpus
 from recallatk.core import Dataset as Dataset
 from recallatk.core import Knob as Knob
@@ -8,6 +8,7 @@ from recallatk.core import Measurement as Measurement
 from recallatk.core import Metric as Metric
 from recallatk.core import QuerySet as QuerySet
 from recallatk.core import Run as Run
+from recallatk.core import Score as Score
 from recallatk.core import Trial as Trial
 from recallatk.core import Truth as Truth
 from recallatk.core import Vectors as Vectors

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from recallatk.errors import BadValueError, MismatchError, UsageError
+from recallatk.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
     from recallatk.filters.eligibility import Eligibility
+    from recallatk.ids import RowIds
 
 Parameters: TypeAlias = tuple[tuple[str, Any], ...]
 
@@ -113,17 +114,11 @@ class Records:
 
     def read_ids(self, start: int, stop: int) -> pa.Array:
         """The user's ids of some rows, as int64 or string."""
-        import numpy as np
-        import pyarrow as pa
+        from recallatk.ids import plain_ids, row_numbers
 
         if self.id_column is None:
-            return pa.array(np.arange(start, stop, dtype=np.int64))
-        column = self.columns.read([self.id_column], start, stop)[self.id_column]
-        kind = pa.int64() if pa.types.is_integer(column.type) else pa.string()
-        try:
-            return column.cast(kind).combine_chunks()
-        except pa.ArrowInvalid as problem:
-            raise BadValueError(self.name, f"an id: {problem}", "ids that fit int64") from problem
+            return row_numbers(start, stop)
+        return plain_ids(self.columns.read([self.id_column], start, stop)[self.id_column], self.name)
 
     @property
     def metadata_names(self) -> list[str]:
@@ -133,36 +128,17 @@ class Records:
     @cached_property
     def ids(self) -> pa.Array:
         """All ids, in memory; a missing or repeated one is refused here."""
+        from recallatk.ids import check_ids
+
         ids = self.read_ids(0, self.rows)
         if self.id_column is not None:
-            _check_ids(ids, f"{self.name}, column {self.id_column!r}")
+            check_ids(ids, f"{self.name}, column {self.id_column!r}")
         return ids
 
     @cached_property
     def metadata(self) -> pa.Table:
         """All columns but the id, in memory."""
         return self.columns.read(self.metadata_names, 0, self.rows)
-
-
-def _check_ids(ids: pa.Array, where: str) -> None:
-    import numpy as np
-    import pyarrow.compute as pc
-
-    if ids.null_count:
-        row = int(np.argmin(ids.is_valid().to_numpy(zero_copy_only=False)))
-        raise BadValueError(where, "the id is null", "an id in every row", row=row)
-    distinct = pc.unique(ids)
-    if len(distinct) != len(ids):
-        first = pc.index_in(ids, value_set=distinct).to_numpy()
-        _, first_rows = np.unique(first, return_index=True)
-        again = np.setdiff1d(np.arange(len(ids)), first_rows)[0]
-        earlier = int(first_rows[first[again]])
-        raise BadValueError(
-            where,
-            f"the id {ids[again]} is that of row {earlier} too",
-            "distinct ids",
-            row=int(again),
-        )
 
 
 class Corpus(Records):
@@ -210,12 +186,11 @@ class Dataset:
 
         filters = self.queries.filters or (None,) * self.queries.rows
         named = sorted(set().union(*(each.columns() for each in filters if each is not None)))
-        known = [name for name in named if name in self.corpus.metadata_names]
-        rows = self.corpus.rows
-        # A name that is not there is the mask's to refuse, before anything is read.
         schema = self.corpus.columns.schema
-        table = self.corpus.columns.read(known, 0, rows) if known == named else schema.empty_table()
-        return eligibility(filters, table, self.queries.corpus_rows, rows)
+        # A name that is not there is the mask's to refuse, before anything is read.
+        known = set(named) <= set(schema.names)
+        table = self.corpus.columns.read(named, 0, self.corpus.rows) if known else schema.empty_table()
+        return eligibility(filters, table, self.queries.corpus_rows, self.corpus.rows)
 
 
 class Origin(StrEnum):
@@ -239,8 +214,14 @@ class Truth:
     origin: Origin = Origin.COMPUTED
     overflow: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     """Rows beyond `depth` that tie with the last one: (offsets, rows), as in a CSR matrix."""
+    query_ids: pa.Array | None = None
+    """The user's ids of the queries; row numbers where nobody said."""
+    row_ids: RowIds | None = None
+    """The user's ids of every row that the truth names; row numbers where nobody said."""
+    corpus_rows: int | None = None
+    """How many rows the corpus has, where it was known."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """What it was made from: vectors, ids, metadata, queries and filters."""
+    """The content that it was made from: vectors, ids, queries, and metadata where a filter reads it."""
 
     @property
     def depth(self) -> int:
@@ -280,23 +261,68 @@ class Trial:
         return f"{self.engine}({build})[{search}]"
 
 
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """What one trial answered and what it cost; nothing here is averaged."""
+@dataclass(frozen=True)
+class Build:
+    """One index as it was built, and what that cost."""
 
-    trial: Trial
-    k: int
-    answers: NDArray[np.int64]
-    """(queries, k) corpus rows as returned; -1 where there was no answer."""
-    latencies_ns: NDArray[np.int64]
-    """(rounds, queries): one number per call."""
-    build_seconds: float | None
+    engine: str
+    version: str | None
+    """Of the library behind the engine."""
+    parameters: Parameters
+    threads: int
+    seconds: float | None
     memory_bytes: int | None
     """Private memory that the build added to its process; None when it was not measured."""
     size_bytes: int | None
     """The index as it would be stored; None when it was not measured."""
-    exercised: str | None = None
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a measure over queries."""
+
+    value: float | None
+    """None when no query could be scored."""
+    ids: float | None
+    """The same by strict ids, where ties at the boundary are cut by row number."""
+    n: int
+    """How many queries the mean is over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """What an answer set is worth: means by name, and counts of what was odd."""
+
+    queries: int
+    scored: int
+    measures: Mapping[str, Mean]
+    anomalies: Mapping[str, int | None]
+    """Counts by kind; None where it could not be told."""
+    per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    """Each measure of every query; empty when the score was read from a file."""
+
+    def __getitem__(self, measure: str) -> float | None:
+        """The mean of a measure, for example `score["recall@10"]`."""
+        if measure not in self.measures:
+            raise UsageError(f"no measure {measure!r}. Scored: {', '.join(self.measures)}")
+        return self.measures[measure].value
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What one trial answered and how long each call took; nothing here is averaged."""
+
+    trial: Trial
+    build: Build
+    k: int
+    """How many neighbours each call asked for."""
+    answers: NDArray[np.int64]
+    """(queries, k) corpus rows as returned; -1 where there was no answer."""
+    latencies_ns: NDArray[np.int64]
+    """(rounds, queries): one number per call."""
+    exercised: str | None
     """The engine's evidence that its index answered."""
+    score: Score
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,9 +332,8 @@ class Run:
     dataset: str
     metric: Metric
     fingerprints: Mapping[str, str]
+    """Of the data that was measured, and of the truth that it was scored against."""
     environment: Mapping[str, Any]
     timed: str
     """What a latency covers, in words."""
     measurements: tuple[Measurement, ...]
-    scores: tuple[Mapping[str, Any], ...] = ()
-    """For each measurement its measures, as the analysis room computed them."""

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
-from recallatk.errors import FormatError, MissingExtraError, UsageError
+from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,11 +52,11 @@ class Location:
     def _info(self) -> Any:
         try:
             return self.filesystem.get_file_info(self.path)
-        except OSError as problem:
+        except (OSError, UnicodeError) as problem:
             raise self._failure("reached", problem) from problem
 
     def _failure(self, what: str, problem: Exception) -> UsageError:
-        reason = _reason(problem).replace(self.path, self.text)
+        reason = scrubbed(_reason(problem).replace(self.path, self.text))
         return UsageError(f"{self.text}: cannot be {what}: {reason}")
 
     @property
@@ -84,10 +84,10 @@ class Location:
 
         try:
             found = self.filesystem.get_file_info(FileSelector(self.path))
-        except OSError as problem:
+        except (OSError, UnicodeError) as problem:
             raise self._failure("listed", problem) from problem
         children = []
-        for info in sorted(found, key=lambda info: info.path):
+        for info in sorted(found, key=lambda info: _by_number(info.path)):
             child = self / PurePosixPath(info.path).name
             if not child.name.startswith((".", "_")):
                 # The listing said what the child is: asking again costs a request for each.
@@ -134,6 +134,12 @@ def locate_all(path: PathLike) -> list[Location]:
     return found
 
 
+def _by_number(name: str) -> list[tuple[bool, int, str]]:
+    """Names in the order that people count in: part-2 before part-10."""
+    pieces = re.split(r"([0-9]+)", name)
+    return [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece) for piece in pieces]
+
+
 def is_url(text: str) -> bool:
     """Whether the text is a URL and not a path."""
     return bool(_SCHEME.match(text))
@@ -154,9 +160,32 @@ def without_secrets(text: str) -> str:
     return f"{scheme}://{host}{slash}{path}"
 
 
+def scrubbed(message: str) -> str:
+    """Somebody else's message with every URL in it as it may be shown."""
+    return re.sub(rf"{_SCHEME.pattern}[^\s'\")>]+", lambda found: without_secrets(found[0]), message)
+
+
+@contextlib.contextmanager
+def reading(where: str, kind: str) -> Iterator[None]:
+    """Turn whatever a reader library raises on a damaged file into a FormatError.
+
+    Damaged bytes make numpy, Arrow, HDF5, zipfile, zlib and tokenize raise errors with no common
+    ancestor, so every Exception is taken; the first one stays visible as the cause.
+    """
+    try:
+        yield
+    except RecallError:
+        raise
+    except Exception as problem:
+        said = scrubbed(" ".join(str(problem).split()))[:200] or type(problem).__name__
+        raise FormatError(where, f"cannot be read as {kind}: {said}", f"a sound {kind}") from problem
+
+
 def _resolve(text: str) -> Location:
     from pyarrow import fs
 
+    if not text:
+        raise UsageError("an empty path. Accepted: a file, a pattern, a folder or a URL")
     if not is_url(text):
         return Location(fs.LocalFileSystem(), str(Path(text).absolute()), text, local=True)
     shown = without_secrets(text)
@@ -189,6 +218,8 @@ def _through_fsspec(text: str) -> tuple[Any, str]:
 
 
 def _reason(problem: Exception) -> str:
+    if isinstance(problem, UnicodeError):
+        return "a name is no UTF-8"
     number = getattr(problem, "errno", None)
     return os.strerror(number) if number else str(problem)
 
@@ -199,7 +230,7 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     text = os.fspath(path)
     if is_url(text):
         raise UsageError(f"{without_secrets(text)}: files are written to local paths only")
-    target = Path(text)
+    target = Path(text).resolve()  # what a link leads to is replaced, not the link
     if target.is_dir():
         raise UsageError(f"{text}: is a folder, and a file was to be written there")
     if target.exists() and not target.is_file():
@@ -238,6 +269,17 @@ def _make_durable(path: Path, mode: int | None = None) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def require_version(where: str, kind: str, found: int, known: int) -> None:
+    """Refuse a file that a newer version of this tool wrote."""
+    if found > known:
+        raise FormatError(
+            where,
+            f"{kind} format {found}",
+            f"format {known} or older",
+            hint="Upgrade: pip install --upgrade recallatk",
+        )
 
 
 def read_exactly(location: Location, offset: int, count: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from blake3 import blake3
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _VERSION = 1
 _HEX_DIGITS = 32
 _ROWS_AT_ONCE = 65_536
+# A dataset does not change, and hashing a large one takes as long as reading it.
+_KNOWN: WeakKeyDictionary[Dataset, dict[str, str]] = WeakKeyDictionary()
 
 
 class Hash:
@@ -85,23 +88,27 @@ def fingerprint_metadata(records: Records) -> str:
 def fingerprint_queries(queries: QuerySet) -> str:
     """The fingerprint of what is asked: vectors, ids, filters and which corpus rows they are."""
     state = Hash("queries", fingerprint_vectors(queries.vectors), fingerprint_ids(queries))
-    for each in queries.filters or ():
-        state.update_text(json.dumps(None if each is None else each.key))
+    keys = [None if each is None else each.key for each in queries.filters or ()]
+    # A filter that no query has is no filter.
+    state.update_text(json.dumps(keys if any(keys) else None))
     if queries.corpus_rows is not None:
+        state.update_text("corpus rows")
         state.update(queries.corpus_rows)
     return state.text()
 
 
 def fingerprints(dataset: Dataset) -> dict[str, str]:
-    """Everything that decides what the truth of a dataset is; metadata only if a filter reads it."""
-    found = {
-        "vectors": fingerprint_vectors(dataset.corpus.vectors),
-        "ids": fingerprint_ids(dataset.corpus),
-        "queries": fingerprint_queries(dataset.queries),
-    }
-    if dataset.queries.filters is not None:
-        found["metadata"] = fingerprint_metadata(dataset.corpus)
-    return found
+    """The content that decides, with the metric, what the truth of a dataset is."""
+    if dataset not in _KNOWN:
+        found = {
+            "vectors": fingerprint_vectors(dataset.corpus.vectors),
+            "ids": fingerprint_ids(dataset.corpus),
+            "queries": fingerprint_queries(dataset.queries),
+        }
+        if dataset.queries.filters is not None:
+            found["metadata"] = fingerprint_metadata(dataset.corpus)
+        _KNOWN[dataset] = found
+    return dict(_KNOWN[dataset])
 
 
 def fingerprint_truth(truth: Truth) -> str:
@@ -135,16 +142,8 @@ def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    array = _plain(array)
     types, kind = pa.types, array.type
-    if isinstance(kind, pa.BaseExtensionType):
-        array = array.storage
-        kind = array.type
-    if types.is_dictionary(kind):
-        yield from _streams(path, array.cast(kind.value_type))
-        return
-    if types.is_null(kind):
-        array = array.cast(pa.string())
-        kind = array.type
     yield f"{path}.valid", array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
     if types.is_boolean(kind):
         yield f"{path}.bool", _filled(array, False).astype(np.uint8)
@@ -168,6 +167,22 @@ def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
     else:
         name = "text" if "string" in str(kind) else str(kind)
         yield from _text_streams(f"{path}.{name}", array.cast(pa.large_string()))
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The column without what only its container chose: extension, dictionary, unit of time."""
+    import pyarrow as pa
+
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(array.storage)
+    if pa.types.is_dictionary(kind):
+        return _plain(array.cast(kind.value_type))
+    if pa.types.is_null(kind):
+        return array.cast(pa.string())
+    if pa.types.is_timestamp(kind) and kind.unit != "ns":
+        return array.cast(pa.timestamp("us", kind.tz))
+    return array
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -52,7 +52,7 @@ def test_the_string_minus_one_may_be_an_id():
 
 
 def test_a_filter_with_fewer_matches_than_k_can_reach_one():
-    assert score([["A", "B"], TEN], [["A", "B"], TEN], at=[10])["recall@10"] == 1.0
+    assert score([["A", "B"], TEN], [["A", "B", None], TEN], at=[10])["recall@10"] == 1.0
 
 
 def test_few_answers_are_measured_by_what_was_there_to_find():
@@ -70,14 +70,14 @@ def test_no_truth_is_an_error_and_never_one():
     for nothing in (None, [], "AB", 5):
         with pytest.raises(UsageError):
             score([["A"]] if nothing != [] else [], nothing, at=[1])
-    result = score([[], ["A"]], [[], []], at=[1])
+    result = score([[], ["A"]], [[None], [-1]], at=[1])
     assert result["recall@1"] is None
     assert result.scored == 0
     assert result.anomalies["no_eligible"] == 2
 
 
 def test_a_query_without_eligible_rows_leaves_the_mean_and_is_counted():
-    result = score([["A"], ["A"]], [["A"], []], at=[1])
+    result = score([["A"], ["A"]], [["A"], [None]], at=[1])
     assert result["recall@1"] == 1.0
     assert result.measures["recall@1"].n == 1
     assert (result.queries, result.scored, result.anomalies["no_eligible"]) == (2, 1, 1)
@@ -104,12 +104,34 @@ def test_a_truth_that_holds_an_id_twice_is_refused():
         score([["A"], ["A"]], [["A", "B"], ["A", "A"]], at=[1])
 
 
-@pytest.mark.parametrize("k", [0, -1, 6, 100])
+@pytest.mark.parametrize("k", [6, 100])
 def test_a_k_beyond_the_depth_is_an_error_that_names_the_depth(k):
-    with pytest.raises(UsageError, match=f"recall@{k} .*has 5"):
+    with pytest.raises(UsageError, match=f"query 0 has 5 ids, and recall@{k} needs {k}"):
         score([list("ABCDE")], [list("ABCDE")], at=[k])
-    with pytest.raises(UsageError, match="no k"):
-        score([["A"]], [["A"]], at=[])
+    with pytest.raises(UsageError, match=f"recall@{k} .*has 5"):
+        score(np.array([[0, 1]]), truth_of([[0, 1, 2, 3, 4]]), at=[k])
+
+
+@pytest.mark.parametrize("at", [[0], [-1], [1, 0], []])
+def test_a_k_below_one_and_no_k_are_refused(at):
+    for answers, truth in ([list("ABCDE")], [list("ABCDE")]), (np.array([[0, 1]]), truth_of([[0, 1]])):
+        with pytest.raises(UsageError, match=r"at = \[.*Accepted: one or more"):
+            score(answers, truth, at=at)
+
+
+def test_a_short_list_of_right_ids_has_to_say_that_there_are_no_more():
+    for truth in ([["A", "B"], ["A"]], [["A", "B"], []]):
+        with pytest.raises(UsageError, match=r"the truth of query 1 has . ids, and recall@2 needs 2\..*None"):
+            score([["A"], ["A"]], truth, at=[1, 2])
+    result = score([["A"], ["A"]], [["A", "B"], ["A", None]], at=[1, 2])
+    assert list(result.per_query["recall@2"]) == [0.5, 1.0]
+
+
+def test_texts_against_numbers_are_refused_and_not_scored_as_misses():
+    with pytest.raises(MismatchError, match="the right ids are text, and the answers numbers"):
+        score([[1, None]], [["1"]], at=[1])
+    with pytest.raises(MismatchError, match="the right ids are numbers, and the answers text"):
+        score([["30"]], truth_of([[0]]), at=[1], corpus=make_corpus(np.ones((1, 1)), [30]))
 
 
 def test_answers_to_other_queries_are_refused():
@@ -180,3 +202,13 @@ def test_a_measure_that_was_not_scored_is_refused_with_those_that_were():
 def test_a_truth_without_scores_knows_no_ties():
     truth = Truth(np.array([[0, 1]]), None, None, None, Origin.IMPORTED)
     assert score(np.array([[2, 1]]), truth, at=[1, 2])["recall@2"] == 0.5
+
+
+@pytest.mark.parametrize("at", [5, "5", [], [0], [-1], [1.5], [True], [None], iter(())])
+def test_what_is_no_list_of_whole_numbers_is_no_list_of_k(at):
+    with pytest.raises(UsageError, match="at = "):
+        score([["A"]], [["A"]], at=at)
+
+
+def test_k_may_come_from_any_iterable():
+    assert score([["A"]], [["A"]], at=(k for k in [1]))["recall@1"] == 1.0

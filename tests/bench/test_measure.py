@@ -1,20 +1,33 @@
 """Measuring in a process of its own, and what happens when that process dies."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 import textwrap
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from recallatk import ground_truth, make_corpus, make_queries, measure, open_dataset, queries_from_corpus
+from recallatk import (
+    ground_truth,
+    load_run,
+    make_corpus,
+    make_queries,
+    measure,
+    open_dataset,
+    queries_from_corpus,
+    save_run,
+    to_text,
+)
 from recallatk.bench.environment import describe_environment
 from recallatk.bench.memory import private_bytes
-from recallatk.core import Metric
+from recallatk.core import Metric, Origin, Truth
 from recallatk.engines import get_engine
 from recallatk.engines.registry import ENGINES
 from recallatk.errors import EngineError, MismatchError, UsageError
+from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.testing import tiny_dataset
 
 BUILD = {"M": 8, "ef_construction": 40}
@@ -44,16 +57,20 @@ def measured(tiny):
 
 def test_a_run_says_what_was_measured(measured, tiny):
     run, steps = measured
-    truth = tiny[1]
+    dataset, truth = tiny
     assert [str(each.trial) for each in run.measurements] == [
         "faiss-hnsw(M=8, ef_construction=40)[ef=4]",
         "faiss-hnsw(M=8, ef_construction=40)[ef=300]",
     ]
     assert run.metric is Metric.L2
-    assert run.fingerprints["vectors"] == truth.fingerprints["vectors"]
-    assert "truth" in run.fingerprints
+    assert run.fingerprints == {**truth.fingerprints, "truth": fingerprint_truth(truth)}
+    assert run.fingerprints["vectors"] == fingerprints(dataset)["vectors"]
     assert "one library call per query" in run.timed
-    assert run.environment["engine"].startswith("faiss ")
+    for each in run.measurements:
+        assert each.build.engine == each.trial.engine == "faiss-hnsw"
+        assert each.build.parameters == each.trial.build == (("M", 8), ("ef_construction", 40))
+        assert each.build.version.startswith("faiss ")
+        assert each.build.threads >= 1
     assert steps[0] == (0, 5)
     assert steps[-1] == (5, 5)
     assert steps == sorted(steps)
@@ -64,15 +81,15 @@ def test_every_call_has_a_latency(measured):
         assert each.latencies_ns.shape == (2, 25)
         assert each.latencies_ns.dtype == np.int64
         assert (each.latencies_ns > 0).all()
-        assert each.build_seconds > 0
-        assert each.size_bytes > 300 * 8 * 4
+        assert each.build.seconds > 0
+        assert each.build.size_bytes > 300 * 8 * 4
         assert "comparisons a query" in each.exercised
 
 
 def test_the_scores_are_those_of_the_answers(measured, tiny):
     run, _ = measured
     dataset, truth = tiny
-    low, high = (scored["measures"]["recall@10"]["value"] for scored in run.scores)
+    low, high = (each.score["recall@10"] for each in run.measurements)
     assert high >= 0.99
     for each, value in zip(run.measurements, (low, high), strict=True):
         # By distance, which knows ties without our help.
@@ -93,14 +110,14 @@ def test_answers_are_those_of_a_direct_search(tiny):
     queries = dataset.queries.vectors.read(0, dataset.queries.rows)
     direct = np.concatenate([engine.search(queries[i : i + 1], 10) for i in range(len(queries))])
     assert (run.measurements[0].answers == direct).all()
-    assert run.scores[0]["measures"]["recall@10"]["value"] == 1.0
+    assert run.measurements[0].score.measures["recall@10"].value == 1.0
 
 
 def test_a_corpus_smaller_than_k_is_no_error():
     dataset = tiny_dataset(5, 3)
     run = measure(dataset, ground_truth(dataset, depth=10), engine="exact", at=(10,), rounds=1)
     assert run.measurements[0].answers.shape == (3, 5)
-    assert run.scores[0]["measures"]["recall@10"]["value"] == 1.0
+    assert run.measurements[0].score.measures["recall@10"].value == 1.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count pages that are shared")
@@ -108,8 +125,8 @@ def test_the_memory_of_a_flat_index_is_that_of_its_vectors():
     vectors = np.random.default_rng(0).normal(size=(50_000, 64)).astype("float32")
     dataset = open_dataset(make_corpus(vectors), make_queries(vectors[:2] + 1), metric="l2")
     run = measure(dataset, ground_truth(dataset, depth=1), engine="exact", at=(1,), rounds=1)
-    assert run.measurements[0].memory_bytes == pytest.approx(vectors.nbytes, rel=0.2)
-    assert run.measurements[0].size_bytes == vectors.nbytes
+    assert run.measurements[0].build.memory_bytes == pytest.approx(vectors.nbytes, rel=0.2)
+    assert run.measurements[0].build.size_bytes == vectors.nbytes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count pages that are shared")
@@ -123,6 +140,7 @@ def test_private_memory_grows_with_what_is_held_and_shrinks_again():
 
 BROKEN = """
     import os, signal, sys
+    import numpy as np
     from recallatk.core import Metric
     from recallatk.engines import Engine
     from recallatk.engines.exact import Exact
@@ -141,6 +159,30 @@ BROKEN = """
                 os.kill(os.getpid(), signal.SIGKILL)
             if os.environ["BROKEN"] == "exit":
                 os._exit(7)
+            if os.environ["BROKEN"] == "bytes":
+                os.write(1, b"\\xff\\xfe\\x80 no UTF-8 \\xc3\\n" * 3000)
+                os.write(2, b"\\xff no UTF-8 either\\n")
+            if os.environ["BROKEN"] == "asks" and sys.stdin.read():
+                raise RuntimeError("somebody typed")
+
+        def search(self, queries, k):
+            found = super().search(queries, k)
+            return {
+                "floats": lambda: found.astype("float64"),
+                "booleans": lambda: found > 0,
+                "ids": lambda: found.astype(str),
+                "flat": lambda: found[0],
+                "twice": lambda: np.concatenate([found, found]),
+                "many": lambda: np.tile(found, 2),
+                "list": lambda: found.tolist(),
+                "none": lambda: found[:0],
+                "few": lambda: found[:, :3],
+                "small": lambda: found.astype("uint16"),
+                "beyond": lambda: found + 10**6,
+            }.get(os.environ["BROKEN"], lambda: found)()
+
+        def version(self):
+            return None if os.environ["BROKEN"] == "nameless" else super().version()
 
         def exercised(self):
             if os.environ["BROKEN"] == "unused":
@@ -186,8 +228,116 @@ def test_what_an_engine_prints_disturbs_nothing(tiny, broken):
     run = measure(
         dataset, truth, engine="broken", at=(1,), rounds=1, progress=lambda *step: steps.append(step)
     )
-    assert run.scores[0]["measures"]["recall@1"]["value"] == 1.0
+    assert run.measurements[0].score.measures["recall@1"].value == 1.0
     assert steps == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_bytes_that_are_no_text_disturb_nothing(tiny, broken):
+    broken("bytes")
+    steps = []
+    run = measure(*tiny, engine="broken", at=(1,), rounds=1, progress=lambda *step: steps.append(step))
+    assert run.measurements[0].score["recall@1"] == 1.0
+    assert steps == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_an_engine_that_asks_the_keyboard_hears_nothing(tiny, broken):
+    broken("asks")
+    assert measure(*tiny, engine="broken", at=(1,), rounds=1).measurements[0].score["recall@1"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("floats", r"one query for 10 neighbours was answered with an array of float64 and shape \(1, 10\)"),
+        ("booleans", r"an array of bool and shape \(1, 10\)"),
+        ("ids", r"an array of <U\d+ and shape \(1, 10\)"),
+        ("flat", r"an array of int64 and shape \(10,\)"),
+        ("twice", r"an array of int64 and shape \(2, 10\)"),
+        ("many", r"an array of int64 and shape \(1, 20\)"),
+        ("none", r"an array of int64 and shape \(0, 10\)"),
+        ("list", "list"),
+    ],
+)
+def test_an_answer_that_is_no_row_of_row_numbers_is_an_error(tiny, broken, how, said):
+    broken(how)
+    with pytest.raises(EngineError, match=f"broken ended with code 1: .*{said}"):
+        measure(*tiny, engine="broken", at=(10,), rounds=1)
+
+
+def test_a_short_answer_is_padded_and_scored_as_short(tiny, broken):
+    broken("few")
+    found = measure(*tiny, engine="broken", at=(10,), rounds=1).measurements[0]
+    assert (found.answers[:, :3] >= 0).all()
+    assert (found.answers[:, 3:] == -1).all()
+    assert found.score["recall@10"] == pytest.approx(0.3)
+    assert found.score.anomalies["short"] == 25
+
+
+def test_row_numbers_of_another_width_are_row_numbers(tiny, broken):
+    broken("small")
+    assert measure(*tiny, engine="broken", at=(10,), rounds=1).measurements[0].score["recall@10"] == 1.0
+
+
+def test_an_engine_without_a_version_gives_a_run(tiny, broken, tmp_path):
+    broken("nameless")
+    dataset, truth = tiny
+    run = measure(dataset, truth, engine="broken", at=(1,), rounds=1)
+    assert run.measurements[0].build.version is None
+    assert run.measurements[0].score["recall@1"] == 1.0
+    assert load_run(save_run(run, dataset, tmp_path / "run")).measurements[0].build.version is None
+    assert "Engine: broken." in to_text(run)
+
+
+def test_answers_beyond_the_corpus_are_counted_and_saved_as_null(tiny, broken, tmp_path):
+    broken("beyond")
+    dataset, truth = tiny
+    run = measure(dataset, truth, engine="broken", at=(10,), rounds=1)
+    assert run.measurements[0].score["recall@10"] == 0.0
+    assert run.measurements[0].score.anomalies["unknown"] == 250
+    save_run(run, dataset, tmp_path / "run")
+    table = pq.read_table(tmp_path / "run" / "trial-1.parquet")
+    assert table["neighbors"].to_pylist() == [[None] * 10] * 25
+    assert min(map(min, table["rows"].to_pylist())) >= 10**6
+
+
+def test_a_file_of_the_users_is_not_imported_in_place_of_a_library(tmp_path):
+    for name in ("faiss", "numpy", "recallatk", "random"):
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('the {name} of the user')")
+    script = """
+        from recallatk import ground_truth, measure
+        from recallatk.testing import tiny_dataset
+
+        dataset = tiny_dataset(50, 5)
+        run = measure(dataset, ground_truth(dataset, depth=5), search=[{"ef": 50}], at=(5,), rounds=1)
+        print(run.measurements[0].score["recall@5"], run.measurements[0].build.version)
+    """
+    # -P is for this process only: the one that it starts has to say it again.
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(script)],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.startswith("1.0 faiss ")
+
+
+def test_a_run_on_an_imported_truth_names_the_data(tiny):
+    dataset, truth = tiny
+    foreign = Truth(truth.rows, None, None, None, Origin.IMPORTED)
+    run = measure(dataset, foreign, engine="exact", at=(10,), rounds=1)
+    assert run.fingerprints == {**fingerprints(dataset), "truth": fingerprint_truth(foreign)}
+    assert {"vectors", "ids", "queries", "truth"} == set(run.fingerprints)
+
+
+def test_a_truth_with_rows_beyond_the_corpus_is_refused(tiny, monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", lambda *job, **options: pytest.fail("it was built"))
+    rows = tiny[1].rows.copy()
+    rows[3, 4] = 300
+    with pytest.raises(MismatchError, match="rows beyond the corpus of 300"):
+        measure(tiny[0], Truth(rows, None, None, None, Origin.IMPORTED), at=(1,))
 
 
 def test_an_interrupt_ends_the_worker(tiny):

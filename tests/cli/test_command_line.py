@@ -3,7 +3,9 @@
 import json
 import os
 import resource
+import shlex
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -255,6 +257,93 @@ def test_the_demo_writes_a_run_that_can_be_read(tmp_path):
     import recallatk as library
 
     run = library.load_run(out)
-    assert [scored["measures"]["recall@10"]["value"] for scored in run.scores] == recalls
+    assert [each.score["recall@10"] for each in run.measurements] == recalls
     assert library.load_truth(out / "truth.parquet").depth == 100
     assert "recall@10" in (out / "report.md").read_text()
+
+
+def test_the_commands_that_the_demo_suggests_work(tmp_path):
+    ran = recallatk("demo", "--out", tmp_path / "run")
+    suggested = [line.strip() for line in ran.stdout.splitlines() if line.startswith("  ")][-3:]
+    assert len({line.split("recallatk", 1)[1] for line in suggested}) == 3
+    for line in suggested:
+        arguments = shlex.split(line)[-len(shlex.split(line.split("recallatk ", 1)[1])) :]
+        again = recallatk(*arguments, cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+    assert {"queries.npy", "demo.hdf5"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_folder_that_cannot_hold_the_demo_is_refused_before_the_work(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    assert "--out" in refused("demo", "--out", tmp_path / "taken")
+
+
+def test_inspect_goes_on_after_a_bad_file_and_still_fails(corpus, tmp_path):
+    ran = recallatk("inspect", tmp_path / "nowhere.npy", corpus)
+    assert ran.returncode == 2
+    assert "nowhere.npy" in ran.stderr
+    assert "50 x 4 float32" in ran.stdout
+
+
+def test_inspect_counts_missing_and_repeated_ids(tmp_path):
+    table = pa.table({"id": ["a", "a", None], "vector": [[1.0], [2.0], [3.0]]})
+    pq.write_table(table, tmp_path / "ids.parquet")
+    assert "1 ids missing, 1 repeated" in recallatk("inspect", tmp_path / "ids.parquet").stdout
+    assert "row 2" in refused("convert", tmp_path / "ids.parquet", tmp_path / "out.parquet")
+
+
+def test_a_name_that_is_no_utf8_is_refused_in_words(tmp_path):
+    name = os.fsencode(tmp_path) + b"/bad\xff.npy"
+    with Path(os.fsdecode(name)).open("wb") as file:
+        np.save(file, np.ones((2, 2), "float32"))
+    ran = subprocess.run([sys.executable, "-m", "recallatk", "inspect", name], capture_output=True)
+    assert ran.returncode == 2
+    assert b"no UTF-8" in ran.stderr and b"Traceback" not in ran.stderr
+
+
+def test_options_that_mean_nothing_for_the_target_are_refused(corpus, tmp_path):
+    assert "--metric" in refused("convert", corpus, tmp_path / "out.npy", "--metric", "l2")
+    assert "--part" in refused("convert", corpus, tmp_path / "out.hdf5", "--part", "corpus")
+
+
+def test_an_hdf5_target_is_rounded_when_told(tmp_path):
+    np.save(tmp_path / "wide.npy", np.random.default_rng(0).normal(size=(9, 3)))
+    arguments = ["--queries", tmp_path / "wide.npy", "--metric", "l2", "--dtype", "float16"]
+    ran = recallatk("convert", tmp_path / "wide.npy", tmp_path / "out.hdf5", *arguments)
+    assert ran.returncode == 0, ran.stderr
+    with h5py.File(tmp_path / "out.hdf5") as file:
+        assert file["train"].dtype == np.float16
+
+
+def test_an_hdf5_target_refuses_queries_with_filters(corpus, tmp_path, vectors):
+    table = pa.table({"vector": list(vectors[:2]), "filter": ["size > 3", None]})
+    pq.write_table(table, tmp_path / "queries.parquet")
+    arguments = ["--queries", tmp_path / "queries.parquet", "--metric", "l2"]
+    assert "filters" in refused("convert", corpus, tmp_path / "out.hdf5", *arguments)
+
+
+def test_convert_names_the_truth_that_it_leaves_out(tmp_path):
+    (tmp_path / "truth.ibin").write_bytes(struct.pack("<2I2i2f", 1, 2, 0, 1, 0.5, 0.7))
+    ran = recallatk("convert", tmp_path / "truth.ibin", tmp_path / "out.ibin", "--json")
+    assert json.loads(ran.stdout)["left_out"] == ["distances"]
+
+
+def test_being_asked_to_end_leaves_no_scratch_file(tmp_path):
+    np.save(tmp_path / "in.npy", np.random.default_rng(0).normal(size=(400_000, 32)).astype("float32"))
+    command = [sys.executable, "-m", "recallatk", "convert", tmp_path / "in.npy", tmp_path / "out.csv"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.terminate()
+    assert process.wait(30) == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
+
+
+def test_control_c_prints_the_command_to_give_again(tmp_path):
+    demo = start_demo(tmp_path / "a run")
+    wait_for(tmp_path / "a run" / "truth.parquet")
+    os.killpg(demo.pid, signal.SIGINT)
+    _, errors = demo.communicate(timeout=30)
+    assert f"recallatk demo --out '{tmp_path / 'a run'}'" in errors

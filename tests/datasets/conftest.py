@@ -2,18 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
 from recallatk.core import blocks
-
-settings.register_profile(
-    "datasets",
-    deadline=None,
-    derandomize=True,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-settings.load_profile("datasets")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from writers import numbers, write_hdf5
 
 import recallatk
-from recallatk.datasets.conversion import write_ann_benchmarks
+from recallatk.datasets.conversion import convert_dataset
 from recallatk.errors import BadValueError, FormatError, MismatchError, RecallError, UsageError
 
 TRAIN, TEST = numbers(60, 6), numbers(5, 6, seed=8)
@@ -191,7 +191,7 @@ def test_what_is_written_is_what_ann_benchmarks_reads(tmp_path, metric, distance
     corpus, queries = recallatk.make_corpus(TRAIN), recallatk.make_queries(TEST)
     dataset = recallatk.open_dataset(corpus, queries, metric=metric)
     truth = recallatk.ground_truth(dataset, depth=10)
-    done = write_ann_benchmarks(dataset, truth, tmp_path / "a.hdf5")
+    done = convert_dataset(dataset, truth, tmp_path / "a.hdf5")
     assert (done.rows, done.dimension, done.dtype, done.format) == (60, 6, "float32", "ann-benchmarks")
     with h5py.File(tmp_path / "a.hdf5") as file:
         assert dict(file.attrs) == {
@@ -211,7 +211,7 @@ def test_what_is_written_is_what_ann_benchmarks_reads(tmp_path, metric, distance
 
 def test_a_truth_without_scores_is_written_without_distances(tmp_path):
     source = write_hdf5(tmp_path / "a.hdf5", TRAIN, TEST, NEIGHBORS, distance="euclidean")
-    write_ann_benchmarks(recallatk.open_dataset(source), recallatk.read_truth(source), tmp_path / "b.hdf5")
+    convert_dataset(recallatk.open_dataset(source), recallatk.read_truth(source), tmp_path / "b.hdf5")
     with h5py.File(tmp_path / "b.hdf5") as file:
         assert "distances" not in file
     assert recallatk.read_truth(tmp_path / "b.hdf5").scores is None
@@ -221,7 +221,7 @@ def test_inner_products_and_lone_matrices_are_not_written(tmp_path):
     dataset = recallatk.open_dataset(recallatk.make_corpus(TRAIN), recallatk.make_queries(TEST), metric="ip")
     truth = recallatk.ground_truth(dataset, depth=5)
     with pytest.raises(UsageError, match="ip"):
-        write_ann_benchmarks(dataset, truth, tmp_path / "a.hdf5")
+        convert_dataset(dataset, truth, tmp_path / "a.hdf5")
     np.save(tmp_path / "a.npy", TRAIN)
     with pytest.raises(RecallError, match="queries"):
         recallatk.convert(tmp_path / "a.npy", tmp_path / "a.hdf5")

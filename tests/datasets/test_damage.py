@@ -36,7 +36,7 @@ from recallatk.errors import RecallError
 
 ROWS = 60
 MATRIX = numbers(ROWS, 6)
-NEIGHBORS = np.random.default_rng(0).integers(0, ROWS, (10, 5)).astype(np.int32)
+NEIGHBORS = np.random.default_rng(0).permutation(ROWS)[:50].reshape(10, 5).astype(np.int32)
 DISTANCES = np.sort(np.random.default_rng(1).random((10, 5)), axis=1).astype(np.float32)
 TEXTS = [f"doc{row}" for row in range(ROWS)]
 TABLE = {"id": TEXTS, "n": list(range(ROWS))}

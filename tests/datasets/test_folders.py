@@ -173,3 +173,12 @@ def test_a_bad_row_is_named_by_its_own_shard(tmp_path, bad):
     corpus = recallatk.open_corpus(tmp_path)
     with pytest.raises(recallatk.RecallError, match=r"part-1\.parquet, row 2: "):
         corpus.vectors.read(0, 6)
+
+
+def test_shards_are_counted_as_people_count(tmp_path):
+    for number in range(12):
+        pq.write_table(pa.table({"vector": [[float(number), 1.0]]}), tmp_path / f"part-{number}.parquet")
+    corpus = recallatk.open_corpus(tmp_path)
+    assert corpus.vectors.read(0, 12)[:, 0].tolist() == list(range(12))
+    assert corpus.name == str(tmp_path)
+    assert recallatk.inspect(tmp_path / "part-*.parquet")["file"] == str(tmp_path / "part-*.parquet")

@@ -149,10 +149,10 @@ def test_one_filter_for_all_queries(tmp_path):
 
 
 def test_neighbours_are_no_vectors(tmp_path):
-    path = write_vecs(tmp_path / "x.ivecs", np.zeros((3, 2), np.int32))
+    path = write_vecs(tmp_path / "x.ivecs", np.array([[0, 1]] * 3, np.int32))
     with pytest.raises(FormatError, match="as neighbours are stored"):
         open_corpus(path)
-    assert read_truth(path).rows.tolist() == [[0, 0]] * 3
+    assert read_truth(path).rows.tolist() == [[0, 1]] * 3
 
 
 def test_vectors_are_no_truth(tmp_path):

@@ -13,7 +13,7 @@ from recallatk.errors import FormatError, MismatchError, UsageError
 CORPUS, QUERIES = numbers(20, 4), numbers(5, 4, seed=8)
 # The ids are not the row numbers, so that taking one for the other shows.
 IDS = np.random.default_rng(3).permutation(20)
-NEIGHBORS = np.array([[3, 1], [0, 19], [7, 7], [2, 5], [11, 4]])
+NEIGHBORS = np.array([[3, 1], [0, 19], [7, 8], [2, 5], [11, 4]])
 
 
 def embeddings(path, ids, matrix):

@@ -30,7 +30,7 @@ def test_neighbours_alone_are_an_imported_truth(tmp_path, wide):
     assert truth.origin == "imported, not certified"
 
 
-@pytest.mark.parametrize("rows", [[[0, 0]], [[0], [0]], [[0, 1, 0, 0]]])
+@pytest.mark.parametrize("rows", [[[0, 1]], [[0], [0]], [[0, 1, 2, 3]]])
 def test_small_neighbours_are_not_mistaken_for_another_layout(tmp_path, rows):
     rows = np.array(rows, np.int32)
     truth = recallatk.read_truth(write_xbin(tmp_path / "a.ibin", rows))
@@ -40,11 +40,12 @@ def test_small_neighbours_are_not_mistaken_for_another_layout(tmp_path, rows):
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize(
     ("metric", "scores"),
-    [("l2", np.sqrt(DISTANCES)), ("ip", DISTANCES), (None, None)],
+    [("l2", np.sqrt(DISTANCES)), ("ip", DISTANCES[:, ::-1]), (None, None)],
     ids=["l2", "ip", "none"],
 )
 def test_distances_after_the_neighbours_mean_what_the_metric_says(tmp_path, wide, metric, scores):
-    path = write_neighbours_with_distances(tmp_path / "gt.ibin", ROWS, DISTANCES, wide=wide)
+    stored = DISTANCES[:, ::-1] if metric == "ip" else DISTANCES
+    path = write_neighbours_with_distances(tmp_path / "gt.ibin", ROWS, stored, wide=wide)
     truth = recallatk.read_truth(path, metric=metric)
     np.testing.assert_array_equal(truth.rows, ROWS)
     assert truth.metric == metric

@@ -7,8 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset, open_queries, parse_filter
+from recallatk import (
+    ground_truth,
+    make_corpus,
+    make_queries,
+    open_corpus,
+    open_dataset,
+    open_queries,
+    parse_filter,
+)
 from recallatk.errors import FilterError
+from recallatk.filters.eligibility import eligibility
+from recallatk.testing import tiny_dataset
 
 CORPUS = make_corpus(np.eye(4, dtype="float32"), metadata={"n": [0, 1, 2, None], "s": ["a", "b", "b", None]})
 
@@ -43,3 +53,64 @@ def test_where_takes_the_place_of_every_filter():
         dataset = open_dataset(CORPUS, queries, metric="ip", where=where)
         assert list(dataset.eligibility.counts) == [2, 2]
     assert list(open_dataset(CORPUS, queries, metric="ip").eligibility.counts) == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("id = 'row-1'", [1]),
+        ("id = 'row-200'", []),
+        ("id in ('row-1', 'row-7', 'row-3')", [1, 3, 7]),
+        ("id = 'row-1' and size >= 0", [1]),
+        ("size < 0 or id = 'row-2'", [2]),
+        ("id = 'row-1' and size < 0", []),
+        ("category is not null and id in ('row-4', 'row-5') and size >= 0", [4, 5]),
+    ],
+)
+def test_a_filter_may_name_the_id(where, rows):
+    plain = tiny_dataset(200, 3)
+    dataset = open_dataset(plain.corpus, plain.queries, metric="l2", where=where)
+    assert list(dataset.eligibility.counts) == [len(rows)] * 3
+    truth = ground_truth(dataset, depth=4)
+    assert list(truth.eligible) == [len(rows)] * 3
+    for found in truth.rows:
+        assert sorted(row for row in found if row >= 0) == rows
+
+
+def test_a_filter_may_name_an_id_that_is_a_number_or_has_another_name(tmp_path):
+    corpus = make_corpus(np.eye(4, dtype="float32"), [40, 30, 20, 10], {"n": [1, 2, 3, 4]})
+    queries = make_queries(np.ones((1, 4), "float32"))
+    assert list(open_dataset(corpus, queries, metric="ip", where="id <= 20").eligibility.counts) == [2]
+    where = "id <= 30 and n < 4"
+    assert list(open_dataset(corpus, queries, metric="ip", where=where).eligibility.counts) == [2]
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.eye(4, dtype="float32").reshape(-1)), 4)
+    table = pa.table({"key": ["a", "b", "c", "d"], "vector": vectors, "n": [1, 2, 3, 4]})
+    pq.write_table(table, tmp_path / "c.parquet")
+    named = open_corpus(tmp_path / "c.parquet", id_column="key")
+    for where, count in [("key = 'b'", 1), ("key in ('b', 'c') and n > 2", 1), ("key = 'a' or n = 4", 2)]:
+        assert list(open_dataset(named, queries, metric="ip", where=where).eligibility.counts) == [count]
+
+
+def test_a_filter_on_ids_that_nobody_gave_is_refused():
+    queries = make_queries(np.ones((1, 4), "float32"))
+    with pytest.raises(FilterError, match="no column 'id'"):
+        _ = open_dataset(CORPUS, queries, metric="ip", where="id = 1").eligibility
+
+
+def test_a_column_that_is_not_there_is_refused_before_anything_is_read(monkeypatch):
+    dataset = tiny_dataset(20, 2)
+    filters = [parse_filter("size > 5"), parse_filter("id = 'row-1' and colour = 'red'")]
+    queries = make_queries(np.ones((2, 8), "float32"), filters=filters)
+    asked = open_dataset(dataset.corpus, queries, metric="l2")
+    monkeypatch.setattr(type(dataset.corpus.columns), "read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(FilterError, match="no column 'colour'"):
+        _ = asked.eligibility
+
+
+def test_metadata_of_another_length_is_refused():
+    condition = parse_filter("n > 0")
+    for rows in (3, 5):
+        with pytest.raises(FilterError, match=f"metadata of {rows} rows, and a corpus of 4"):
+            eligibility([condition, None], pa.table({"n": np.arange(rows)}), None, 4)
+    found = eligibility([None], pa.table({"n": np.arange(3)}), None, 4)
+    assert list(found.counts) == [4]

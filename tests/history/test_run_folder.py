@@ -8,12 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from recallatk import load_run, make_corpus, make_queries, open_dataset, save_run, score
-from recallatk.core import Measurement, Metric, Run, Trial, Truth
-from recallatk.errors import FormatError
+from recallatk.core import Build, Measurement, Metric, Run, Trial, Truth
+from recallatk.errors import FormatError, MismatchError, UsageError
+from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.testing import tiny_dataset
 
 
-def make_run(trials=2, queries=3, rounds=2, k=4):
+def make_run(trials=2, queries=3, rounds=2, k=4, dataset=None):
+    dataset = dataset or tiny_dataset(20, queries)
+    truth = Truth(np.tile(np.arange(k), (queries, 1)), None, None, None)
     random = np.random.default_rng(0)
     measurements = []
     for number in range(trials):
@@ -22,36 +25,43 @@ def make_run(trials=2, queries=3, rounds=2, k=4):
         measurements.append(
             Measurement(
                 trial=Trial("faiss-hnsw", (("M", 8),), (("ef", 10 * (number + 1)),)),
+                build=Build(
+                    engine="faiss-hnsw",
+                    version="faiss 1" if number else None,
+                    parameters=(("M", 8),),
+                    threads=2,
+                    seconds=1.5 if number else None,
+                    memory_bytes=2**40 if number else None,
+                    size_bytes=12345 if number else None,
+                ),
                 k=k,
                 answers=answers,
                 latencies_ns=random.integers(1, 10**9, (rounds, queries)),
-                build_seconds=1.5 if number else None,
-                memory_bytes=2**40 if number else None,
-                size_bytes=12345 if number else None,
                 exercised="graph" if number else None,
+                score=score(answers, truth, [1, k]),
             )
         )
-    truth = Truth(np.tile(np.arange(k), (queries, 1)), None, None, None)
     return Run(
         dataset="tiny é",
         metric=Metric.COSINE,
-        fingerprints={"vectors": "abc", "truth": "def"},
-        environment={"engine": "faiss 1", "processor": "one", "cores": 2, "load_average": None},
+        fingerprints={**fingerprints(dataset), "truth": fingerprint_truth(truth)},
+        environment={"processor": "one", "cores": 2, "load_average": None},
         timed="one call",
         measurements=tuple(measurements),
-        scores=tuple(score(each.answers, truth, [1, k]).to_json() for each in measurements),
     )
 
 
 def assert_same(found, run):
-    for name in ("dataset", "metric", "fingerprints", "environment", "timed", "scores"):
+    for name in ("dataset", "metric", "fingerprints", "environment", "timed"):
         assert getattr(found, name) == getattr(run, name)
     for one, other in zip(found.measurements, run.measurements, strict=True):
         assert (one.answers == other.answers).all()
         assert (one.latencies_ns == other.latencies_ns).all()
         assert one.answers.dtype == one.latencies_ns.dtype == np.int64
-        for name in ("trial", "k", "build_seconds", "memory_bytes", "size_bytes", "exercised"):
+        for name in ("trial", "build", "k", "exercised"):
             assert getattr(one, name) == getattr(other, name)
+        for name in ("queries", "scored", "measures", "anomalies"):
+            assert getattr(one.score, name) == getattr(other.score, name)
 
 
 @pytest.mark.parametrize(("trials", "queries", "rounds", "k"), [(2, 3, 2, 4), (1, 1, 1, 1), (3, 5, 1, 2)])
@@ -63,9 +73,9 @@ def test_a_run_comes_back_as_it_was_saved(tmp_path, trials, queries, rounds, k):
 
 @pytest.mark.parametrize("ids", [None, list(range(100, 120)), [f"row {i}" for i in range(20)]])
 def test_answers_stand_in_the_file_by_the_ids_of_the_user(tmp_path, ids):
-    run = make_run()
     corpus = make_corpus(np.ones((20, 2)), ids)
     dataset = open_dataset(corpus, make_queries(np.ones((3, 2)), ["a", "b", "c"]), metric="ip")
+    run = make_run(dataset=dataset)
     save_run(run, dataset, tmp_path)
     table = pq.read_table(tmp_path / "trial-1.parquet")
     named = corpus.ids.to_pylist()
@@ -86,7 +96,12 @@ def test_run_json_is_plain_and_states_its_format(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
     assert header["format_version"] == 1
     assert header["dataset"] == "tiny é"
-    assert header["trials"][0]["memory_bytes"] is None
+    first, second = header["trials"]
+    assert first["memory_bytes"] is first["version"] is None
+    assert (second["engine"], second["version"], second["build_threads"]) == ("faiss-hnsw", "faiss 1", 2)
+    assert (second["build"], second["search"], second["k"]) == ({"M": 8}, {"ef": 20}, 4)
+    assert set(second["measures"]) == {"recall@1", "recall@4"}
+    assert set(second["measures"]["recall@4"]) == {"value", "ids", "n"}
     assert {each.name for each in saved.iterdir()} == {"run.json", "trial-1.parquet", "trial-2.parquet"}
 
 
@@ -99,7 +114,7 @@ def test_run_json_is_written_last_and_taken_away_first(saved, monkeypatch):
         save_run(make_run(), tiny_dataset(20, 3), saved)
     assert not (saved / "run.json").exists()
     assert all(not each.name.startswith(".") for each in saved.iterdir())
-    with pytest.raises(FormatError):
+    with pytest.raises(UsageError, match=r"run\.json: no such file"):
         load_run(saved)
 
 
@@ -127,15 +142,15 @@ def test_a_newer_format_is_refused_with_the_way_out(saved):
 def test_a_damaged_header_is_refused(saved, change):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
     (saved / "run.json").write_text(json.dumps(change(header)))
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match=r"run\.json|trial-\d\.parquet"):
         load_run(saved)
 
 
 def test_other_folders_are_no_runs(tmp_path, saved):
-    with pytest.raises(FormatError, match=r"run\.json"):
+    with pytest.raises(UsageError, match=r"nowhere: no such file"):
         load_run(tmp_path / "nowhere")
     (saved / "run.json").write_bytes(b"\xff{")
-    with pytest.raises(FormatError, match=r"run\.json"):
+    with pytest.raises(FormatError, match=r"run\.json: cannot be read as run: "):
         load_run(saved)
 
 
@@ -157,9 +172,47 @@ def test_damaged_trials_are_refused_by_name(saved):
         load_run(saved)
 
 
-def test_a_shorter_run_over_a_longer_one_is_the_shorter_one(saved):
+def test_a_shorter_run_over_a_longer_one_is_the_shorter_one_and_nothing_is_left(saved):
     run = make_run(trials=1)
+    (saved / "notes.txt").write_text("mine")
     save_run(dataclasses.replace(run, dataset="second"), tiny_dataset(20, 3), saved)
     found = load_run(saved)
     assert found.dataset == "second"
     assert len(found.measurements) == 1
+    assert {each.name for each in saved.iterdir()} == {"run.json", "trial-1.parquet", "notes.txt"}
+
+
+def test_a_run_is_not_saved_with_the_ids_of_other_data(saved):
+    before = {each.name: each.read_bytes() for each in saved.iterdir()}
+    run, dataset = make_run(), tiny_dataset(20, 3)
+    vectors = dataset.corpus.vectors.read(0, 20)
+    renamed = open_dataset(make_corpus(vectors), dataset.queries, metric=dataset.metric)
+    for other, parts in [
+        (tiny_dataset(20, 3, seed=1), "vectors, queries"),
+        (tiny_dataset(20, 4), "queries"),
+        (renamed, "ids"),
+        (
+            open_dataset(dataset.corpus, dataset.queries, metric="cosine", where="size > 5"),
+            "queries, metadata",
+        ),
+    ]:
+        with pytest.raises(MismatchError, match=f"measured on other data: {parts} differ"):
+            save_run(run, other, saved)
+        with pytest.raises(MismatchError):
+            save_run(run, other, saved / "fresh")
+    assert {each.name: each.read_bytes() for each in saved.iterdir()} == before
+
+
+def test_an_answer_that_names_no_row_stands_as_null_beside_its_number(tmp_path):
+    run, dataset = make_run(trials=1), tiny_dataset(20, 3)
+    answers = np.array([[19, 20, -1, 0], [2**62, 5, -7, 3], [20, 21, 22, 23]])
+    measurement = dataclasses.replace(run.measurements[0], answers=answers)
+    save_run(dataclasses.replace(run, measurements=(measurement,)), dataset, tmp_path)
+    table = pq.read_table(tmp_path / "trial-1.parquet")
+    assert table["neighbors"].to_pylist() == [
+        ["row-19", None, None, "row-0"],
+        [None, "row-5", None, "row-3"],
+        [None] * 4,
+    ]
+    assert table["rows"].to_pylist() == answers.tolist()
+    assert (load_run(tmp_path).measurements[0].answers == answers).all()

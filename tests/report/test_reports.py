@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from recallatk import to_markdown, to_text
-from recallatk.core import Measurement, Metric, Run, Trial
+from recallatk.core import Build, Mean, Measurement, Metric, Run, Score, Trial
 from recallatk.report.markdown import escaped
 from recallatk.report.summary import summarise
 from recallatk.report.text import printable
@@ -17,35 +17,38 @@ HOSTILE = (
 )
 
 
-def make_run(name="data", engine="faiss-hnsw", exercised="graph", measured=True):
+def make_run(name="data", engine="faiss-hnsw", exercised="graph", measured=True, version="faiss 1.2.3"):
     calls = np.arange(1, 201).reshape(2, 100) * 10_000
+    unmeasured = Mean(None, None, 0)
+    measures = {
+        "recall@1": Mean(0.8125, 0.75, 100),
+        "recall@10": Mean(0.987654, 0.987654, 100) if measured else unmeasured,
+    }
+    anomalies = {"short": 3, "duplicate": 0, "padding": 1200, "unknown": None}
     measurement = Measurement(
         trial=Trial(engine, (("M", 16),), (("ef", 40),)),
+        build=Build(
+            engine=engine,
+            version=version,
+            parameters=(("M", 16),),
+            threads=2,
+            seconds=12.345 if measured else None,
+            memory_bytes=56_700_000 if measured else None,
+            size_bytes=None,
+        ),
         k=10,
         answers=np.zeros((100, 10), np.int64),
         latencies_ns=calls,
-        build_seconds=12.345 if measured else None,
-        memory_bytes=56_700_000 if measured else None,
-        size_bytes=None,
         exercised=exercised,
+        score=Score(100, 100, measures, anomalies),
     )
-    measures = {
-        "recall@1": {"value": 0.8125, "ids": 0.75, "n": 100},
-        "recall@10": {
-            "value": 0.987654 if measured else None,
-            "ids": 0.987654 if measured else None,
-            "n": 100,
-        },
-    }
-    anomalies = {"short": 3, "duplicate": 0, "padding": 1200, "unknown": None}
     return Run(
         dataset=name,
         metric=Metric.COSINE,
         fingerprints={},
-        environment={"engine": "faiss 1.2.3", "processor": "A Processor", "cores": 2},
+        environment={"processor": "A Processor", "cores": 2},
         timed="one call",
         measurements=(measurement,),
-        scores=({"queries": 100, "scored": 100, "measures": measures, "anomalies": anomalies},),
     )
 
 
@@ -79,6 +82,12 @@ def test_what_was_not_measured_is_a_dash(render):
     assert cells.count("-") == 3
 
 
+@pytest.mark.parametrize("render", [to_text, to_markdown])
+def test_an_engine_without_a_version_is_named(render):
+    assert "Engine: faiss-hnsw." in render(make_run(version=None))
+    assert "None" not in render(make_run(version=None))
+
+
 def test_a_percentile_of_too_few_calls_is_a_dash():
     run = make_run()
     few = dataclasses.replace(run.measurements[0], latencies_ns=np.full((1, 50), 10**6))
@@ -88,7 +97,7 @@ def test_a_percentile_of_too_few_calls_is_a_dash():
 
 
 def test_a_terminal_obeys_nothing_of_hostile_text():
-    run = make_run(HOSTILE, HOSTILE, HOSTILE)
+    run = make_run(HOSTILE, HOSTILE, HOSTILE, version=HOSTILE)
     text = to_text(run)
     assert all(each.isprintable() for line in text.split("\n") for each in line)
     assert len(text.split("\n")) == len(to_text(make_run()).split("\n"))
@@ -96,7 +105,7 @@ def test_a_terminal_obeys_nothing_of_hostile_text():
 
 
 def test_markdown_shows_hostile_text_as_it_is():
-    text = to_markdown(make_run(HOSTILE, HOSTILE, HOSTILE))
+    text = to_markdown(make_run(HOSTILE, HOSTILE, HOSTILE, version=HOSTILE))
     assert len(text.split("\n")) == len(to_markdown(make_run()).split("\n"))
     assert all(each.isprintable() for line in text.split("\n") for each in line)
     for special in "`<>[]#*_&|":

@@ -9,7 +9,7 @@ import pytest
 
 from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Origin, Truth
-from recallatk.errors import FormatError, MismatchError, RecallError, UsageError
+from recallatk.errors import FormatError, RecallError, UsageError
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
@@ -29,6 +29,12 @@ def assert_same(found, truth):
     assert found.metric is truth.metric
     assert found.origin is truth.origin
     assert found.fingerprints == truth.fingerprints
+    assert found.corpus_rows == truth.corpus_rows
+    named = np.concatenate([truth.rows.reshape(-1), *(truth.overflow or ())[1:]])
+    if truth.query_ids is not None:
+        assert found.query_ids.equals(truth.query_ids)
+    if truth.row_ids is not None:
+        assert found.row_ids.of(named).equals(truth.row_ids.of(named))
     assert fingerprint_truth(found) == fingerprint_truth(truth)
 
 
@@ -41,20 +47,25 @@ def test_a_truth_comes_back_as_it_was_written(tmp_path, ids):
     truth = ground_truth(dataset, depth=60)
     assert list(truth.eligible) == [50, 0, 200]
     assert len(truth.overflow[1])
-    save_truth(truth, dataset, tmp_path / "truth.parquet")
+    save_truth(truth, tmp_path / "truth.parquet")
     assert_same(load_truth(tmp_path / "truth.parquet"), truth)
+    assert truth.corpus_rows == 200
 
     table = pq.read_table(tmp_path / "truth.parquet")
     assert table["query_id"].to_pylist() == ["a", "b", "c"]
     assert [len(each) for each in table["neighbors"].to_pylist()] == [50, 0, 60]
     named = corpus.ids.to_pylist()
     assert table["neighbors"].to_pylist()[2] == [named[row] for row in truth.rows[2]]
+    bounds, tied = truth.overflow
+    assert table["tied_rows"].to_pylist() == [list(tied[bounds[i] : bounds[i + 1]]) for i in range(3)]
+    assert table["tied_neighbors"].to_pylist() == [
+        [named[row] for row in rows] for rows in table["tied_rows"].to_pylist()
+    ]
 
 
 def test_a_truth_of_somebody_else_comes_back_without_what_it_does_not_know(tmp_path):
-    dataset = tiny_dataset(20, 2)
     truth = Truth(np.array([[3, 1, -1], [-1, -1, -1]]), None, None, None, Origin.IMPORTED)
-    save_truth(truth, dataset, tmp_path / "t.parquet")
+    save_truth(truth, tmp_path / "t.parquet")
     assert_same(load_truth(tmp_path / "t.parquet"), truth)
 
 
@@ -63,15 +74,48 @@ def test_a_truth_in_which_no_query_may_return_anything_comes_back(tmp_path):
     dataset = open_dataset(dataset.corpus, dataset.queries, metric="ip", where="size > 1000")
     truth = ground_truth(dataset, depth=5)
     assert (truth.rows == -1).all()
-    save_truth(truth, dataset, tmp_path / "t.parquet")
+    save_truth(truth, tmp_path / "t.parquet")
     assert_same(load_truth(tmp_path / "t.parquet"), truth)
 
 
-def test_a_truth_is_not_written_with_the_ids_of_other_queries(tmp_path):
-    truth = ground_truth(tiny_dataset(50, 3), depth=5)
-    with pytest.raises(MismatchError, match="3 queries, and a dataset of 4"):
-        save_truth(truth, tiny_dataset(50, 4), tmp_path / "t.parquet")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("query_ids", "row_ids"),
+    [
+        (["first", "second é"], [f"row {i}" for i in range(60)]),
+        ([70, -3], list(range(5000, 5060))),
+        (None, None),
+        (["a", "b"], list(range(60, 0, -1))),
+    ],
+)
+def test_a_truth_keeps_the_ids_of_queries_and_of_neighbours_and_of_ties_beyond_the_depth(
+    tmp_path, query_ids, row_ids
+):
+    # 40 copies of one vector, of which the depth holds 3.
+    vectors = np.concatenate([np.arange(20)[:, None] + 5, np.ones((40, 1))]).astype("float32")
+    corpus = make_corpus(vectors, row_ids)
+    queries = make_queries(np.array([[1], [24]], "float32"), query_ids)
+    truth = ground_truth(open_dataset(corpus, queries, metric="l2"), depth=3)
+    save_truth(truth, tmp_path / "t.parquet")
+    for each in (truth, load_truth(tmp_path / "t.parquet")):
+        assert each.query_ids.to_pylist() == (query_ids or [0, 1])
+        named = row_ids or list(range(60))
+        assert each.row_ids.of(each.rows[0]).to_pylist() == named[20:23]
+        assert each.row_ids.of(each.rows[1]).to_pylist() == [named[19], named[18], named[17]]
+        assert each.row_ids.of(each.overflow[1]).to_pylist() == named[23:60]
+        # Rows that the truth does not name, rows that are not there, and padding.
+        assert each.row_ids.of(np.array([-1, 0, 60, 2**40])).to_pylist() == [None] * 4
+        assert each.corpus_rows == 60
+
+
+def test_a_truth_without_ids_is_written_with_row_numbers(tmp_path):
+    truth = Truth(np.array([[3, 1], [7, -1]]), None, None, None, Origin.IMPORTED)
+    save_truth(truth, tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert table["query_id"].to_pylist() == [0, 1]
+    assert table["neighbors"].to_pylist() == table["rows"].to_pylist() == [[3, 1], [7]]
+    found = load_truth(tmp_path / "t.parquet")
+    assert found.corpus_rows is None
+    assert found.row_ids.of(np.array([7, 1, -1])).to_pylist() == [7, 1, None]
 
 
 @pytest.fixture
@@ -79,7 +123,7 @@ def written(tmp_path):
     dataset = tiny_dataset(30, 3, duplicates=10)
     truth = ground_truth(dataset, depth=4)
     path = tmp_path / "truth.parquet"
-    save_truth(truth, dataset, path)
+    save_truth(truth, path)
     return path, truth
 
 
@@ -123,7 +167,8 @@ def test_other_files_are_no_truth(tmp_path):
     table = pa.table({"other": [1]}).replace_schema_metadata({KEY: json.dumps({"format_version": 1})})
     pq.write_table(table, tmp_path / "bare.parquet")
     for name in ("text", "empty", "foreign", "bare"):
-        with pytest.raises(FormatError, match=f"{name}.parquet"):
+        said = f"{name}.parquet: cannot be read as truth file of this tool: "
+        with pytest.raises(FormatError, match=said):
             load_truth(tmp_path / f"{name}.parquet")
 
 
@@ -157,6 +202,6 @@ def test_a_write_that_fails_leaves_the_old_file(written, monkeypatch):
 
     monkeypatch.setattr(pq, "write_table", broken)
     with pytest.raises(OSError, match="disk full"):
-        save_truth(truth, tiny_dataset(30, 3, duplicates=10), path)
+        save_truth(truth, path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

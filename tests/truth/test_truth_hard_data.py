@@ -3,10 +3,18 @@
 import faiss
 import numpy as np
 import pytest
-from oracle import exact_order
+from oracle import exact_order, exact_score, tie_block
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset, queries_from_corpus
+from recallatk import (
+    ground_truth,
+    make_corpus,
+    make_queries,
+    open_dataset,
+    parse_filter,
+    queries_from_corpus,
+)
 from recallatk.errors import BadValueError, FilterError, UsageError
+from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
 
 METRICS = ("cosine", "ip", "l2")
@@ -41,6 +49,66 @@ def test_data_far_from_the_origin_is_ranked_exactly(metric, offset, dtype):
     random = np.random.default_rng(3)
     corpus, queries = (random.normal(offset, 1, (rows, 16)).astype(dtype) for rows in (400, 4))
     assert_exact(corpus, queries, metric, 15, ground_truth(dataset_of(corpus, queries, metric), depth=15))
+
+
+def test_many_queries_that_the_kernel_cannot_prove_are_exact_at_every_block_size():
+    random = np.random.default_rng(7)
+    corpus, queries = (random.normal(1000, 1, (rows, 12)).astype("float32") for rows in (300, 60))
+    dataset = dataset_of(corpus, queries, "l2")
+    first = ground_truth(dataset, depth=10)
+    # Float32 is wrong about most of them, or this test would be about something else.
+    _, rows = faiss.knn(queries, corpus, 10, faiss.METRIC_L2)
+    assert (rows != first.rows).any(axis=1).sum() > 40
+    assert_exact(corpus, queries, "l2", 10, first)
+    expected = [
+        [exact_score("l2", q, corpus[row]) for row in rows]
+        for q, rows in zip(queries, first.rows, strict=True)
+    ]
+    np.testing.assert_allclose(first.scores, expected, rtol=1e-13)
+    for block_bytes in (1, 48 * 7, 48 * 299, 48 * 300):
+        again = ground_truth(dataset, depth=10, block_bytes=block_bytes)
+        assert again.rows.tobytes() == first.rows.tobytes()
+        assert again.scores.tobytes() == first.scores.tobytes()
+        assert [part.tobytes() for part in again.overflow] == [part.tobytes() for part in first.overflow]
+        assert fingerprint_truth(again) == fingerprint_truth(first)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_ties_beyond_the_candidates_are_all_found_under_filters_at_every_block_size(metric):
+    # Every vector stands there some fifty times: more often than there are spare candidates.
+    random = np.random.default_rng(8)
+    corpus = random.integers(1, 8, (8, 4))[random.integers(0, 8, 400)].astype("float64")
+    queries = random.integers(1, 8, (30, 4)).astype("float64")
+    filters = [None if number % 2 else parse_filter("n < 250") for number in range(30)]
+    dataset = open_dataset(
+        make_corpus(corpus, metadata={"n": np.arange(400)}),
+        make_queries(queries, filters=filters),
+        metric=metric,
+    )
+    first = ground_truth(dataset, depth=7)
+    offsets, beyond = first.overflow
+    for number, query in enumerate(queries):
+        order = exact_order(metric, query, corpus, range(400 if number % 2 else 250))
+        _, block = tie_block(order, 7)
+        assert list(first.rows[number]) == [row for _, row in order[:7]]
+        tied = list(beyond[offsets[number] : offsets[number + 1]])
+        assert tied == sorted(block - set(first.rows[number]))
+    for block_bytes in (1, 32 * 33, 32 * 399):
+        again = ground_truth(dataset, depth=7, block_bytes=block_bytes)
+        assert fingerprint_truth(again) == fingerprint_truth(first)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_chain_of_ties_is_the_same_at_every_block_size(step):
+    # Neighbours one unit in the last place apart tie in a chain, and a far row must not change how far.
+    near = 1 + np.arange(200)[::step] * 2.0**-52
+    corpus = np.concatenate([[1e6], near, [3.0]])[:, None]
+    dataset = dataset_of(corpus, np.zeros((1, 1)), "l2")
+    first = ground_truth(dataset, depth=1)
+    for block_bytes in (1, 80, 800):
+        again = ground_truth(dataset, depth=1, block_bytes=block_bytes)
+        assert (again.rows == first.rows).all()
+        assert list(again.overflow[1]) == list(first.overflow[1])
 
 
 def test_rows_that_the_kernel_drops_for_its_rounding_are_found():

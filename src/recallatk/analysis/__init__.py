@@ -2,6 +2,6 @@
 
 from recallatk.analysis.latency import percentile
 from recallatk.analysis.recall import recall_per_query
-from recallatk.analysis.score import Mean, Score, score
+from recallatk.analysis.score import score
 
-__all__ = ["Mean", "Score", "percentile", "recall_per_query", "score"]
+__all__ = ["percentile", "recall_per_query", "score"]

@@ -25,26 +25,51 @@ def answer_rows(answers: Any, corpus: Corpus | None) -> NDArray[np.int64]:
     lists = _lists(answers)
     if corpus is None:
         return _ragged([[_row_number(each) for each in row] for row in lists])
-    rows_of = {each: row for row, each in enumerate(corpus.ids.to_pylist())}
+    known = corpus.ids.to_pylist()
+    _require_one_type([known], lists)
+    rows_of = {each: row for row, each in enumerate(known)}
     return _ragged([[_code(each, rows_of, UNKNOWN) for each in row] for row in lists])
 
 
-def truth_from_lists(lists: Any, answers: Any) -> tuple[Truth, NDArray[np.int64]]:
-    """A truth that is nothing but ids, best first, and the answers in the same numbering."""
+def truth_from_lists(lists: Any, answers: Any, k: int) -> tuple[Truth, NDArray[np.int64]]:
+    """A truth that is nothing but ids, best first, and the answers in the same numbering.
+
+    A list shorter than `k` leaves open whether there are no more right answers or nobody looked; None
+    or -1 at its end says that there are no more.
+    """
     given = _lists(lists)
+    for number, row in enumerate(given):
+        if len(row) < k and not any(map(_is_padding, row)):
+            raise UsageError(
+                f"the truth of query {number} has {len(row)} ids, and recall@{k} needs {k}. If no other "
+                "row may be returned, end the list with None"
+            )
     right = [[each for each in row if not _is_padding(each)] for row in given]
     for number, row in enumerate(right):
         if len(set(row)) != len(row):
             raise BadValueError("truth", "an id stands twice", "distinct ids", row=number)
+    _require_one_type(right, _lists(answers))
     codes: dict[Any, int] = {}
     for each in (each for row in (*right, *_lists(answers)) for each in row):
         if not _is_padding(each):
             codes.setdefault(each, len(codes))
     # Padding says that there are no more: it belongs to the depth, at the end.
     padding = [[PADDING] * (len(all_of_it) - len(row)) for all_of_it, row in zip(given, right, strict=True)]
-    rows = _ragged([[codes[each] for each in row] + rest for row, rest in zip(right, padding, strict=True)])
+    padded = [[codes[each] for each in row] + rest for row, rest in zip(right, padding, strict=True)]
+    rows = _ragged(padded, PADDING)
     coded = _ragged([[_code(each, codes, UNKNOWN) for each in row] for row in _lists(answers)])
     return Truth(rows, None, None, None, Origin.IMPORTED), coded
+
+
+def _require_one_type(right: list[list[Any]], answers: list[list[Any]]) -> None:
+    """Refuse texts against numbers: not one of them could ever be a hit."""
+    texts, others = (
+        {isinstance(each, str) for row in rows for each in row if not _is_padding(each)}
+        for rows in (right, answers)
+    )
+    if len(texts) == len(others) == 1 and texts != others:
+        names = {True: "text", False: "numbers"}
+        raise MismatchError(f"the right ids are {names[texts.pop()]}, and the answers {names[others.pop()]}")
 
 
 def check_same_queries(answers: NDArray[np.int64], truth: Truth) -> None:
@@ -98,9 +123,9 @@ def _code(each: Any, codes: dict[Any, int], otherwise: int) -> int:
     return PADDING if _is_padding(each) else codes.get(each, otherwise)
 
 
-def _ragged(rows: list[list[int]]) -> NDArray[np.int64]:
+def _ragged(rows: list[list[int]], rest: int = ABSENT) -> NDArray[np.int64]:
     width = max((len(row) for row in rows), default=0)
-    matrix = np.full((len(rows), max(width, 1)), ABSENT, np.int64)
+    matrix = np.full((len(rows), max(width, 1)), rest, np.int64)
     for number, row in enumerate(rows):
         matrix[number, : len(row)] = row
     return matrix

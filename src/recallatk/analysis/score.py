@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,54 +15,15 @@ from recallatk.analysis.answers import (
     truth_from_lists,
 )
 from recallatk.analysis.recall import recall_per_query, repeated
-from recallatk.core import Corpus, Truth
+from recallatk.core import Corpus, Mean, Score, Truth
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from recallatk.filters.eligibility import Eligibility
-
-
-@dataclass(frozen=True)
-class Mean:
-    """The mean of a measure over queries."""
-
-    value: float | None
-    """None when no query could be scored."""
-    ids: float | None
-    """The same by strict ids, where ties at the boundary are cut by row number."""
-    n: int
-    """How many queries the mean is over."""
-
-
-@dataclass(frozen=True, eq=False)
-class Score:
-    """What an answer set is worth: means by name, and counts of what was odd."""
-
-    queries: int
-    scored: int
-    measures: Mapping[str, Mean]
-    anomalies: Mapping[str, int | None]
-    """Counts by kind; None where it could not be told."""
-    per_query: Mapping[str, NDArray[np.float64]] = field(repr=False)
-
-    def __getitem__(self, measure: str) -> float | None:
-        """The mean of a measure, for example `score["recall@10"]`."""
-        if measure not in self.measures:
-            raise UsageError(f"no measure {measure!r}. Scored: {', '.join(self.measures)}")
-        return self.measures[measure].value
-
-    def to_json(self) -> dict[str, Any]:
-        """The means and counts as plain values."""
-        return {
-            "queries": self.queries,
-            "scored": self.scored,
-            "measures": {name: vars(mean) for name, mean in self.measures.items()},
-            "anomalies": dict(self.anomalies),
-        }
 
 
 def score(
@@ -83,17 +44,16 @@ def score(
         corpus: what the ids of the answers are looked up in.
         eligibility: which rows each query may return, to count answers that it may not.
     """
+    cutoffs = _cutoffs(at)
     if isinstance(truth, Truth):
         rows = answer_rows(answers, corpus)
     else:
-        truth, rows = truth_from_lists(truth, answers)
+        truth, rows = truth_from_lists(truth, answers, max(cutoffs))
     check_same_queries(rows, truth)
-    if not at:
-        raise UsageError("at: no k to score at. Accepted: one or more, for example at=(1, 10)")
     if eligibility is not None:
         rows = np.where(rows >= eligibility.corpus_rows, UNKNOWN, rows)
     per_query, measures = {}, {}
-    for k in at:
+    for k in cutoffs:
         tie_aware, strict = recall_per_query(rows, truth, k)
         per_query[f"recall@{k}"] = tie_aware
         measures[f"recall@{k}"] = _mean(tie_aware, strict)
@@ -102,9 +62,20 @@ def score(
         queries=len(truth),
         scored=int(has_truth.sum()),
         measures=measures,
-        anomalies=_anomalies(rows, truth, max(at), eligibility, known=corpus is not None),
+        anomalies=_anomalies(rows, truth, max(cutoffs), eligibility, known=corpus is not None),
         per_query=per_query,
     )
+
+
+def _cutoffs(at: Any) -> list[int]:
+    values = list(at) if isinstance(at, Iterable) and not isinstance(at, str) else []
+    if not values or not all(map(_is_cutoff, values)):
+        raise UsageError(f"at = {at!r}. Accepted: one or more whole numbers, for example at=(1, 10)")
+    return [int(k) for k in values]
+
+
+def _is_cutoff(k: object) -> bool:
+    return not isinstance(k, bool) and isinstance(k, int | np.integer) and int(k) > 0
 
 
 def _mean(tie_aware: NDArray[np.float64], strict: NDArray[np.float64]) -> Mean:

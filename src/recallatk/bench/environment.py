@@ -22,11 +22,16 @@ def describe_environment() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
+        "cores": usable_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "packages": {name: version(name) for name in ("numpy", "pyarrow", "faiss-cpu")},
     }
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _processor() -> str:

@@ -42,7 +42,7 @@ class Result:
     build_seconds: float
     memory_bytes: int
     size_bytes: int | None
-    version: str
+    version: str | None
     exercised: list[str]
 
 

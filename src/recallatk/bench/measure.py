@@ -10,22 +10,21 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recallatk.analysis import score
-from recallatk.bench.environment import describe_environment
+from recallatk.bench.environment import describe_environment, usable_cores
 from recallatk.bench.job import Job, Result, read_result, write_job
-from recallatk.core import Dataset, Measurement, Run, Trial, Truth
+from recallatk.core import Build, Dataset, Measurement, Run, Trial, Truth
 from recallatk.engines import get_engine
 from recallatk.engines.base import require_metric, resolved
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-TIMED = "one library call per query, one client, {threads} search thread; build on {build} threads"
+TIMED = (
+    "one library call per query for its top {k}, one client, {threads} search thread; "
+    "build on {build} threads"
+)
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Progress = Callable[[int, int], None]
@@ -59,34 +58,55 @@ def measure(
     _require_measurable(dataset, truth, at)
     if not search or rounds < 1:
         raise UsageError("at least one search setting and one round are needed")
-    made = get_engine(engine)
-    require_metric(made, dataset.metric)
-    threads = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    job = Job(
-        engine=engine,
-        metric=dataset.metric,
-        build=resolved(engine, made.build_knobs, dict(build or {})),
-        searches=[resolved(engine, made.search_knobs, dict(each)) for each in search],
-        k=min(max(at), dataset.corpus.rows),
-        rounds=rounds,
-        seed=seed,
-        build_threads=threads,
-        search_threads=1,
-    )
+    job = _job(engine, dataset, dict(build or {}), search, max(at), rounds, seed)
     result, answers, latencies = _in_own_process(job, dataset, progress)
+    built = _build(job, result)
     measurements = tuple(
-        _measurement(job, result, number, answers[number], latencies[number])
-        for number in range(len(job.searches))
+        Measurement(
+            trial=Trial(engine, built.parameters, tuple(settings.items())),
+            build=built,
+            k=job.k,
+            answers=found,
+            latencies_ns=calls,
+            exercised=evidence,
+            score=score(found, truth, at, eligibility=dataset.eligibility),
+        )
+        for settings, found, calls, evidence in zip(
+            job.searches, answers, latencies, result.exercised, strict=True
+        )
     )
-    scored = [score(each.answers, truth, at, eligibility=dataset.eligibility) for each in measurements]
     return Run(
         dataset=dataset.name,
         metric=dataset.metric,
-        fingerprints={**truth.fingerprints, "truth": fingerprint_truth(truth)},
-        environment={**describe_environment(), "engine": result.version},
-        timed=TIMED.format(threads=job.search_threads, build=job.build_threads),
+        fingerprints={**fingerprints(dataset), "truth": fingerprint_truth(truth)},
+        environment=describe_environment(),
+        timed=TIMED.format(k=job.k, threads=job.search_threads, build=job.build_threads),
         measurements=measurements,
-        scores=tuple(each.to_json() for each in scored),
+    )
+
+
+def _job(
+    engine: str,
+    dataset: Dataset,
+    build: dict[str, int],
+    search: Sequence[Mapping[str, int]],
+    k: int,
+    rounds: int,
+    seed: int,
+) -> Job:
+    """What the worker is to do, with every parameter settled."""
+    made = get_engine(engine)
+    require_metric(made, dataset.metric)
+    return Job(
+        engine=engine,
+        metric=dataset.metric,
+        build=resolved(engine, made.build_knobs, build),
+        searches=[resolved(engine, made.search_knobs, dict(each)) for each in search],
+        k=min(k, dataset.corpus.rows),
+        rounds=rounds,
+        seed=seed,
+        build_threads=usable_cores(),
+        search_threads=1,
     )
 
 
@@ -103,28 +123,24 @@ def _require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> No
         raise MismatchError(f"a truth by {truth.metric}, and a dataset by {dataset.metric}")
     if len(truth) != dataset.queries.rows:
         raise MismatchError(f"a truth of {len(truth)} queries, and a dataset of {dataset.queries.rows}")
-    found = fingerprints(dataset) if truth.fingerprints else {}
+    beyond = truth.overflow[1] if truth.overflow else truth.rows
+    if max(truth.rows.max(initial=-1), beyond.max(initial=-1)) >= dataset.corpus.rows:
+        raise MismatchError(f"the truth names rows beyond the corpus of {dataset.corpus.rows}")
+    found = fingerprints(dataset)
     other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
     if other:
         raise MismatchError(f"the truth was made from other data: {', '.join(other)} differ")
 
 
-def _measurement(
-    job: Job,
-    result: Result,
-    number: int,
-    answers: NDArray[np.int64],
-    latencies: NDArray[np.int64],
-) -> Measurement:
-    return Measurement(
-        trial=Trial(job.engine, tuple(job.build.items()), tuple(job.searches[number].items())),
-        k=job.k,
-        answers=answers,
-        latencies_ns=latencies,
-        build_seconds=result.build_seconds,
+def _build(job: Job, result: Result) -> Build:
+    return Build(
+        engine=job.engine,
+        version=result.version,
+        parameters=tuple(job.build.items()),
+        threads=job.build_threads,
+        seconds=result.build_seconds,
         memory_bytes=result.memory_bytes,
         size_bytes=result.size_bytes,
-        exercised=result.exercised[number],
     )
 
 
@@ -138,12 +154,19 @@ def _in_own_process(job: Job, dataset: Dataset, progress: Progress | None) -> tu
 
 def _run_worker(folder: Path, job: Job, progress: Progress | None) -> None:
     environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(job.build_threads))}
-    command = [sys.executable, "-m", "recallatk.bench.worker", str(folder)]
+    # -P: a file in the user's folder must not be imported in place of a library.
+    command = [sys.executable, "-P", "-m", "recallatk.bench.worker", str(folder)]
     log = folder / "stderr.txt"
     with (
         log.open("wb") as errors,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            encoding="utf-8",
+            errors="replace",
         ) as worker,
     ):
         try:

@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from recallatk.bench.memory import private_bytes
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus
 from recallatk.engines import Engine, get_engine
+from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +88,17 @@ def _timed_calls(
         started = clock()
         found = engine.search(asked, k)
         latencies[query] = clock() - started
+        _require_rows(found, k)
         answers[query, : found.shape[1]] = found[0]
+
+
+def _require_rows(found: Any, k: int) -> None:
+    """Refuse an answer that is no row of row numbers: numpy would make it fit."""
+    if not isinstance(found, np.ndarray):
+        raise EngineError(f"a query was answered with a {type(found).__name__}, not an array of row numbers")
+    if found.dtype.kind not in "iu" or found.ndim != 2 or len(found) != 1 or found.shape[1] > k:
+        shown = f"an array of {found.dtype} and shape {found.shape}"
+        raise EngineError(f"one query for {k} neighbours was answered with {shown}")
 
 
 def _say(done: int, total: int) -> None:

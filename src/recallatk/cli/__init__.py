@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import typer
 
 from recallatk.cli.convert import convert
@@ -42,5 +45,6 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; being asked to end leaves no scratch files and no process behind."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     app()

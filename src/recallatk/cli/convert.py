@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
 
 def convert(
-    source: Annotated[str, typer.Argument(help="A file, a pattern of shards, a folder or a URL.")],
-    target: Annotated[str, typer.Argument(help="The file to write; its ending names the format.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file, a pattern of shards, a folder or a URL.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The file to write; its ending names the format.")
+    ],
     part: Annotated[str | None, typer.Option(help="corpus or queries, when the source holds both.")] = None,
     dtype: Annotated[str | None, typer.Option(help="Round to this type; nothing is rounded unasked.")] = None,
     queries: Annotated[
@@ -40,30 +44,45 @@ def convert(
     from recallatk.datasets.registry import format_for_writing
 
     columns = {"format": format, "id_column": id_column, "vector_column": vector_column}
-    if format_for_writing(target).name == "ann-benchmarks":
-        done = _ann_benchmarks(source, target, queries, metric, columns)
+    if format_for_writing(target).holds_queries:
+        _refuse(target, "holds a corpus with its queries", {"--part": part})
+        done = _with_truth(source, target, queries, metric, dtype, columns)
     else:
-        done = write(source, target, part=part, dtype=dtype, **columns)
+        _refuse(target, "holds one matrix", {"--queries": queries, "--metric": metric})
+        with progress(f"writing {target}") as step:
+            done = write(source, target, part=part, dtype=dtype, progress=step, **columns)
     typer.echo(json.dumps(asdict(done)) if as_json else _described(done))
     if done.left_out:
         typer.echo(f"left out, {done.format} has no place for it: {', '.join(done.left_out)}", err=True)
 
 
-def _ann_benchmarks(
-    source: str, target: str, queries: str | None, metric: str | None, columns: dict[str, str | None]
+def _refuse(target: str, why: str, options: dict[str, str | None]) -> None:
+    """Refuse options that mean nothing for the target, rather than pass over them."""
+    from recallatk.errors import UsageError
+
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"{name} does not go with {target}, which {why}")
+
+
+def _with_truth(
+    source: str,
+    target: str,
+    queries: str | None,
+    metric: str | None,
+    dtype: str | None,
+    columns: dict[str, str | None],
 ) -> Conversion:
-    from recallatk.datasets import open_corpus, open_dataset, open_queries
-    from recallatk.datasets.conversion import write_ann_benchmarks
+    from recallatk.datasets import open_dataset
+    from recallatk.datasets.conversion import convert_dataset, rounded_dataset
     from recallatk.truth import ground_truth
 
-    if queries is None:
-        dataset = open_dataset(source, metric=metric)
-    else:
-        corpus = open_corpus(source, **columns)
-        dataset = open_dataset(corpus, open_queries(queries, **columns), metric=metric)
+    dataset = open_dataset(source, queries, metric=metric, **columns)
+    if dtype is not None:
+        dataset = rounded_dataset(dataset, dtype)
     with progress("computing ground truth") as step:
         truth = ground_truth(dataset, progress=step)
-    return write_ann_benchmarks(dataset, truth, target)
+    return convert_dataset(dataset, truth, target)
 
 
 def _described(done: Conversion) -> str:

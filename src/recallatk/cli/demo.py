@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recallatk.cli.progress import progress
+from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Run, Truth
@@ -32,9 +37,10 @@ def demo(
     from recallatk.report import to_markdown, to_text
     from recallatk.truth import save_truth
 
+    _require_writable(out)
     dataset = open_demo()
     truth = _truth(dataset)
-    save_truth(truth, dataset, out / "truth.parquet")
+    save_truth(truth, out / "truth.parquet")
     run = _measured(dataset, truth)
     save_run(run, dataset, out)
     write_text(out / "report.md", to_markdown(run))
@@ -68,7 +74,7 @@ def _summary(run: Run, out: Path) -> dict[str, Any]:
         "timed": run.timed,
         "fingerprints": dict(run.fingerprints),
         "environment": dict(run.environment),
-        "trials": [line.to_json() for line in summarise(run)],
+        "trials": [asdict(line) for line in summarise(run)],
         "out": str(out),
     }
 
@@ -91,16 +97,23 @@ def _steps(dataset: Dataset, run: Run) -> str:
 def _next(out: Path) -> str:
     from recallatk.datasets.demo import DEMO_FOLDER
 
-    corpus = shlex.quote(str(DEMO_FOLDER / "corpus.parquet"))
-    folder = shlex.quote(str(out))
+    data, folder = shlex.quote(str(DEMO_FOLDER)), shlex.quote(str(out))
+    program = "recallatk" if shutil.which("recallatk") else f"{shlex.quote(sys.executable)} -m recallatk"
     return "\n".join(
         [
             f"Files in {folder}: run.json, truth.parquet, report.md, and trial-1.parquet to "
             f"trial-{len(EFFORTS)}.parquet with every answer and latency.",
             "",
             "Try next:",
-            f"  recallatk inspect {shlex.quote(str(DEMO_FOLDER))}",
-            f"  recallatk convert {corpus} corpus.npy",
-            f"  recallatk demo --json --out {folder}",
+            f"  {program} inspect {data}",
+            f"  {program} convert {data} queries.npy --part queries --dtype float32",
+            f"  {program} convert {data} demo.hdf5 --metric cosine",
         ]
     )
+
+
+def _require_writable(out: Path) -> None:
+    """Find out before the work, not after it, that its files have no place."""
+    if out.exists() and not (out.is_dir() and os.access(out, os.W_OK)):
+        raise UsageError(f"{out}: cannot be written to. Name another folder: --out FOLDER")
+    out.mkdir(parents=True, exist_ok=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import NoReturn, ParamSpec
 
 import typer
 
@@ -27,7 +28,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         except RecallError as problem:
             _stop(str(problem), BAD_INPUT)
         except KeyboardInterrupt:
-            _stop("stopped; what was finished is kept. The same command does it again", INTERRUPTED)
+            _stop(f"stopped; nothing half-written is left. Again: {_again()}", INTERRUPTED)
         except BrokenPipeError:
             # Whoever read our output has gone; writing more would only complain again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -40,8 +41,20 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     return run
 
 
-def _stop(message: str, code: int) -> None:
+def _stop(message: str, code: int) -> NoReturn:
+    complain(message)
+    raise typer.Exit(code)
+
+
+def complain(message: str) -> None:
+    """Say one line on standard error, with nothing in it that a terminal would obey."""
     from recallatk.report.text import printable
 
     typer.echo(f"recallatk: {printable(message)}", err=True)
-    raise typer.Exit(code)
+
+
+def _again() -> str:
+    """The command that was given, without secrets."""
+    from recallatk.files import without_secrets
+
+    return shlex.join(["recallatk", *map(without_secrets, sys.argv[1:])])

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from recallatk.cli.guard import BAD_INPUT, complain
 from recallatk.cli.progress import progress
-
-EXAMPLE = "Example: recallatk inspect corpus.parquet queries.parquet"
+from recallatk.errors import RecallError
 
 
 def inspect(
     files: Annotated[
-        list[str], typer.Argument(help="Files, patterns of shards, folders or URLs (s3://, gs://).")
+        list[str],
+        typer.Argument(metavar="FILE...", help="Files, patterns of shards, folders or URLs (s3://, gs://)."),
     ],
     format: Annotated[
         str | None, typer.Option(help="The format, when it cannot be told from the file.")
@@ -28,17 +29,25 @@ def inspect(
     Example: recallatk inspect corpus.parquet queries.parquet
     """
     from recallatk.datasets import inspect as look
+    from recallatk.files import without_secrets
 
+    refused = 0
     for file in files:
-        with progress(f"looking at {file}") as step:
-            found = look(
-                file,
-                format=format,
-                id_column=id_column,
-                vector_column=vector_column,
-                progress=step,
-            )
-        typer.echo(json.dumps(found, ensure_ascii=False) if as_json else described(found))
+        try:
+            with progress(f"looking at {without_secrets(file)}") as step:
+                found = look(
+                    file,
+                    format=format,
+                    id_column=id_column,
+                    vector_column=vector_column,
+                    progress=step,
+                )
+            typer.echo(json.dumps(found, ensure_ascii=False) if as_json else described(found))
+        except RecallError as problem:
+            complain(str(problem))
+            refused += 1
+    if refused:
+        raise typer.Exit(BAD_INPUT)
 
 
 def described(found: dict[str, Any]) -> str:
@@ -90,9 +99,15 @@ def _percent(share: float | None) -> str:
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:
+    from recallatk.core import VECTOR_DTYPES
+
     warnings = []
-    if found["dtype"] in ("int32", "int64", "uint32", "uint64"):
-        warnings.append("integers of this type are neighbours (ground truth), not vectors")
+    if found["dtype"] not in VECTOR_DTYPES:
+        warnings.append(f"{found['dtype']} is for neighbours (ground truth) at best: refused as vectors")
+    if found["missing_ids"] or found["repeated_ids"]:
+        warnings.append(
+            f"{found['missing_ids']:,} ids missing, {found['repeated_ids']:,} repeated: refused by the truth"
+        )
     if found["rows_not_finite"]:
         warnings.append(
             f"{found['rows_not_finite']:,} rows with NaN ({found['nan']:,}) or Inf "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +18,9 @@ _MOVING_EVERY_SECONDS = 0.1
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A callable that takes the steps done and the steps there are, and shows them with an ETA."""
-    line = _Line(what)
+    from recallatk.report.text import printable
+
+    line = _Line(printable(what))
     try:
         yield line.step
     finally:
@@ -27,20 +31,34 @@ class _Line:
     def __init__(self, what: str) -> None:
         self.what = what
         self.moving = sys.stderr.isatty()
-        self.started = time.monotonic()
-        self.shown = self.started
+        self.started = self.shown = time.monotonic()
+        self.first: tuple[float, int] | None = None
         self.width = 0
+        # What takes long before its first step is named all the same.
+        self.timer = threading.Timer(_SILENT_SECONDS, self._show, [f"{what} …"])
+        self.timer.daemon = True
+        self.timer.start()
 
     def step(self, done: int, total: int) -> None:
         now = time.monotonic()
+        self.first = self.first or (now, done)
         every = _MOVING_EVERY_SECONDS if self.moving else _PLAIN_EVERY_SECONDS
-        spent = now - self.started
-        if spent < _SILENT_SECONDS or now - self.shown < every or not total:
+        if now - self.started < _SILENT_SECONDS or now - self.shown < every or not total:
             return
-        self.shown = now
-        left = f", {spent * (total - done) / done:,.0f} s left" if done else ""
-        text = f"{self.what}: {done:,} of {total:,} ({done / total:.0%}){left}"
+        self._show(f"{self.what}: {done:,} of {total:,} ({done / total:.0%}){self._left(now, done, total)}")
+
+    def _left(self, now: float, done: int, total: int) -> str:
+        """How long the rest takes at the pace since the first step, which may have come late."""
+        begun, before = self.first or (now, done)
+        if done <= before:
+            return ""
+        return f", {(now - begun) * (total - done) / (done - before):,.0f} s left"
+
+    def _show(self, text: str) -> None:
+        self.timer.cancel()
+        self.shown = time.monotonic()
         if self.moving:
+            text = text[: shutil.get_terminal_size().columns - 1]
             sys.stderr.write("\r" + text.ljust(self.width))
             self.width = len(text)
         else:
@@ -48,6 +66,7 @@ class _Line:
         sys.stderr.flush()
 
     def end(self) -> None:
+        self.timer.cancel()
         if self.width:
             sys.stderr.write("\r" + " " * self.width + "\r")
             sys.stderr.flush()

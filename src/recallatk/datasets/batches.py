@@ -87,7 +87,7 @@ class Shards:
 
 
 def _differing(source: BatchSource, other: Shards) -> str:
-    mine, theirs = set(map(str, source.schema)), set(map(str, other.schema))
+    mine, theirs = ({f"{field.name}: {field.type}" for field in table.schema} for table in (source, other))
     return ", ".join(sorted(mine ^ theirs)) or "their order"
 
 

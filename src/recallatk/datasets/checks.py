@@ -84,7 +84,11 @@ def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
 def require_vectors(records: Records) -> None:
     """Refuse a matrix of something other than vectors, such as neighbours."""
     if records.vectors.dtype.name not in VECTOR_DTYPES:
-        neighbours = ", as neighbours are stored" if records.vectors.dtype.kind in "iu" else ""
+        neighbours = (
+            ", as neighbours are stored"
+            if records.vectors.dtype.name in ("int32", "int64", "uint32", "uint64")
+            else ""
+        )
         raise FormatError(
             records.name,
             f"a matrix of {records.vectors.dtype.name}{neighbours}",

@@ -4,20 +4,48 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from recallatk.datasets.checks import checked
-from recallatk.datasets.registry import format_for_writing, get_format, open_source
+from recallatk.datasets.registry import format_for_writing, open_source
 from recallatk.datasets.source import CORPUS, ROWS, OpenOptions
 from recallatk.datasets.widening import RoundedVectors
 from recallatk.errors import UsageError, choices
 from recallatk.files import PathLike, atomic_file
 
 if TYPE_CHECKING:
-    from recallatk.core import Dataset, Records, Truth
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset, Records, Truth, Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class WatchedVectors:
+    """A matrix that says how far it has been read."""
+
+    vectors: Vectors
+    progress: Callable[[int, int], None] | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return self.vectors.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored type."""
+        return self.vectors.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Some rows."""
+        if self.progress is not None:
+            self.progress(start, self.shape[0])
+        return self.vectors.read(start, stop)
 
 
 @dataclass(frozen=True)
@@ -42,6 +70,7 @@ def convert(
     format: str | None = None,
     id_column: str | None = None,
     vector_column: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Conversion:
     """Write the vectors of one file as another, in the format that the target's ending names.
 
@@ -53,15 +82,18 @@ def convert(
         format: the source's format, when it cannot be told.
         id_column: the column with the ids.
         vector_column: the column with the vectors.
+        progress: called with the rows done and the rows there are.
     """
     writer = format_for_writing(target)
     opened = open_source(source, format=format, options=OpenOptions(id_column, vector_column))
     if part is not None and ROWS not in opened.parts and part not in opened.parts:
         raise UsageError(f"{opened.text} has no part {part!r}. Accepted: {choices(opened.parts)}")
-    records = opened.part(part or CORPUS)
-    if dtype is not None:
-        rounded = RoundedVectors(checked(records), _dtype(dtype))
-        records = dataclasses.replace(records, vectors=rounded)
+    role = part or CORPUS
+    records = opened.part(role)
+    if writer.writes_columns:
+        _ = records.ids  # missing and repeated ones are refused here, before anything is written
+    vectors = checked(records) if dtype is None else _rounded(records, dtype)
+    records = dataclasses.replace(records, vectors=WatchedVectors(vectors, progress))
     with atomic_file(target) as scratch:
         try:
             writer.write(records, scratch)
@@ -72,24 +104,39 @@ def convert(
         format=writer.name,
         rows=records.rows,
         dimension=records.dimension,
-        dtype=getattr(writer, "stored", records.vectors.dtype).name,
-        left_out=() if writer.writes_columns else _beside(records),
+        dtype=(writer.stored or records.vectors.dtype).name,
+        left_out=(*(() if writer.writes_columns else _beside(records)), *opened.besides(role)),
     )
 
 
-def write_ann_benchmarks(dataset: Dataset, truth: Truth, target: PathLike) -> Conversion:
-    """Write a corpus, its queries and their truth as one ann-benchmarks HDF5 file."""
+def convert_dataset(dataset: Dataset, truth: Truth, target: PathLike) -> Conversion:
+    """Write a corpus, its queries and their truth as one file, in the format that its ending names."""
+    writer = format_for_writing(target)
     with atomic_file(target) as scratch:
-        get_format("ann-benchmarks").write_dataset(dataset, truth, scratch)
+        writer.write_dataset(dataset, truth, scratch)
     corpus = dataset.corpus
     return Conversion(
         path=str(target),
-        format="ann-benchmarks",
+        format=writer.name,
         rows=corpus.rows,
         dimension=corpus.dimension,
         dtype=corpus.vectors.dtype.name,
         left_out=_beside(corpus),
     )
+
+
+def rounded_dataset(dataset: Dataset, dtype: str) -> Dataset:
+    """The dataset with the numbers of corpus and queries rounded to another type."""
+    corpus, queries = dataset.corpus, dataset.queries
+    return dataclasses.replace(
+        dataset,
+        corpus=dataclasses.replace(corpus, vectors=_rounded(corpus, dtype)),
+        queries=dataclasses.replace(queries, vectors=_rounded(queries, dtype)),
+    )
+
+
+def _rounded(records: Records, dtype: str) -> RoundedVectors:
+    return RoundedVectors(checked(records), _dtype(dtype))
 
 
 def _beside(records: Records) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ def _describe(records: Records, progress: Callable[[int, int], None] | None) -> 
         "id_column": records.id_column,
         "id_type": str(records.read_ids(0, min(rows, 1)).type),
         "columns": {name: str(schema.field(name).type) for name in records.metadata_names},
+        **_id_findings(records),
         **survey.findings(),
         "fingerprint": {
             "vectors": survey.state.text(),
@@ -72,6 +73,15 @@ def _describe(records: Records, progress: Callable[[int, int], None] | None) -> 
             "metadata": fingerprint_metadata(records),
         },
     }
+
+
+def _id_findings(records: Records) -> dict[str, int]:
+    """How many ids are missing, and how many rows have the id of an earlier one."""
+    if records.id_column is None:
+        return {"missing_ids": 0, "repeated_ids": 0}
+    ids = records.read_ids(0, records.rows)
+    there = ids.drop_null()
+    return {"missing_ids": ids.null_count, "repeated_ids": len(there) - len(there.unique())}
 
 
 class _Survey:

@@ -12,15 +12,14 @@ import pyarrow as pa
 
 from recallatk.core import Corpus, Dataset, Metric, QuerySet, Records, Truth
 from recallatk.datasets.checks import checked, require_vectors
-from recallatk.datasets.formats.vectordbbench import neighbors_truth
 from recallatk.datasets.matrix import ArrayVectors, TableColumns
-from recallatk.datasets.problems import reading
-from recallatk.datasets.registry import detect, open_source
+from recallatk.datasets.registry import detect, get_format, open_source
 from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
 from recallatk.datasets.tables import ID
-from recallatk.errors import FilterError, FormatError, UsageError
-from recallatk.files import PathLike, locate
+from recallatk.errors import FilterError, FormatError, MismatchError, UsageError
+from recallatk.files import PathLike, locate, reading
 from recallatk.filters import Filter, filter_from_json, parse_filter
+from recallatk.ids import RowIds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +60,9 @@ def open_dataset(
     *,
     metric: Metric | str | None = None,
     where: Filter | str | None = None,
+    format: str | None = None,
+    id_column: str | None = None,
+    vector_column: str | None = None,
 ) -> Dataset:
     """Open a corpus with its queries; without `queries`, both stand in one file or folder.
 
@@ -69,13 +71,19 @@ def open_dataset(
         queries: likewise.
         metric: cosine, ip or l2. Only a file that states its metric may leave it out.
         where: one filter for all queries.
+        format: of the files that are named, when it cannot be told.
+        id_column: the column with the ids, in the files that are named.
+        vector_column: the column with the vectors, likewise.
     """
-    source = None if isinstance(corpus, Corpus) else open_source(corpus)
+    options = OpenOptions(id_column, vector_column)
+    source = None if isinstance(corpus, Corpus) else open_source(corpus, format=format, options=options)
     opened = corpus if isinstance(corpus, Corpus) else _corpus(_known(source))
     if queries is None:
         asked = _queries(_with_queries(source))
+    elif isinstance(queries, QuerySet):
+        asked = queries
     else:
-        asked = queries if isinstance(queries, QuerySet) else _queries(open_source(queries))
+        asked = _queries(open_source(queries, format=format, options=options))
     chosen = _metric(source, metric, opened.name)
     if where is not None:
         asked = asked.where(parse_filter(where) if isinstance(where, str) else where)
@@ -114,39 +122,44 @@ def make_queries(
     return made if filters is None else dataclasses.replace(made, filters=tuple(filters))
 
 
-def read_truth(path: PathLike, *, corpus: Corpus | None = None, metric: Metric | str | None = None) -> Truth:
+def read_truth(
+    path: PathLike,
+    *,
+    corpus: Corpus | None = None,
+    metric: Metric | str | None = None,
+    format: str | None = None,
+) -> Truth:
     """Read the ground truth that somebody else's file holds; it is marked as not certified.
 
     Args:
         path: ann-benchmarks HDF5, ivecs, ibin (also with distances), npy, a VectorDBBench folder or
             one of its neighbors files.
-        corpus: what the neighbours' ids are looked up in; only a lone neighbors file needs it.
+        corpus: what the neighbours are looked up in and checked against; a lone neighbors file needs it.
         metric: what the distances mean, for files that do not say.
+        format: the format's name, when its ending and first bytes do not tell; big-ann truth is ibin.
     """
     location = locate(path)
     stated = None if metric is None else Metric(metric)
     if location.is_folder:
         source = open_source(path)
         found = source.truth() if source.truth else None
-        return _required(found and dataclasses.replace(found, metric=stated), location.text)
-    chosen = detect(location)
-    if chosen.name == "parquet":
-        if corpus is None:
-            raise UsageError(
-                f"{location.text}: its neighbours are ids; say of which corpus: read_truth(path, corpus=…)"
-            )
-        return dataclasses.replace(neighbors_truth(location, corpus), metric=stated)
-    return _required(chosen.read_truth(location, stated), location.text)
+        found = found and dataclasses.replace(found, metric=stated)
+    else:
+        chosen = get_format(format) if format else detect(location)
+        found = chosen.read_truth(location, stated, corpus)
+    if found is None:
+        accepted = "HDF5 with neighbors, ivecs, ibin, integer npy, a neighbors file or a folder"
+        raise FormatError(location.text, "no ground truth in it", accepted)
+    return found if corpus is None else _belonging(found, corpus, location.text)
 
 
-def _required(truth: Truth | None, where: str) -> Truth:
-    if truth is None:
-        raise FormatError(
-            where,
-            "no ground truth in it",
-            "HDF5 with neighbors, ivecs, ibin, integer npy or a folder",
-        )
-    return truth
+def _belonging(truth: Truth, corpus: Corpus, where: str) -> Truth:
+    """The truth with the ids of the corpus that it is said to belong to."""
+    if truth.rows.max(initial=-1) >= corpus.rows:
+        row = int(np.argmax(truth.rows.max(axis=1) >= corpus.rows))
+        raise MismatchError(f"{where}, row {row}: a neighbour beyond the {corpus.rows} rows of {corpus.name}")
+    row_ids = RowIds.some(truth.rows, corpus.ids)
+    return dataclasses.replace(truth, row_ids=row_ids, corpus_rows=corpus.rows)
 
 
 def _with_queries(source: Source | None) -> Source:

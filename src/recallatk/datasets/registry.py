@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,7 @@ def format_for_writing(path: PathLike) -> Format:
     """The format that a file of this name is to have."""
     name = str(path).lower()
     for each in all_formats():
-        if each.writable and name.endswith(each.suffixes or ("\0",)):
+        if each.writable and name.endswith(each.suffixes):
             return each
     endings = sorted(suffix for each in all_formats() if each.writable for suffix in each.suffixes)
     raise UsageError(f"{path}: the ending names no format that can be written: {choices(endings)}")
@@ -79,7 +80,7 @@ def detect(location: Location) -> Format:
     if by_suffix is not None and by_suffix.headerless:
         return by_suffix
     for each in all_formats():
-        if head.startswith(each.magics or (b"\0" * 65,)):
+        if head.startswith(each.magics):
             return each
     if head.startswith(_PICKLE_PROTOCOLS) or location.suffix in _PICKLE_SUFFIXES:
         raise FormatError(
@@ -144,4 +145,9 @@ def _open_shards(text: str, files: list[Location], name: str | None, options: Op
     if len(files) > 1 and not chosen.shardable:
         able = choices(each.name for each in all_formats() if each.shardable)
         raise FormatError(text, f"{len(files)} {chosen.name} files", f"one file, or {able} shards")
-    return chosen.open(files, options)
+    opened = chosen.open(files, options)
+    if len(files) == 1:
+        return opened
+    # The table is called what the user called it; a bad row is still named by its own shard.
+    parts = {role: replace(records, name=text) for role, records in opened.parts.items()}
+    return replace(opened, text=text, parts=parts)

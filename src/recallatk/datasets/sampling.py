@@ -1,7 +1,7 @@
 """Query sets from query sets: samples, splits and corpus rows used as queries.
 
-Every choice is a pure function of the query's id and a seed, so that adding queries later moves none
-of the old ones to another side.
+Every choice is a pure function of the query's id and a seed. Adding queries later moves none of the old
+ones to another side of a split, and into a sample only those that draw lower numbers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from recallatk.errors import UsageError, choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_ROWS_AT_ONCE = 65_536
 
 
 def sample_queries(queries: QuerySet, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
@@ -100,7 +102,7 @@ def _shares(sizes: list[int], count: int) -> list[int]:
 
 def _taken_columns(records: Records, names: list[str], rows: NDArray[np.int64]) -> tuple[TableColumns, str]:
     """Some columns of some rows, with the ids that they had: row numbers become a column."""
-    taken = records.columns.read(names, 0, records.rows).take(pa.array(rows)) if names else pa.table({})
+    taken = _gathered(records, names, rows) if names else pa.table({})
     columns = dict(zip(taken.column_names, taken.columns, strict=True))
     identifier = records.id_column
     if identifier is None:
@@ -109,6 +111,18 @@ def _taken_columns(records: Records, names: list[str], rows: NDArray[np.int64]) 
             identifier += "_"
         columns[identifier] = pa.array(rows)
     return TableColumns(pa.table(columns)), identifier
+
+
+def _gathered(records: Records, names: list[str], rows: NDArray[np.int64]) -> pa.Table:
+    """Some rows, which are in order, read in one pass that holds few others."""
+    parts = []
+    for start in range(0, records.rows, _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, records.rows)
+        first, last = np.searchsorted(rows, [start, stop])
+        if first < last:
+            part = records.columns.read(names, start, stop)
+            parts.append(part.take(pa.array(rows[first:last] - start)))
+    return pa.concat_tables(parts)
 
 
 def _take(queries: QuerySet, rows: NDArray[np.int64]) -> QuerySet:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.errors import UsageError, choices
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy as np
 
     from recallatk.core import Dataset, Metric, Records, Truth
     from recallatk.files import Location
@@ -40,6 +42,14 @@ class Source:
     qrels: Callable[[], Qrels] | None = None
     details: Mapping[str, str] = field(default_factory=dict)
     """What else the file says of itself, for `inspect`."""
+    extra: tuple[str, ...] = ()
+    """What else the file holds beside its parts, such as the distances of neighbours."""
+
+    def besides(self, role: str) -> tuple[str, ...]:
+        """What the file holds that is not in one of its parts."""
+        others = tuple(other for other in self.parts if other not in (role, ROWS))
+        truth = ("ground truth",) if self.truth else ()
+        return (*others, *truth, *(("qrels",) if self.qrels else ()), *self.extra)
 
     def part(self, role: str) -> Records:
         """The corpus or the queries; a file with one matrix is whichever is asked for."""
@@ -66,6 +76,10 @@ class Format:
     writable: ClassVar[bool] = False
     writes_columns: ClassVar[bool] = False
     """Whether ids and metadata survive being written."""
+    holds_queries: ClassVar[bool] = False
+    """Whether such a file is a corpus with its queries and truth, and is written as one."""
+    stored: ClassVar[np.dtype[Any] | None] = None
+    """The one type that such a file can hold; None when it can hold any."""
 
     def recognises_folder(self, children: list[Location]) -> bool:
         """Whether a folder with these children is of this format."""
@@ -75,8 +89,10 @@ class Format:
         """Open one file, several shards of one table, or a folder."""
         raise NotImplementedError
 
-    def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
-        """The ground truth that this file is; None when it holds none."""
+    def read_truth(
+        self, location: Location, metric: Metric | None, corpus: Records | None = None
+    ) -> Truth | None:
+        """The ground truth that this file is, its ids looked up in the corpus; None when it holds none."""
         return None
 
     def write(self, records: Records, path: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from recallatk.core import Metric, Origin, Truth
-from recallatk.errors import BadValueError, FormatError
+from recallatk.datasets.batches import BatchSource, is_number_list
+from recallatk.datasets.layout import column_of
+from recallatk.errors import BadValueError, FormatError, MismatchError
+from recallatk.files import reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recallatk.core import Vectors
+    from recallatk.core import Records, Vectors
 
 
 def matrix_truth(
@@ -46,18 +50,55 @@ def imported(
     if rows.size == 0:
         raise FormatError(where, "no neighbours", "at least one query with one neighbour")
     check_padding(rows, where)
+    _check_distinct(rows, where)
     if scores is not None:
         scores = np.where(rows < 0, np.nan, scores)
-        wrong = (rows >= 0) & ~np.isfinite(scores)
-        if wrong.any():
-            row, place = (int(i) for i in np.argwhere(wrong)[0])
-            raise BadValueError(
-                where,
-                f"the distance of neighbour {place} is {scores[row, place]}",
-                "finite distances",
-                row=row,
-            )
+        _check_scores(rows, scores, metric, where)
     return Truth(rows, scores, None, metric, Origin.IMPORTED)
+
+
+def _check_distinct(rows: NDArray[np.int64], where: str) -> None:
+    in_order = np.sort(rows, axis=1)
+    again = ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any(axis=1)
+    if again.any():
+        raise BadValueError(where, "a neighbour stands twice", "distinct ones", row=int(np.argmax(again)))
+
+
+def _check_scores(
+    rows: NDArray[np.int64], scores: NDArray[np.float64], metric: Metric | None, where: str
+) -> None:
+    """Refuse distances that are no numbers, and neighbours that are not in the order of theirs."""
+    wrong = (rows >= 0) & ~np.isfinite(scores)
+    if wrong.any():
+        row, place = (int(i) for i in np.argwhere(wrong)[0])
+        found = f"the distance of neighbour {place} is {scores[row, place]}"
+        raise BadValueError(where, found, "finite distances", row=row)
+    steps = np.diff(scores, axis=1)
+    unordered = (steps < 0 if metric is Metric.L2 else steps > 0).any(axis=1)
+    if unordered.any():
+        row = int(np.argmax(unordered))
+        raise BadValueError(where, "the neighbours are not in order", "the best one first", row=row)
+
+
+def id_truth(source: BatchSource, corpus: Records) -> Truth:
+    """A table with a list of neighbour ids for each query; the ids are looked up in the corpus."""
+    names = [name for name in ("neighbors_id", "neighbors") if name in source.schema.names]
+    if not names or not is_number_list(source.schema.field(names[0]).type):
+        raise FormatError(source.text, "no column 'neighbors_id'", "a list of ids for each query")
+    lists = column_of(source, names[0]).combine_chunks()
+    lengths = np.asarray(lists.value_lengths().fill_null(0))
+    rows = np.full((len(lists), int(lengths.max(initial=0))), -1, np.int64)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = _rows_of(lists.flatten(), corpus, source.text)
+    return imported(rows, None, None, source.text)
+
+
+def _rows_of(ids: Any, corpus: Records, where: str) -> Any:
+    with reading(where, "list of ids"):
+        found = pc.index_in(ids.cast(corpus.ids.type), value_set=corpus.ids)
+    if found.null_count:
+        unknown = ids.filter(pc.is_null(found))[0]
+        raise MismatchError(f"{where}: the neighbour {unknown} is not in {corpus.name}")
+    return found.to_numpy(zero_copy_only=False)
 
 
 def as_scores(distances: Vectors) -> NDArray[np.float64]:

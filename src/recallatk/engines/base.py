@@ -41,9 +41,9 @@ class Engine:
         """How large the index is when stored; None when it cannot tell."""
         return None
 
-    def version(self) -> str:
-        """The version of the library behind the engine."""
-        raise NotImplementedError
+    def version(self) -> str | None:
+        """The version of the library behind the engine; None when it cannot tell."""
+        return None
 
     def set_threads(self, count: int) -> None:
         """Use so many threads from now on."""

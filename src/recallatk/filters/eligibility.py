@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.errors import FilterError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -64,6 +66,9 @@ def eligibility(
     for key, each in zip(keys, filters, strict=True):
         if key not in masks:
             masks[key] = None if each is None else each.mask(metadata)
+    for mask in masks.values():
+        if mask is not None and len(mask) != corpus_rows:
+            raise FilterError(f"metadata of {len(mask)} rows, and a corpus of {corpus_rows}")
     numbers = {key: number for number, key in enumerate(masks)}
     group = np.asarray([numbers[key] for key in keys], np.int64)
     return Eligibility(tuple(masks.values()), group, own_rows, corpus_rows)

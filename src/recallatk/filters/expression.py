@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Literal: TypeAlias = str | int | float | bool
 
 RESERVED = frozenset(["and", "or", "not", "in", "is", "null", "between", "true", "false", "exists"])
-# Deep nesting is a mistake or an attack; everything that walks a filter is recursive, so it has a floor.
+# Deep nesting is a mistake or an attack; everything that walks a filter is recursive, so it has a limit.
 MAX_DEPTH = 100
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}

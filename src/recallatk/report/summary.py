@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from recallatk.analysis.latency import percentile
 
@@ -27,32 +27,26 @@ class Line:
     memory_bytes: int | None
     size_bytes: int | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The line as plain values."""
-        return vars(self)
-
 
 def summarise(run: Run) -> list[Line]:
     """Every measurement of a run, in its order."""
-    return [
-        _line(measurement, scored) for measurement, scored in zip(run.measurements, run.scores, strict=True)
-    ]
+    return [_line(measurement) for measurement in run.measurements]
 
 
-def _line(measurement: Measurement, scored: Any) -> Line:
-    calls = measurement.latencies_ns
+def _line(measurement: Measurement) -> Line:
+    calls, built = measurement.latencies_ns, measurement.build
     total_seconds = float(calls.sum()) / 1e9
-    measures = scored["measures"]
+    measures = measurement.score.measures
     return Line(
         trial=str(measurement.trial),
         search=", ".join(f"{name}={value}" for name, value in measurement.trial.search),
-        recall={name: mean["value"] for name, mean in measures.items()},
-        strict={name: mean["ids"] for name, mean in measures.items()},
+        recall={name: mean.value for name, mean in measures.items()},
+        strict={name: mean.ids for name, mean in measures.items()},
         latency_ms={name: percentile(calls, share) for name, share in _PERCENTILES.items()},
         qps=calls.size / total_seconds if total_seconds else None,
-        build_seconds=measurement.build_seconds,
-        memory_bytes=measurement.memory_bytes,
-        size_bytes=measurement.size_bytes,
+        build_seconds=built.seconds,
+        memory_bytes=built.memory_bytes,
+        size_bytes=built.size_bytes,
     )
 
 
@@ -89,16 +83,17 @@ def title(run: Run) -> str:
 
 def notes(run: Run) -> list[str]:
     """What a reader needs to judge the numbers: what was timed, on what, and what was odd."""
+    first = run.measurements[0]
     said = [
         f"Timed: {run.timed}.",
-        f"Queries: {run.scores[0]['queries']:,}, rounds: {len(run.measurements[0].latencies_ns)}. "
-        f"Engine: {run.environment['engine']}. Machine: {run.environment['processor']}, "
-        f"{run.environment['cores']} cores.",
-        f"Index answered: {run.measurements[0].exercised}.",
+        f"Queries: {first.score.queries:,}, rounds: {len(first.latencies_ns)}. "
+        f"Engine: {first.build.version or first.build.engine}. "
+        f"Machine: {run.environment.get('processor')}, {run.environment.get('cores')} cores.",
+        f"Index answered: {first.exercised}.",
     ]
     said += _tie_notes(summarise(run))
-    for line, scored in zip(summarise(run), run.scores, strict=True):
-        odd = {kind: count for kind, count in scored["anomalies"].items() if count}
+    for line, measurement in zip(summarise(run), run.measurements, strict=True):
+        odd = {kind: count for kind, count in measurement.score.anomalies.items() if count}
         if odd:
             listed = ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
             said.append(f"Odd answers at {line.search}: {listed}.")

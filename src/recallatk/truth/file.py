@@ -1,8 +1,8 @@
 """Truth on disk: Parquet with one row per query, which any tool can read, and a JSON header.
 
 Format history:
-1. `query_id`, `neighbors` (the user's ids), `rows`, `scores`, `eligible`, `tied_beyond` (rows beyond
-   the depth that tie with the last neighbour).
+1. `query_id`, `neighbors` (the user's ids) and `rows` (their row numbers), `scores`, `eligible`;
+   `tied_neighbors` and `tied_rows`: what ties with the last neighbour beyond the depth.
 """
 
 from __future__ import annotations
@@ -15,103 +15,111 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recallatk.core import Metric, Origin, Truth
-from recallatk.errors import FormatError, MismatchError
-from recallatk.files import PathLike, atomic_file, locate
+from recallatk.files import PathLike, atomic_file, locate, reading, require_version
+from recallatk.ids import RowIds, row_numbers
 from recallatk.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset
-
 FORMAT_VERSION = 1
 _HEADER_KEY = b"recallatk.truth"
+_KIND = "truth file of this tool"
 
 
-def save_truth(truth: Truth, dataset: Dataset, path: PathLike) -> None:
-    """Write a truth with the ids of the dataset that it belongs to."""
-    if len(truth) != dataset.queries.rows:
-        raise MismatchError(f"a truth of {len(truth)} queries, and a dataset of {dataset.queries.rows}")
+def save_truth(truth: Truth, path: PathLike) -> None:
+    """Write a truth with its ids."""
     header = {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
         "metric": truth.metric,
         "depth": truth.depth,
         "origin": truth.origin,
+        "corpus_rows": truth.corpus_rows,
         "fingerprints": dict(truth.fingerprints),
     }
-    table = pa.table(_columns(truth, dataset))
+    table = pa.table(_columns(truth))
     table = table.replace_schema_metadata({_HEADER_KEY: json.dumps(header).encode()})
     with atomic_file(path) as scratch:
         pq.write_table(table, scratch, compression="zstd", write_page_checksum=True)
 
 
-def _columns(truth: Truth, dataset: Dataset) -> dict[str, Any]:
-    valid = truth.rows >= 0
-    offsets = pa.array(np.concatenate([[0], np.cumsum(valid.sum(axis=1))]), pa.int32())
-    flat = truth.rows[valid]
+def _columns(truth: Truth) -> dict[str, Any]:
+    there = truth.rows >= 0
+    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    rows = truth.rows[there]
     columns: dict[str, Any] = {
-        "query_id": dataset.queries.ids,
-        "neighbors": pa.ListArray.from_arrays(offsets, dataset.corpus.ids.take(pa.array(flat))),
-        "rows": pa.ListArray.from_arrays(offsets, pa.array(flat)),
+        "query_id": row_numbers(0, len(truth)) if truth.query_ids is None else truth.query_ids,
+        "neighbors": _lists(offsets, _ids(truth, rows)),
+        "rows": _lists(offsets, rows),
     }
     if truth.scores is not None:
-        columns["scores"] = pa.ListArray.from_arrays(offsets, pa.array(truth.scores[valid]))
+        columns["scores"] = _lists(offsets, truth.scores[there])
     if truth.eligible is not None:
         columns["eligible"] = pa.array(truth.eligible)
     if truth.overflow is not None:
-        bounds, rows = truth.overflow
-        columns["tied_beyond"] = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(rows))
+        bounds, tied = truth.overflow
+        columns["tied_neighbors"] = _lists(bounds, _ids(truth, tied))
+        columns["tied_rows"] = _lists(bounds, tied)
     return columns
+
+
+def _ids(truth: Truth, rows: NDArray[np.int64]) -> pa.Array:
+    return pa.array(rows) if truth.row_ids is None else truth.row_ids.of(rows)
+
+
+def _lists(offsets: NDArray[np.int64], values: Any) -> pa.Array:
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(values))
 
 
 def load_truth(path: PathLike) -> Truth:
     """Read a truth that `save_truth` wrote."""
     location = locate(path)
-    try:
-        with location.open() as file:
-            table = pq.read_table(file, page_checksum_verification=True)
+    with reading(location.text, _KIND), location.open() as file:
+        table = pq.read_table(file, page_checksum_verification=True)
         header = json.loads((table.schema.metadata or {})[_HEADER_KEY])
-        version = int(header["format_version"])
-        truth = _truth(table, header) if version <= FORMAT_VERSION else None
-    # Damaged bytes make Arrow, numpy and the checks below raise errors with no common ancestor.
-    except Exception as problem:
-        raise FormatError(
-            location.text, "it is damaged, or no truth file of this tool", "a file of save_truth"
-        ) from problem
-    if truth is None:
-        raise FormatError(
-            location.text,
-            f"truth format {version}",
-            f"format {FORMAT_VERSION} or older",
-            hint="Upgrade: pip install --upgrade recallatk",
-        )
-    return truth
+        require_version(location.text, "truth", int(header["format_version"]), FORMAT_VERSION)
+        return _truth(table, header)
 
 
 def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
     names = table.column_names
-    lengths = table["rows"].combine_chunks().value_lengths().to_numpy()
+    lengths = _lengths(table, "rows")
     there = np.arange(header["depth"]) < lengths[:, None]
-    rows = np.full(there.shape, -1)
-    rows[there] = _flat(table, "rows")
-    scores = None
+    rows = np.full(there.shape, -1, np.int64)
+    rows[there] = flat = _flat(table, "rows")
+    ids = table["neighbors"].combine_chunks().flatten()
+    scores = overflow = None
     if "scores" in names:
         scores = np.full(there.shape, np.nan)
         scores[there] = _flat(table, "scores")
-    overflow = None
-    if "tied_beyond" in names:
-        sizes = table["tied_beyond"].combine_chunks().value_lengths().to_numpy()
-        overflow = np.concatenate([[0], np.cumsum(sizes)]), _flat(table, "tied_beyond")
+    if "tied_rows" in names:
+        tied = _flat(table, "tied_rows")
+        overflow = np.concatenate([[0], np.cumsum(_lengths(table, "tied_rows"))]), tied
+        flat = np.concatenate([flat, tied])
+        ids = pa.concat_arrays([ids, table["tied_neighbors"].combine_chunks().flatten()])
     return Truth(
         rows=rows,
         scores=scores,
         eligible=table["eligible"].to_numpy() if "eligible" in names else None,
-        metric=None if header["metric"] is None else Metric(header["metric"]),
+        metric=None if header["metric"] is None else Metric[header["metric"].upper()],
         origin=Origin(header["origin"]),
         overflow=overflow,
+        query_ids=table["query_id"].combine_chunks(),
+        row_ids=_row_ids(flat, ids),
+        corpus_rows=header["corpus_rows"],
         fingerprints=header["fingerprints"],
     )
+
+
+def _row_ids(rows: NDArray[np.int64], ids: pa.Array) -> RowIds:
+    distinct, first = np.unique(rows, return_index=True)
+    return RowIds(distinct, ids.take(pa.array(first)))
+
+
+def _lengths(table: pa.Table, name: str) -> NDArray[np.int64]:
+    lengths: NDArray[np.int64] = table[name].combine_chunks().value_lengths().to_numpy()
+    return lengths
 
 
 def _flat(table: pa.Table, name: str) -> NDArray[Any]:

@@ -12,10 +12,10 @@ import numpy as np
 from recallatk.core import Metric, Records, blocks
 from recallatk.datasets.formats.npy import check_matrix
 from recallatk.datasets.matrix import NO_COLUMNS
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
 from recallatk.datasets.truths import as_scores, imported
 from recallatk.errors import FormatError, UsageError
+from recallatk.files import reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +55,7 @@ class AnnBenchmarks(Format):
     suffixes = (".hdf5", ".h5")
     magics = (_MAGIC,)
     writable = True
+    holds_queries = True
 
     def open(self, shards: list[Location], options: OpenOptions) -> Source:
         """Open the corpus and the queries; the truth is read when it is asked for."""
@@ -69,7 +70,9 @@ class AnnBenchmarks(Format):
         truth = partial(_truth, file, metric, location) if _has(file, "neighbors", location) else None
         return Source(location.text, self.name, parts, metric, truth, details=attributes)
 
-    def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
+    def read_truth(
+        self, location: Location, metric: Metric | None, corpus: Records | None = None
+    ) -> Truth | None:
         """The `neighbors` and `distances` of the file."""
         stated = _metric(_attributes(location), location.text)
         if metric is not None and stated is not None and metric != stated:
@@ -80,8 +83,7 @@ class AnnBenchmarks(Format):
     def write(self, records: Records, path: Path) -> None:
         """Refuse one matrix: such a file without queries would be none."""
         raise UsageError(
-            f"{records.name}: an ann-benchmarks file holds a corpus with its queries. "
-            "Name them: --queries FILE"
+            f"{records.name}: an ann-benchmarks file holds a corpus with its queries. Give its queries too"
         )
 
     def write_dataset(self, dataset: Dataset, truth: Truth, path: Path) -> None:
@@ -90,6 +92,11 @@ class AnnBenchmarks(Format):
         if dataset.metric not in names:
             raise UsageError(
                 f"ann-benchmarks files know cosine (angular) and l2 (euclidean), not {dataset.metric}"
+            )
+        if dataset.queries.filters is not None or dataset.queries.corpus_rows is not None:
+            raise UsageError(
+                f"{dataset.queries.name}: its queries have filters or are corpus rows, "
+                "and ann-benchmarks files have no place for what each may return"
             )
         import h5py
 
@@ -217,6 +224,11 @@ def _dataset(file: Any, name: str, location: Location) -> Any:
     with reading(location.text, "HDF5 file"):
         data = file.get(name)
         listed = ", ".join(map(str, file)) or "nothing"
+        elsewhere = data is not None and not isinstance(file.get(name, getlink=True), h5py.HardLink)
+        if isinstance(data, h5py.Dataset):
+            elsewhere |= bool(data.external) or data.is_virtual
+    if elsewhere:
+        raise FormatError(location.text, f"{name!r} points at other data", "data that the file holds itself")
     if not isinstance(data, h5py.Dataset):
         raise FormatError(
             location.text, f"it has no dataset {name!r} (it has {listed})", "train, test, neighbors"

@@ -11,10 +11,10 @@ from pyarrow import ipc
 from recallatk.core import BLOCK_BYTES
 from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
 from recallatk.datasets.layout import table_records
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.tables import table_schema, tables
 from recallatk.errors import FormatError
+from recallatk.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,10 @@ import pyarrow.csv as pa_csv
 
 from recallatk.datasets.formats.jsonl import VECTOR_TYPE
 from recallatk.datasets.layout import ID_NAMES, VECTOR_NAMES, table_records
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.tables import ID, VECTOR, tables
 from recallatk.errors import FormatError
+from recallatk.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,10 @@ import pyarrow.json as pj
 
 from recallatk.datasets.batches import is_number_list, start_before
 from recallatk.datasets.layout import VECTOR_NAMES, table_records
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.tables import ID, VECTOR, tables
 from recallatk.errors import FormatError
+from recallatk.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,10 @@ from numpy.lib import format as npy_format
 
 from recallatk.core import Records, blocks
 from recallatk.datasets.matrix import NO_COLUMNS, FileMatrix, append_blocks
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.truths import matrix_truth
 from recallatk.errors import FormatError
+from recallatk.files import reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +91,9 @@ class Npy(Format):
         records = Records(location.text, npy_matrix(location), NO_COLUMNS)
         return Source(location.text, self.name, {ROWS: records})
 
-    def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
+    def read_truth(
+        self, location: Location, metric: Metric | None, corpus: Records | None = None
+    ) -> Truth | None:
         """An integer matrix as the neighbours of each query."""
         return matrix_truth(npy_matrix(location), None, metric, location.text)
 

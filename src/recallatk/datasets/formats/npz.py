@@ -16,10 +16,9 @@ from recallatk.core import Records
 from recallatk.datasets.formats.npy import HEADER_BYTES, check_matrix, read_header
 from recallatk.datasets.layout import ID_NAMES, VECTOR_NAMES
 from recallatk.datasets.matrix import FileMatrix
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError, choices
-from recallatk.files import read_exactly
+from recallatk.files import read_exactly, reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -9,16 +10,17 @@ import pyarrow.parquet as pq
 
 from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
 from recallatk.datasets.layout import table_records
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.tables import VECTOR, table_schema, tables
-from recallatk.errors import FormatError
+from recallatk.datasets.truths import id_truth
+from recallatk.errors import FormatError, UsageError
+from recallatk.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from recallatk.core import Records
+    from recallatk.core import Metric, Records, Truth
     from recallatk.files import Location
 
 # Pages are fetched through a buffer of this size; without one, or buffering ahead, Arrow loads whole
@@ -103,6 +105,16 @@ class Parquet(Format):
         """Open the shards as one table of vectors."""
         source = open_table(shards)
         return Source(source.text, self.name, {ROWS: table_records(source, options)})
+
+    def read_truth(
+        self, location: Location, metric: Metric | None, corpus: Records | None = None
+    ) -> Truth | None:
+        """A list of ids for each query, as VectorDBBench stores neighbours."""
+        if corpus is None:
+            raise UsageError(
+                f"{location.text}: its neighbours are ids; say of which corpus: read_truth(path, corpus=…)"
+            )
+        return replace(id_truth(ParquetShard(location), corpus), metric=metric)
 
     def write(self, records: Records, path: Path) -> None:
         """Write id, vector and metadata, a row group at a time."""

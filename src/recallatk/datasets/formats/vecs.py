@@ -78,7 +78,9 @@ class _Vecs(Format):
             )
         return VecsMatrix(location, 0, (rows, dimension), self.stored, _HEADER.itemsize)
 
-    def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
+    def read_truth(
+        self, location: Location, metric: Metric | None, corpus: Records | None = None
+    ) -> Truth | None:
         """An ivecs file as the neighbours of each query."""
         return matrix_truth(self._matrix(location), None, metric, location.text)
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from recallatk.datasets.batches import BatchSource, is_number_list
 from recallatk.datasets.formats.parquet import open_table
 from recallatk.datasets.layout import column_of, table_records
-from recallatk.datasets.problems import reading
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
-from recallatk.datasets.truths import imported
+from recallatk.datasets.truths import id_truth
 from recallatk.errors import FormatError, MismatchError
 
 if TYPE_CHECKING:
     from recallatk.core import Columns, Records, Truth
+    from recallatk.datasets.batches import BatchSource
     from recallatk.files import Location
 
 _TRAIN = re.compile(r"(?P<stem>shuffle_train|train)(-(?P<number>\d+)-of-(?P<count>\d+))?\.parquet\Z")
@@ -119,35 +118,10 @@ def _train(folder: Location, children: dict[str, Location]) -> list[Location]:
 
 
 def _truth(location: Location, corpus: Records, queries: Records) -> Truth:
-    truth = neighbors_truth(location, corpus)
+    truth = id_truth(open_table([location]), corpus)
     if len(truth) != queries.rows:
         raise MismatchError(
             f"{location.text} has the neighbours of {len(truth)} queries "
             f"and {queries.name} has {queries.rows}"
         )
     return truth
-
-
-def neighbors_truth(location: Location, corpus: Records) -> Truth:
-    """A neighbors file as truth: its ids are looked up in the corpus."""
-    source = open_table([location])
-    names = [name for name in ("neighbors_id", "neighbors") if name in source.schema.names]
-    if not names or not is_number_list(source.schema.field(names[0]).type):
-        raise FormatError(location.text, "no column 'neighbors_id'", "a list of ids for each query")
-    lists = column_of(source, names[0]).combine_chunks()
-    lengths = np.asarray(lists.value_lengths().fill_null(0))
-    flat = _rows_of(lists.flatten(), corpus, location.text)
-    rows = np.full((len(lists), int(lengths.max(initial=0))), -1, np.int64)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = flat
-    return imported(rows, None, None, location.text)
-
-
-def _rows_of(ids: Any, corpus: Records, where: str) -> Any:
-    import pyarrow.compute as pc
-
-    with reading(where, "list of ids"):
-        found = pc.index_in(ids.cast(corpus.ids.type), value_set=corpus.ids)
-    if found.null_count:
-        unknown = ids.filter(pc.is_null(found))[0]
-        raise MismatchError(f"{where}: the neighbour {unknown} is not in {corpus.name}")
-    return found.to_numpy(zero_copy_only=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -102,6 +103,11 @@ class Ibin(_Xbin):
 
     name, suffixes, stored = "ibin", (".ibin",), np.dtype("<i4")
 
+    def open(self, shards: list[Location], options: OpenOptions) -> Source:
+        """Open the neighbours; distances after them are named, and read with the truth."""
+        extra = ("distances",) if self._has_distances(shards[0]) else ()
+        return replace(super().open(shards, options), extra=extra)
+
     def _matrix(self, location: Location, behind: int = 0) -> FileMatrix:
         if behind == 0 and self._has_distances(location):
             return super()._matrix(location, behind=4)
@@ -113,7 +119,9 @@ class Ibin(_Xbin):
             for offset, rows, columns in _headers(location)
         )
 
-    def read_truth(self, location: Location, metric: Metric | None) -> Truth | None:
+    def read_truth(
+        self, location: Location, metric: Metric | None, corpus: Records | None = None
+    ) -> Truth | None:
         """Neighbours as big-ann-benchmarks stores them; distances count once a metric is stated."""
         ids = self._matrix(location)
         if not self._has_distances(location):
