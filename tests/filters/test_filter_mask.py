@@ -62,9 +62,9 @@ def test_unsigned_integers_of_64_bits_are_compared_exactly():
     assert rows(table, "a < -0.5") == []
 
 
-@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
 def test_floats_of_every_width_compare_as_the_numbers_they_hold(kind):
-    table = pa.table({"a": pa.array(np.array([0.1, 0.5, 3.0], kind.to_pandas_dtype()))})
+    table = pa.table({"a": pa.array(np.array([0.1, 0.5, 3.0], kind))})
     assert rows(table, "a = 0.5") == [1]
     assert rows(table, "a in (3, 0.5)") == [1, 2]
     assert rows(table, "a = 0.1") == ([0] if kind == pa.float64() else [])

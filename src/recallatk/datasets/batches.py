@@ -201,10 +201,14 @@ class BatchVectors:
         return block
 
 
+# Arrow's names for what numpy calls otherwise.
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
 def element_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """The numpy type of the numbers in a list column."""
-    dtype: np.dtype[Any] = np.dtype(kind.value_type.to_pandas_dtype())
-    return dtype
+    name = str(kind.value_type)
+    return np.dtype(_FLOATS.get(name, name))
 
 
 def is_number_list(kind: pa.DataType) -> bool:
