@@ -57,10 +57,10 @@ def test_help_is_plain_text_and_exits_0(arguments):
     assert "\x1b" not in ran.stdout
 
 
-def test_no_arguments_shows_help():
+def test_no_arguments_shows_help_and_is_a_usage_error():
     ran = recallatk()
     assert "Usage: " in ran.stdout + ran.stderr
-    assert "Traceback" not in ran.stderr
+    assert ran.returncode == 2
 
 
 def test_an_unknown_command_and_an_unknown_option_are_usage_errors():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Pages are fetched through a buffer of this size; without one, or buffering ahead, Arrow loads whole
 # column chunks.
 _BUFFER_BYTES = 1 << 20
-# So many rows are decoded at a time: of 512 to 8,192, the fewest were the fastest and the smallest.
+# So many rows are decoded at a time; more of them took more memory and no less time.
 _BATCH_ROWS = 512
 # What is written: groups that a reader can hold, with checksums so that damage shows.
 _ROW_GROUP_ROWS = 32_768
@@ -119,7 +119,7 @@ class Parquet(Format):
     def write(self, records: Records, path: Path) -> None:
         """Write id, vector and metadata, a row group at a time."""
         schema = table_schema(records)
-        # Embeddings hardly compress and repeat no value: trying costs readers more than it saves.
+        # Vectors repeat no value, and every pass over them would have to decompress them again.
         vector = f"{VECTOR}.list.element"
         others = [name for name in schema.names if name != VECTOR]
         with pq.ParquetWriter(
