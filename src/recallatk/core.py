@@ -31,7 +31,7 @@ Parameters: TypeAlias = tuple[tuple[str, Any], ...]
 VECTOR_DTYPES = ("float16", "float32", "float64", "int8", "uint8")
 
 # Blocks of about this size keep the caches warm and the memory small.
-BLOCK_BYTES = 32 << 20
+BLOCK_BYTES = 4 << 20
 
 
 class Metric(StrEnum):
