@@ -8,6 +8,7 @@ from recallatk import Metric, Trial, make_corpus, make_queries, open_dataset, pa
 from recallatk.core import blocks
 from recallatk.errors import BadValueError, MismatchError, UsageError, choices
 from recallatk.filters.eligibility import Eligibility
+from recallatk.filters.rowset import RowSet
 
 
 @pytest.mark.parametrize(("text", "higher"), [("cosine", True), ("ip", True), ("l2", False)])
@@ -74,14 +75,14 @@ def test_equal_filters_share_one_mask():
     filters = [parse_filter(text) if text else None for text in ("n > 0", None, "n>0", "n > 2")]
     dataset = open_dataset(corpus, make_queries(np.ones((4, 2)), filters=filters), metric="l2")
     found = dataset.eligibility
-    assert len(found.masks) == 3
+    assert len(found.sets) == 3
     assert list(found.counts) == [3, 4, 3, 1]
     assert list(found.allowed(np.array([0, 0, 1, 3]), np.array([0, 1, 0, 2]))) == [False, True, True, False]
 
 
 def test_a_query_may_not_return_its_own_row_and_it_counts_once():
-    mask = np.array([True, True, False])
-    found = Eligibility((mask,), np.zeros(3, np.int64), np.array([0, 1, 2]), 3)
+    members = RowSet.of_mask(np.array([True, True, False]))
+    found = Eligibility((members,), np.zeros(3, np.int64), np.array([0, 1, 2]), 3)
     # The third query's own row does not pass the filter anyway.
     assert list(found.counts) == [1, 1, 2]
     assert list(found.allowed(np.array([0, 0, 2]), np.array([0, 1, 1]))) == [False, True, True]

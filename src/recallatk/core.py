@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.certificate import Certificate
     from recallatk.filters import Filter
     from recallatk.filters.eligibility import Eligibility
     from recallatk.ids import RowIds
@@ -212,8 +213,16 @@ class Truth:
     """How many rows each query could have returned. None when nobody said."""
     metric: Metric | None
     origin: Origin = Origin.COMPUTED
+    tied: NDArray[np.bool_] | None = None
+    """Beside each row, whether it ties with the one before. None: equal scores are ties."""
     overflow: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     """Rows beyond `depth` that tie with the last one: (offsets, rows), as in a CSR matrix."""
+    tie_counts: NDArray[np.int64] | None = None
+    """How many rows beyond `depth` tie with the last one. None: just those in `overflow`."""
+    certificate: Certificate | None = None
+    """How each query was decided; None when nobody proved anything."""
+    sampled_from: int | None = None
+    """Set when the corpus was a sample: of how many rows. Recall on it does not carry over."""
     query_ids: pa.Array | None = None
     """The user's ids of the queries; row numbers where nobody said."""
     row_ids: RowIds | None = None

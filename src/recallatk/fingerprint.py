@@ -117,6 +117,8 @@ def fingerprint_truth(truth: Truth) -> str:
     state.update(truth.rows)
     if truth.scores is not None:
         state.update(truth.scores)
+    if truth.tied is not None:
+        state.update(truth.tied)
     for part in truth.overflow or ():
         state.update(part)
     return state.text()

@@ -11,6 +11,7 @@ from recallatk import make_corpus, score
 from recallatk.analysis import recall_per_query
 from recallatk.core import Metric, Truth
 from recallatk.filters.eligibility import Eligibility
+from recallatk.filters.rowset import RowSet
 
 ROWS = 10
 NAMES = [f"id-{row}" for row in range(ROWS)]
@@ -59,8 +60,8 @@ def truth_of(queries, depth):
 
 
 def eligibility_of(queries):
-    masks = tuple(np.isin(np.arange(ROWS), [row for _, row in scored]) for scored in queries)
-    return Eligibility(masks, np.arange(len(queries)), None, ROWS)
+    sets = tuple(RowSet.of_rows(np.array(sorted(row for _, row in scored)), ROWS) for scored in queries)
+    return Eligibility(sets, np.arange(len(queries)), None, ROWS)
 
 
 SCORED = st.dictionaries(st.integers(0, ROWS - 1), st.integers(0, 3)).map(

@@ -13,6 +13,7 @@ from recallatk import (
     parse_filter,
     queries_from_corpus,
 )
+from recallatk.certificate import Decision
 from recallatk.errors import BadValueError, FilterError, UsageError
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
@@ -157,12 +158,11 @@ def test_rows_closer_than_float32_can_tell_are_ordered():
     queries = np.array([[1.0, 1.0]])
     for metric in ("cosine", "l2"):
         truth = ground_truth(dataset_of(corpus, queries, metric), depth=10)
-        if metric == "l2":
-            assert list(truth.rows[0]) == list(range(199, 189, -1))
-        else:
-            # cos = 1 - d²/2 is the same float64 for all of these: tied, all 200 of them, by row.
-            assert list(truth.rows[0]) == list(range(10))
-            assert truth.overflow[0][-1] == 190
+        # cos = 1 - d²/2 is the same float64 for all of these; the real numbers still differ.
+        assert list(truth.rows[0]) == list(range(199, 189, -1))
+        assert not truth.tied.any()
+        if metric == "cosine":
+            assert truth.certificate.decided[0] == Decision.EXACT
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -196,23 +196,24 @@ def test_faiss_agrees_on_easy_data(metric):
     np.testing.assert_allclose(truth.scores, np.sqrt(scores) if metric == "l2" else scores, rtol=1e-4)
 
 
-def test_scores_closer_than_float64_can_decide_are_ties():
-    # The documented exception to exact order: one unit in the last place is within the error bound.
+def test_scores_one_unit_apart_are_ordered_and_no_ties():
     corpus = np.array([[1 + 2.0**-52], [1.0], [1 + 1e-12]])
     truth = ground_truth(dataset_of(corpus, np.array([[0.0]]), "l2"), depth=3)
-    assert list(truth.rows[0]) == [0, 1, 2]
-    assert truth.scores[0, 0] == truth.scores[0, 1] < truth.scores[0, 2]
+    assert list(truth.rows[0]) == [1, 0, 2]
+    assert not truth.tied.any()
+    assert (np.diff(truth.scores[0]) > 0).all()
 
 
 def test_multiples_of_one_vector_tie_under_cosine():
     random = np.random.default_rng(0)
     base = random.normal(size=(20, 24))
-    corpus = np.concatenate([base * scale for scale in (1, 3, 0.7, 1e6, 1e-6)])
+    corpus = np.concatenate([base * scale for scale in (1, 4, 0.5, 2.0**20, 2.0**-20)])
     truth = ground_truth(dataset_of(corpus, random.normal(size=(5, 24)), "cosine"), depth=10)
     for rows, scores in zip(truth.rows, truth.scores, strict=True):
         assert list(rows % 20) == [rows[0]] * 5 + [rows[5]] * 5
         assert list(rows[:5]) == sorted(rows[:5])
         assert len(set(scores)) == 2
+    assert (truth.tied == ([False] + [True] * 4) * 2).all()
 
 
 def test_a_query_that_is_a_corpus_row_finds_its_copies_but_not_itself():
@@ -263,7 +264,7 @@ def test_a_filter_on_a_column_that_is_not_there_is_refused():
         ground_truth(open_dataset(dataset.corpus, dataset.queries, metric="l2", where="colour = 'red'"))
 
 
-def test_progress_counts_every_row():
+def test_progress_counts_every_pair():
     seen = []
     ground_truth(tiny_dataset(200), depth=5, block_bytes=1600, progress=lambda *step: seen.append(step))
-    assert seen == [(50, 200), (100, 200), (150, 200), (200, 200)]
+    assert seen == [(1000, 4000), (2000, 4000), (3000, 4000), (4000, 4000)]

@@ -80,13 +80,24 @@ def truth_ranks(answers: NDArray[np.int64], truth: Truth) -> NDArray[np.int64]:
     return np.where(found, ranks[order][position], -1)
 
 
+def _tie_blocks(truth: Truth) -> NDArray[np.int64]:
+    """A number for every neighbour that it shares with those that it ties with."""
+    tied = truth.tied
+    if tied is None:
+        assert truth.scores is not None  # noqa: S101 - asked by the caller
+        tied = np.zeros(truth.rows.shape, bool)
+        tied[:, 1:] = truth.scores[:, 1:] == truth.scores[:, :-1]
+    return np.cumsum(~tied, axis=1)
+
+
 def _boundary(truth: Truth, cut: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each query how many rows are strictly better than the last that counts, and where its ties end."""
     if truth.scores is None:
         # Without scores nothing is known of ties: every row is its own block.
         return np.maximum(cut - 1, 0), cut
-    last = np.take_along_axis(truth.scores, np.maximum(cut - 1, 0)[:, None], axis=1)
-    tied = truth.scores == last
+    blocks = _tie_blocks(truth)
+    last = np.take_along_axis(blocks, np.maximum(cut - 1, 0)[:, None], axis=1)
+    tied = (blocks == last) & (truth.rows >= 0)
     better = np.where(cut > 0, np.argmax(tied, axis=1), 0)
     end = better + tied.sum(axis=1)
     if truth.overflow is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recallatk.errors import FilterError
+from recallatk.filters.lookup import Lookup
+from recallatk.filters.rowset import RowSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Eligibility:
-    """Which rows each query may return: equal filters share one mask."""
+    """Which rows each query may return: equal filters share one set of rows."""
 
-    masks: tuple[NDArray[np.bool_] | None, ...]
-    """The distinct masks over the corpus; None lets every row pass."""
+    sets: tuple[RowSet | None, ...]
+    """The distinct sets of corpus rows; None lets every row pass."""
     group: NDArray[np.int64]
-    """For each query, the number of its mask."""
+    """For each query, the number of its set."""
     own_rows: NDArray[np.int64] | None
     """For each query, the corpus row that it is itself, or None when queries are no corpus rows."""
     corpus_rows: int
@@ -34,7 +37,7 @@ class Eligibility:
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """For each query, how many rows are eligible: the `m` of the definitions."""
-        sizes = [self.corpus_rows if mask is None else int(mask.sum()) for mask in self.masks]
+        sizes = [self.corpus_rows if each is None else each.count for each in self.sets]
         counts = np.asarray(sizes, dtype=np.int64)[self.group]
         if self.own_rows is not None:
             counts = counts - self.allowed(np.arange(len(counts)), self.own_rows, own=True)
@@ -43,15 +46,40 @@ class Eligibility:
     def allowed(
         self, queries: NDArray[np.int64], rows: NDArray[np.int64], *, own: bool = False
     ) -> NDArray[np.bool_]:
-        """Whether each corpus row passes for the query beside it; `own` lets its own row pass."""
-        passed = np.ones(len(rows), dtype=bool)
-        for number, mask in enumerate(self.masks):
-            if mask is not None:
-                here = self.group[queries] == number
-                passed[here] = mask[rows[here]]
+        """Whether each corpus row passes for the query beside it; `own` lets its own row pass.
+
+        A negative row, which pads an answer, never passes.
+        """
+        passed = rows >= 0
+        if self._filtered and len(rows):
+            passed &= self._among(self.group[queries], rows)
         if self.own_rows is not None and not own:
             passed &= rows != self.own_rows[queries]
         return passed
+
+    def subset(self, which: NDArray[np.int64]) -> Eligibility:
+        """The same for some of the queries, in this order, with only the sets that they use."""
+        used, group = np.unique(self.group[which], return_inverse=True)
+        own_rows = None if self.own_rows is None else self.own_rows[which]
+        sets = tuple(self.sets[number] for number in used)
+        return Eligibility(sets, group.astype(np.int64), own_rows, self.corpus_rows)
+
+    @cached_property
+    def _filtered(self) -> bool:
+        return any(each is not None for each in self.sets)
+
+    def _among(self, group: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each row is in the set of the group beside it."""
+        if (group == group[0]).all():
+            return _contains(self.sets[group[0]], rows)
+        # NumPy sorts numbers of 16 bits ten times as fast as larger ones.
+        order = np.argsort(group.astype(np.uint16) if len(self.sets) <= 2**16 else group, kind="stable")
+        group, rows = group[order], rows[order]
+        edges = np.flatnonzero(np.diff(group)) + 1
+        found = np.empty(len(rows), bool)
+        for first, last in pairwise([0, *edges.tolist(), len(rows)]):
+            found[order[first:last]] = _contains(self.sets[group[first]], rows[first:last])
+        return found
 
 
 def eligibility(
@@ -61,14 +89,22 @@ def eligibility(
     corpus_rows: int,
 ) -> Eligibility:
     """Evaluate the filter of every query on the corpus metadata, each distinct filter once."""
-    masks: dict[str | None, NDArray[np.bool_] | None] = {}
     keys = [None if each is None else each.key for each in filters]
-    for key, each in zip(keys, filters, strict=True):
-        if key not in masks:
-            masks[key] = None if each is None else each.mask(metadata)
-    for mask in masks.values():
-        if mask is not None and len(mask) != corpus_rows:
-            raise FilterError(f"metadata of {len(mask)} rows, and a corpus of {corpus_rows}")
-    numbers = {key: number for number, key in enumerate(masks)}
+    distinct = dict(zip(keys, filters, strict=True))
+    conditions = [each for each in distinct.values() if each is not None]
+    lookup = Lookup(conditions, metadata)
+    sets = [None if each is None else _rows(each, lookup, metadata) for each in distinct.values()]
+    if conditions and metadata.num_rows != corpus_rows:
+        raise FilterError(f"metadata of {metadata.num_rows} rows, and a corpus of {corpus_rows}")
+    numbers = {key: number for number, key in enumerate(distinct)}
     group = np.asarray([numbers[key] for key in keys], np.int64)
-    return Eligibility(tuple(masks.values()), group, own_rows, corpus_rows)
+    return Eligibility(tuple(sets), group, own_rows, corpus_rows)
+
+
+def _contains(members: RowSet | None, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.ones(len(rows), bool) if members is None else members.contains(rows)
+
+
+def _rows(condition: Filter, lookup: Lookup, metadata: pa.Table) -> RowSet:
+    found = lookup.find(condition)
+    return RowSet.of_mask(condition.mask(metadata)) if found is None else found

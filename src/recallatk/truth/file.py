@@ -3,6 +3,9 @@
 Format history:
 1. `query_id`, `neighbors` (the user's ids) and `rows` (their row numbers), `scores`, `eligible`;
    `tied_neighbors` and `tied_rows`: what ties with the last neighbour beyond the depth.
+2. `tied`: whether each neighbour ties with the one before it; `tied_count`: how many rows beyond the depth
+   tie with the last, of which the lists above name the first 1,000. The certificate: `decided` (float32,
+   float64 or exact), `bound`, `gap`, `next_row`, `next_score`. The header says `sampled_from`.
 """
 
 from __future__ import annotations
@@ -14,15 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from recallatk.certificate import Certificate, Decision
 from recallatk.core import Metric, Origin, Truth
 from recallatk.files import PathLike, atomic_file, locate, reading, require_version
 from recallatk.ids import RowIds, row_numbers
+from recallatk.truth.summary import boundary_gaps
 from recallatk.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEADER_KEY = b"recallatk.truth"
 _KIND = "truth file of this tool"
 
@@ -36,6 +41,7 @@ def save_truth(truth: Truth, path: PathLike) -> None:
         "depth": truth.depth,
         "origin": truth.origin,
         "corpus_rows": truth.corpus_rows,
+        "sampled_from": truth.sampled_from,
         "fingerprints": dict(truth.fingerprints),
     }
     table = pa.table(_columns(truth))
@@ -57,11 +63,33 @@ def _columns(truth: Truth) -> dict[str, Any]:
         columns["scores"] = _lists(offsets, truth.scores[there])
     if truth.eligible is not None:
         columns["eligible"] = pa.array(truth.eligible)
+    if truth.tied is not None:
+        columns["tied"] = _lists(offsets, truth.tied[there])
     if truth.overflow is not None:
         bounds, tied = truth.overflow
         columns["tied_neighbors"] = _lists(bounds, _ids(truth, tied))
         columns["tied_rows"] = _lists(bounds, tied)
+    if truth.tie_counts is not None:
+        columns["tied_count"] = pa.array(truth.tie_counts)
+    if truth.certificate is not None:
+        columns |= _certificate_columns(truth)
     return columns
+
+
+def _certificate_columns(truth: Truth) -> dict[str, Any]:
+    certificate, gaps = truth.certificate, boundary_gaps(truth)
+    assert certificate is not None  # noqa: S101 - asked by the caller
+    return {
+        "decided": pa.array([Decision(code).text for code in certificate.decided.tolist()]),
+        "bound": _nullable(certificate.bounds),
+        "gap": _nullable(gaps),
+        "next_row": pa.array(certificate.next_rows, mask=certificate.next_rows < 0),
+        "next_score": _nullable(certificate.next_scores),
+    }
+
+
+def _nullable(values: NDArray[np.float64]) -> pa.Array:
+    return pa.array(values, mask=np.isnan(values))
 
 
 def _ids(truth: Truth, rows: NDArray[np.int64]) -> pa.Array:
@@ -89,7 +117,7 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
     rows = np.full(there.shape, -1, np.int64)
     rows[there] = flat = _flat(table, "rows")
     ids = table["neighbors"].combine_chunks().flatten()
-    scores = overflow = None
+    scores = overflow = tied_before = None
     if "scores" in names:
         scores = np.full(there.shape, np.nan)
         scores[there] = _flat(table, "scores")
@@ -98,10 +126,17 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
         overflow = np.concatenate([[0], np.cumsum(_lengths(table, "tied_rows"))]), tied
         flat = np.concatenate([flat, tied])
         ids = pa.concat_arrays([ids, table["tied_neighbors"].combine_chunks().flatten()])
+    if "tied" in names:
+        tied_before = np.zeros(there.shape, bool)
+        tied_before[there] = table["tied"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     return Truth(
         rows=rows,
         scores=scores,
         eligible=table["eligible"].to_numpy() if "eligible" in names else None,
+        tied=tied_before,
+        tie_counts=table["tied_count"].to_numpy() if "tied_count" in names else None,
+        certificate=_certificate(table) if "decided" in names else None,
+        sampled_from=header.get("sampled_from"),
         metric=None if header["metric"] is None else Metric[header["metric"].upper()],
         origin=Origin(header["origin"]),
         overflow=overflow,
@@ -110,6 +145,21 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
         corpus_rows=header["corpus_rows"],
         fingerprints=header["fingerprints"],
     )
+
+
+def _certificate(table: pa.Table) -> Certificate:
+    codes = {decision.text: int(decision) for decision in Decision}
+    return Certificate(
+        np.asarray([codes[text] for text in table["decided"].to_pylist()], np.uint8),
+        _filled(table, "bound"),
+        table["next_row"].fill_null(-1).to_numpy(),
+        _filled(table, "next_score"),
+    )
+
+
+def _filled(table: pa.Table, name: str) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = table[name].fill_null(np.nan).to_numpy()
+    return values
 
 
 def _row_ids(rows: NDArray[np.int64], ids: pa.Array) -> RowIds:

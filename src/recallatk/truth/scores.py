@@ -1,4 +1,8 @@
-"""Scores in float64, pair by pair, and how far from the real number they can be."""
+"""Scores in float64, pair by pair, and how far from the real number they can be.
+
+Every sum here is NumPy's pairwise one along a row, which adds in the same order on every machine and
+whatever else is in the call: a score is the same to the last bit wherever it is computed.
+"""
 
 from __future__ import annotations
 
@@ -13,42 +17,56 @@ if TYPE_CHECKING:
 
 _UNIT_64 = 2.0**-53
 _TINY_64 = 2.0**-1074
-_PAIR_BYTES = 16 << 20
+# Pairs are taken in portions that stay in the cache between one step and the next.
+_PORTION_BYTES = 512 << 10
 
 
-def pair_scores(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float64]:
-    """The score of each query with the row beside it, from the numbers as they are stored.
-
-    Each pair is added up by itself, so that its score does not depend on what else is in the call.
-    """
-    scores = np.empty(len(queries), np.float64)
-    step = max(1, _PAIR_BYTES // (8 * queries.shape[1]))
-    for start in range(0, len(queries), step):
+def pair_scores(
+    metric: Metric,
+    queries: NDArray[np.float64],
+    query: NDArray[np.int64],
+    block: NDArray[Any],
+    row: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """The distance, or the inner product (not yet divided by norms), of pairs of places in two matrices."""
+    scores = np.empty(len(row))
+    step = max(1, _PORTION_BYTES // (8 * queries.shape[1]))
+    terms = np.empty((min(step, len(row)), queries.shape[1]))
+    for start in range(0, len(row), step):
         part = slice(start, start + step)
-        left = queries[part].astype(np.float64)
-        right = rows[part].astype(np.float64)
-        scores[part] = _scores(metric, left, right)
-    return scores
+        here = terms[: len(row[part])]
+        here[:] = block[row[part]]
+        if metric is Metric.L2:
+            here -= queries[query[part]]
+            np.square(here, out=here)
+        else:
+            here *= queries[query[part]]
+        np.add.reduce(here, axis=1, out=scores[part])
+    return np.sqrt(scores) if metric is Metric.L2 else scores
 
 
-def _scores(metric: Metric, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    result: NDArray[np.float64]
-    if metric is Metric.L2:
-        result = np.sqrt(np.square(left - right).sum(axis=1))
-        return result
-    result = (left * right).sum(axis=1)
-    if metric is Metric.COSINE:
-        result /= np.sqrt(np.square(left).sum(axis=1)) * np.sqrt(np.square(right).sum(axis=1))
-    return result
+def norms(block: NDArray[Any], rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    """The norm of every row, or of some."""
+    count = len(block) if rows is None else len(rows)
+    found = np.empty(count)
+    step = max(1, _PORTION_BYTES // (8 * block.shape[1]))
+    terms = np.empty((min(step, count), block.shape[1]))
+    for start in range(0, count, step):
+        part = slice(start, start + step)
+        here = terms[: len(found[part])]
+        here[:] = block[part] if rows is None else block[rows[part]]
+        np.square(here, out=here)
+        np.add.reduce(here, axis=1, out=found[part])
+    return np.sqrt(found)
 
 
 def tolerance(
     metric: Metric, scores: NDArray[np.float64], scale: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
-    """How far a float64 score can be from the real one; closer pairs are undecidable.
+    """How far a float64 score can be from the real one; pairs that lie closer need exact arithmetic.
 
-    What it covers is the rounding of products, sums and norms, and underflow. `scale` is the product
-    of the two norms, which bounds the terms of an inner product.
+    What it covers is the rounding of products, sums and norms, and underflow. `scale` bounds the product
+    of the two norms, and so the terms of an inner product.
     """
     rounding = (dimension + 8) * _UNIT_64
     if metric is Metric.L2:

@@ -1,0 +1,182 @@
+"""Rows by value: many filters with equalities on one column are answered by reading it once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from recallatk.errors import FilterError
+from recallatk.filters.expression import And, Equals, In
+from recallatk.filters.mask import _impossible, _plain, _scalar
+from recallatk.filters.rowset import RowSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from recallatk.filters.expression import Filter, Literal
+
+    # To Python true equals 1 and 1.0, and a column may hold one and refuse another.
+    Value: TypeAlias = tuple[type, Literal]
+
+# A column is read about as often to be indexed as for this many masks.
+_WORTHWHILE = 8
+# Where an index leaves more than one row in this many, the mask of all of them is as quick.
+_SELECTIVE = 8
+
+
+class Lookup:
+    """What is known of the columns that many filters compare with values.
+
+    It answers, or leaves to `Filter.mask`, and never refuses: so every error is the mask's own.
+    """
+
+    def __init__(self, conditions: Iterable[Filter], metadata: pa.Table) -> None:
+        self.metadata = metadata
+        self.columns: dict[str, pa.ChunkedArray | None] = {}
+        filters: Counter[str] = Counter()
+        values: dict[str, dict[Value, None]] = {}
+        for condition in conditions:
+            leaves = [each for each in _operands(condition) if isinstance(each, Equals | In)]
+            filters.update({leaf.column for leaf in leaves})
+            for leaf in leaves:
+                values.setdefault(leaf.column, {}).update(dict.fromkeys(_values(leaf)))
+        many = [name for name, count in filters.items() if count > _WORTHWHILE]
+        indexes = {name: _ColumnIndex.build(metadata, name, list(values[name])) for name in many}
+        self.indexes = {name: index for name, index in indexes.items() if index is not None}
+
+    def find(self, condition: Filter) -> RowSet | None:
+        """The rows that satisfy a filter, or None when only its mask can tell."""
+        operands = list(_operands(condition))
+        known = [part for part in map(self._indexed, operands) if part is not None]
+        if not known:
+            return None
+        (index, codes), *others = sorted(known, key=lambda part: part[0].count(part[1]))
+        rows = index.rows_of(codes)
+        for index, codes in others:
+            rows = rows[np.isin(index.codes[rows], codes)]
+        if len(known) == len(operands):
+            return RowSet.of_rows(rows, self.metadata.num_rows)
+        return self._checked(condition, rows)
+
+    def _indexed(self, operand: Filter) -> tuple[_ColumnIndex, NDArray[np.int64]] | None:
+        if not isinstance(operand, Equals | In) or operand.column not in self.indexes:
+            return None
+        index = self.indexes[operand.column]
+        codes = index.codes_of(operand)
+        return None if codes is None else (index, codes)
+
+    def _checked(self, condition: Filter, rows: NDArray[np.int64]) -> RowSet | None:
+        """Those of a few rows that satisfy a filter, all of whose rows are among them."""
+        if len(rows) * _SELECTIVE > self.metadata.num_rows:
+            return None
+        columns = {name: self._column(name) for name in sorted(condition.columns())}
+        if any(column is None for column in columns.values()):
+            return None
+        mask = condition.mask(pa.table(columns).take(pa.array(rows)))
+        return RowSet.of_rows(rows[mask], self.metadata.num_rows)
+
+    def _column(self, name: str) -> pa.ChunkedArray | None:
+        """A column in one piece, from which rows are taken quickly; None when there is no such thing."""
+        if name not in self.columns:
+            try:
+                # All of it is converted, since a mask refuses a value that cannot be in whatever row.
+                plain = _plain_column(self.metadata, name)
+                whole = None if plain is None else pa.chunked_array([plain.combine_chunks()])
+            except pa.ArrowException:
+                whole = None
+            self.columns[name] = whole
+        return self.columns[name]
+
+
+@dataclass(frozen=True, eq=False)
+class _ColumnIndex:
+    """The rows of every value that some filter asks for; values have numbers, called codes."""
+
+    code: dict[Value, int | None]
+    """None stands for a value of the right kind that no row can have."""
+    codes: NDArray[np.int32]
+    """The code of each row's value; -1 where it is null or nobody asks for it."""
+    rows: NDArray[np.int64]
+    """The rows by code, in ascending order for each."""
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def build(cls, metadata: pa.Table, name: str, values: list[Value]) -> _ColumnIndex | None:
+        """The index of a column, or None when it cannot be compared with any of the values."""
+        try:
+            column = _plain_column(metadata, name)
+            if column is None:
+                return None
+            scalars = _scalars(column, name, values)
+            wanted = pa.array([each for each in scalars.values() if each is not None], column.type)
+            # Two values may be one to the column, as 1 and 1.0 are; the kernel gives both one code.
+            numbers = iter(pc.index_in(wanted, value_set=wanted).to_pylist())
+            codes = pc.fill_null(pc.index_in(column, value_set=wanted), -1).to_numpy()
+        except pa.ArrowException:
+            return None
+        code = {value: None if each is None else next(numbers) for value, each in scalars.items()}
+        return cls(code, codes, *_by_code(codes, len(wanted)))
+
+    def codes_of(self, leaf: Equals | In) -> NDArray[np.int64] | None:
+        """The codes that satisfy a leaf, or None when it is not for the index to answer."""
+        values = list(_values(leaf))
+        if not all(value in self.code for value in values):
+            return None
+        found = (self.code[value] for value in values)
+        return np.asarray(sorted({each for each in found if each is not None}), np.int64)
+
+    def count(self, codes: NDArray[np.int64]) -> int:
+        """How many rows have one of these codes."""
+        return int((self.offsets[codes + 1] - self.offsets[codes]).sum())
+
+    def rows_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows with one of these codes, in ascending order."""
+        parts = [self.rows[self.offsets[code] : self.offsets[code + 1]] for code in codes]
+        if len(parts) == 1:
+            return parts[0]
+        return np.sort(np.concatenate([self.rows[:0], *parts]))
+
+
+def _operands(condition: Filter) -> Iterator[Filter]:
+    """What must all be true for the filter to be: there null excludes a row just as false does."""
+    if isinstance(condition, And):
+        for operand in condition.operands:
+            yield from _operands(operand)
+    else:
+        yield condition
+
+
+def _values(leaf: Equals | In) -> Iterator[Value]:
+    for value in (leaf.value,) if isinstance(leaf, Equals) else leaf.values:
+        yield type(value), value
+
+
+def _plain_column(metadata: pa.Table, name: str) -> pa.ChunkedArray | None:
+    return _plain(metadata[name]) if metadata.column_names.count(name) == 1 else None
+
+
+def _scalars(column: pa.ChunkedArray, name: str, values: list[Value]) -> dict[Value, Any]:
+    """The values in the column's type, None for what it cannot hold; those of another kind are missing."""
+    scalars: dict[Value, Any] = {}
+    for each in values:
+        try:
+            scalars[each] = None if _impossible(column, each[1]) else _scalar(column, name, each[1])
+        except FilterError:
+            continue
+    return scalars
+
+
+def _by_code(codes: NDArray[np.int32], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows that have a code, sorted by it, and where each code's begin."""
+    rows = np.flatnonzero(codes >= 0)
+    # NumPy sorts numbers of 16 bits ten times as fast as larger ones.
+    keys = codes[rows].astype(np.uint16 if count <= 2**16 else np.int32)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))])
+    return rows[np.argsort(keys, kind="stable")], offsets

@@ -1,0 +1,79 @@
+"""How much memory a computation of truth may take, and what that means for its blocks and queries."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from recallatk.core import Dataset
+
+SMALLEST = 64 << 20
+_USUAL = 2 << 30
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+# For each pair that a query holds: the log of each thread, its copy while it is thinned, and the arrays
+# of the verdict.
+_PAIR_BYTES = 120
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes of a size such as `1GiB`, `500MB` or a number; K, M, G and T are powers of 1024 throughout."""
+    if isinstance(size, int) and not isinstance(size, bool):
+        return size
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\s*", str(size), re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"a size of {size!r}. Accepted: sizes such as 1GiB, 500MiB or a number of bytes")
+    return int(float(found[1]) * (1 << _UNITS[found[2].lower()]))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is held at a time."""
+
+    block_rows: int
+    group_queries: int
+
+
+def plan(
+    dataset: Dataset, depth: int, memory: int | str | None, threads: int, block_bytes: int | None = None
+) -> Plan:
+    """Blocks of the corpus and groups of queries that stay within a budget."""
+    size = _budget(memory)
+    corpus, queries = dataset.corpus, dataset.queries
+    width = corpus.dimension
+    # Tiles, scores and reading buffers are of fixed size; they come first.
+    fixed = threads * (18 << 20) + (32 << 20)
+    usable = max(size - fixed, size // 4)
+    per_query = (depth + 33) * 6 * _PAIR_BYTES * threads // 2 + width * 32
+    group = max(1, min(queries.rows, usable // 3 // per_query))
+    row_bytes = width * corpus.vectors.dtype.itemsize
+    rows = _block_rows(corpus.rows, row_bytes, usable - group * per_query)
+    if block_bytes is not None:
+        rows = max(1, block_bytes // max(1, row_bytes))
+    return Plan(rows, group)
+
+
+def _block_rows(rows: int, row_bytes: int, left: int) -> int:
+    """The whole corpus where it fits; else blocks of which two, and what is being read, fit."""
+    if rows * row_bytes <= left // 2:
+        return rows
+    return max(1, left // 4 // max(1, row_bytes))
+
+
+def _budget(memory: int | str | None) -> int:
+    if memory is None:
+        import psutil
+
+        return int(min(_USUAL, psutil.virtual_memory().total // 4))
+    size = parse_size(memory)
+    if size < SMALLEST:
+        raise UsageError(f"a memory budget of {size:,} bytes. Accepted: {SMALLEST >> 20} MiB or more")
+    return size
+
+
+def heavy_queries(group_queries: int, corpus_rows: int) -> int:
+    """How many queries may hold every row of the corpus in the memory of a usual group."""
+    return max(1, group_queries * 600 // max(1, corpus_rows))

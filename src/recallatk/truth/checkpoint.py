@@ -1,0 +1,59 @@
+"""What a computation has done so far, on disk, so that a killed one goes on where it was.
+
+Format history:
+1. An uncompressed NPZ of named arrays; `header` is JSON with the format version and the identity of the work.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.files import atomic_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+FORMAT_VERSION = 1
+
+
+class Checkpoint:
+    """One file that is replaced every few seconds; `identity` says what work it belongs to."""
+
+    def __init__(self, path: Path, identity: Mapping[str, Any], every_seconds: float = 10.0) -> None:
+        self.path, self.every_seconds = Path(path), every_seconds
+        self._header = json.dumps({"format_version": FORMAT_VERSION, "identity": dict(identity)})
+        self._saved = time.monotonic()
+
+    def load(self) -> dict[str, NDArray[Any]] | None:
+        """What was saved for the same work; None when there is nothing, or nothing that can be used."""
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                arrays = dict(file)
+        except Exception:
+            # Whatever is wrong with the file, the work can begin anew.
+            return None
+        if arrays.pop("header", np.asarray("")).item() != self._header:
+            return None
+        return arrays
+
+    def offer(self, state: Callable[[], Mapping[str, NDArray[Any]]]) -> None:
+        """Save the state if the last time is long enough ago."""
+        if time.monotonic() - self._saved >= self.every_seconds:
+            self.save(state())
+
+    def save(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Save the state now."""
+        with atomic_file(self.path) as scratch, scratch.open("wb") as file:
+            np.savez(file, allow_pickle=False, header=np.asarray(self._header), **state)
+        self._saved = time.monotonic()
+
+    def clear(self) -> None:
+        """The work is done, and its result is stored elsewhere."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,77 @@
+"""Every candidate scored once more in float64, pair by pair."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import Metric
+from recallatk.truth.scores import norms, pair_scores, tolerance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.truth.reading import Reader
+
+
+def rescored(
+    reader: Reader,
+    vectors: NDArray[Any],
+    queries: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    *,
+    threads: int = 1,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The score of each pair, and how far it can be from the real one.
+
+    Args:
+        reader: the corpus.
+        vectors: the queries.
+        queries: of each pair, the place of its query among `vectors`.
+        rows: of each pair, its corpus row.
+        threads: how many cores to use.
+    """
+    work = _Work(reader.metric, vectors, queries, rows)
+    with ThreadPoolExecutor(threads) as pool:
+        for start, block in reader.blocks():
+            here = np.flatnonzero((rows >= start) & (rows < start + len(block)))
+            if len(here):
+                work.enter(start, block, here)
+                list(pool.map(work.score, np.array_split(here, threads * 8)))
+    return work.scores, tolerance(work.metric, work.scores, work.scales, vectors.shape[1])
+
+
+class _Work:
+    """The pairs, and the block that is being worked on."""
+
+    def __init__(
+        self, metric: Metric, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> None:
+        self.metric, self.queries, self.rows = metric, queries, rows
+        self.wide = vectors.astype(np.float64)
+        self.scores = np.empty(len(rows))
+        self.scales = np.ones(len(rows))
+        self.query_norms = None if metric is Metric.L2 else norms(vectors)
+
+    def enter(self, start: int, block: NDArray[Any], here: NDArray[np.int64]) -> None:
+        """Go on to a block, in which the pairs `here` have their rows."""
+        self.start, self.block = start, block
+        if self.query_norms is not None:
+            used = np.zeros(len(block), bool)
+            used[self.rows[here] - start] = True
+            self.row_norms = np.full(len(block), np.nan)
+            self.row_norms[used] = norms(block, np.flatnonzero(used))
+
+    def score(self, part: NDArray[np.int64]) -> None:
+        """Score some pairs of this block."""
+        query, row = self.queries[part], self.rows[part] - self.start
+        values = pair_scores(self.metric, self.wide, query, self.block, row)
+        if self.query_norms is not None:
+            scales = self.query_norms[query] * self.row_norms[row]
+            if self.metric is Metric.COSINE:
+                values /= scales
+            else:
+                self.scales[part] = scales
+        self.scores[part] = values

@@ -1,0 +1,272 @@
+"""The search for the exact top rows: ever more precise sweeps, each over the queries still without proof."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.certificate import Certificate, Decision
+from recallatk.core import Dataset, Metric, Truth
+from recallatk.ids import RowIds
+from recallatk.truth.budget import Plan, heavy_queries
+from recallatk.truth.deciding import Pairs, Verdict, decide
+from recallatk.truth.reading import Reader, require_range
+from recallatk.truth.rescoring import rescored
+from recallatk.truth.scanner_blas import BlasScanner
+from recallatk.truth.scanner_faiss import FaissScanner
+from recallatk.truth.space import FLOAT32, FLOAT64, Precision, Space, centre_of
+from recallatk.truth.sweep import Candidates, OutOfRange, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from recallatk.truth.checkpoint import Checkpoint
+    from recallatk.truth.scanner import Scanner
+
+    Progress = Callable[[int, int], None]
+
+BACKENDS: dict[str, Callable[[int, np.dtype[Any], int], Scanner]] = {
+    "blas": BlasScanner,
+    "faiss": FaissScanner,
+}
+# The middle of the data is taken from its first rows; any point is right, only some are useless.
+_CENTRE_ROWS = 4096
+# The stages a query goes through: a precision, and whether it is given up at too many candidates.
+_STAGES: tuple[tuple[Precision, bool], ...] = ((FLOAT32, True), (FLOAT64, True), (FLOAT64, False))
+
+
+class Search:
+    """One computation of truth, which can be put down and taken up again between two blocks."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        depth: int,
+        plan: Plan,
+        *,
+        threads: int,
+        backend: str,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.dataset, self.depth, self.plan = dataset, depth, plan
+        self.threads, self.backend = threads, backend
+        self.progress, self.checkpoint = progress, checkpoint
+        self.metric = dataset.metric
+        self.reader = Reader(dataset.corpus, dataset.metric, plan.block_rows)
+        self.eligibility = dataset.eligibility
+        self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
+        require_range(self.queries, self.metric, dataset.queries.name)
+        self.results = Results(dataset.queries.rows, depth)
+        self.todo: deque[tuple[int, NDArray[np.int64]]] = deque()
+        self.done_pairs = self.all_pairs = 0
+
+    def run(self, which: NDArray[np.int64] | None = None) -> Results:
+        """Find and prove the best rows of every query, or of some."""
+        which = np.arange(len(self.queries)) if which is None else which
+        step = self.plan.group_queries
+        self._plan_work(0, [which[first : first + step] for first in range(0, len(which), step)])
+        resumed = self._resume()
+        while self.todo:
+            stage, group = self.todo.popleft()
+            candidates = self._swept(stage, group, resumed)
+            resumed = None
+            self._conclude(stage, group, candidates)
+        return self.results
+
+    def _plan_work(self, stage: int, groups: list[NDArray[np.int64]]) -> None:
+        self.todo.extendleft((stage, group) for group in reversed(groups))
+        self.all_pairs += sum(len(group) for group in groups) * self.dataset.corpus.rows
+
+    def _swept(
+        self, stage: int, group: NDArray[np.int64], resumed: Mapping[str, NDArray[Any]] | None
+    ) -> Candidates:
+        """One sweep, from where a checkpoint left it."""
+        first = 0
+        try:
+            sweep = self._sweep(stage, group)
+            if resumed is not None:
+                first = int(resumed["next_row"])
+                sweep.restore({key[6:]: part for key, part in resumed.items() if key.startswith("sweep_")})
+            with self._threads():
+                for start, block in self.reader.blocks(first):
+                    sweep.take(start, block)
+                    self._report(len(group) * len(block))
+                    self._save(stage, group, sweep, start + len(block))
+        except OutOfRange:
+            # The first stage that can hold the numbers is the one that counts.
+            none = np.empty(0, np.int64)
+            return Candidates(none, none, np.ones(len(group), bool))
+        return sweep.candidates()
+
+    def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
+        precision, capped = _STAGES[stage]
+        make = BACKENDS[self.backend] if precision is FLOAT32 else BlasScanner
+        space = Space(self.metric, precision, self.queries.shape[1], self._centre())
+        # One more than the depth: its score is the gap, and whether it ties is worth knowing.
+        k = self.depth + 1
+        return Sweep(
+            space,
+            self.queries[group],
+            self.eligibility.subset(group),
+            k,
+            partial(make, space.width, precision.dtype),
+            threads=1 if make is FaissScanner else self.threads,
+            most=8 * k + 256 if capped else None,
+        )
+
+    def _centre(self) -> NDArray[np.float32] | None:
+        if self.metric is not Metric.L2:
+            return None
+        rows = min(_CENTRE_ROWS, self.dataset.corpus.rows)
+        return centre_of(self.reader.rows(np.arange(rows)))
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """Our own threads share the cores; BLAS must not start more of them."""
+        from threadpoolctl import threadpool_limits
+
+        limits = {"blas": 1, "openmp": self.threads}
+        with threadpool_limits(limits=limits):
+            yield
+
+    def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
+        proven = np.flatnonzero(~candidates.abandoned)
+        if len(proven):
+            self._prove(stage, group, candidates)
+        left = group[candidates.abandoned]
+        if not len(left):
+            return
+        step = len(left)
+        if not _STAGES[stage + 1][1]:
+            step = heavy_queries(self.plan.group_queries, self.dataset.corpus.rows)
+        self._plan_work(stage + 1, [left[first : first + step] for first in range(0, len(left), step)])
+
+    def _prove(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
+        vectors = self.queries[group]
+        pairs = self._scored(vectors, candidates.queries, candidates.rows)
+        verdict = decide(self.metric, vectors, pairs, self.depth, self.reader.rows)
+        decided = Decision.FLOAT32 if _STAGES[stage][0] is FLOAT32 else Decision.FLOAT64
+        self.results.put(group, ~candidates.abandoned, verdict, decided)
+
+    def _scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
+        with self._threads():
+            scores, tolerances = rescored(self.reader, vectors, queries, rows, threads=self.threads)
+        return Pairs(queries, rows, scores, tolerances)
+
+    def _report(self, pairs: int) -> None:
+        self.done_pairs += pairs
+        if self.progress is not None:
+            self.progress(self.done_pairs, self.all_pairs)
+
+    def _save(self, stage: int, group: NDArray[np.int64], sweep: Sweep, next_row: int) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.offer(lambda: self._state(stage, group, sweep, next_row))
+
+    def _state(
+        self, stage: int, group: NDArray[np.int64], sweep: Sweep, next_row: int
+    ) -> dict[str, NDArray[Any]]:
+        todo = [(stage, group), *self.todo]
+        return {
+            "next_row": np.asarray(next_row),
+            "pairs": np.asarray([self.done_pairs, self.all_pairs]),
+            "todo_stages": np.asarray([stage for stage, _ in todo]),
+            "todo_lengths": np.asarray([len(group) for _, group in todo]),
+            "todo_queries": np.concatenate([group for _, group in todo]),
+            **{f"sweep_{key}": part for key, part in sweep.state().items()},
+            **{f"result_{key}": part for key, part in self.results.state().items()},
+        }
+
+    def _resume(self) -> Mapping[str, NDArray[Any]] | None:
+        state = None if self.checkpoint is None else self.checkpoint.load()
+        if state is None:
+            return None
+        self.done_pairs, self.all_pairs = state["pairs"].tolist()
+        groups = np.split(state["todo_queries"], np.cumsum(state["todo_lengths"])[:-1])
+        self.todo = deque(zip(state["todo_stages"].tolist(), groups, strict=True))
+        self.results.restore({key[7:]: part for key, part in state.items() if key.startswith("result_")})
+        return state
+
+
+class Results:
+    """What has been decided so far, in the arrays of a truth."""
+
+    def __init__(self, queries: int, depth: int) -> None:
+        shape = (queries, depth)
+        self.rows, self.scores = np.full(shape, -1, np.int64), np.full(shape, np.nan)
+        self.tied = np.zeros(shape, bool)
+        self.tie_counts = np.zeros(queries, np.int64)
+        self.decided = np.zeros(queries, np.uint8)
+        self.bounds, self.next_scores = np.full(queries, np.nan), np.full(queries, np.nan)
+        self.next_rows = np.full(queries, -1, np.int64)
+        self.beyond: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        """Queries and rows, one entry per tie beyond the depth."""
+
+    def put(
+        self,
+        group: NDArray[np.int64],
+        proven: NDArray[np.bool_],
+        verdict: Verdict,
+        decided: Decision,
+    ) -> None:
+        """Take in what was decided for the proven ones among some queries."""
+        which = group[proven]
+        self.rows[which], self.scores[which] = verdict.rows[proven], verdict.scores[proven]
+        self.tied[which], self.tie_counts[which] = verdict.tied[proven], verdict.tie_counts[proven]
+        self.bounds[which], self.next_rows[which] = verdict.bounds[proven], verdict.next_rows[proven]
+        self.next_scores[which] = verdict.next_scores[proven]
+        self.decided[which] = np.where(verdict.exact[proven], Decision.EXACT, decided)
+        offsets, rows = verdict.overflow
+        self.beyond.append((np.repeat(group, np.diff(offsets)), rows))
+
+    def overflow(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(offsets, rows) over all queries."""
+        queries, rows = (np.concatenate([np.empty(0, np.int64), *part]) for part in _columns(self.beyond))
+        order = np.argsort(queries, kind="stable")
+        counts = np.bincount(queries, minlength=len(self.rows))
+        return np.concatenate([[0], np.cumsum(counts)]), rows[order]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All of it as plain arrays."""
+        offsets, rows = self.overflow()
+        arrays = {name: part for name, part in vars(self).items() if name != "beyond"}
+        return {**arrays, "overflow_offsets": offsets, "overflow_rows": rows}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Become what `state` said."""
+        offsets, rows = state["overflow_offsets"], state["overflow_rows"]
+        for name, part in state.items():
+            if not name.startswith("overflow"):
+                setattr(self, name, part)
+        self.beyond = [(np.repeat(np.arange(len(self.rows)), np.diff(offsets)), rows)]
+
+    def truth(self, dataset: Dataset, fingerprints: Mapping[str, str]) -> Truth:
+        """The finished truth."""
+        overflow = self.overflow()
+        named = np.concatenate([self.rows.reshape(-1), overflow[1]])
+        return Truth(
+            rows=self.rows,
+            scores=self.scores,
+            eligible=dataset.eligibility.counts,
+            metric=dataset.metric,
+            tied=self.tied,
+            overflow=overflow,
+            tie_counts=self.tie_counts,
+            certificate=Certificate(self.decided, self.bounds, self.next_rows, self.next_scores),
+            query_ids=dataset.queries.ids,
+            row_ids=RowIds.some(named, dataset.corpus.ids),
+            corpus_rows=dataset.corpus.rows,
+            fingerprints=fingerprints,
+        )
+
+
+def _columns(
+    pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]

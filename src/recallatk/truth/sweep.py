@@ -1,0 +1,283 @@
+"""One sweep of some queries over the corpus: tiles, threads, and thresholds that rise as it goes."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from recallatk.truth.scanner import Asked, Eligible, Scanner, below
+from recallatk.truth.scanner_blas import BATCH_QUERIES
+from recallatk.truth.survivors import Survivors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from recallatk.filters.eligibility import Eligibility
+    from recallatk.filters.rowset import RowSet
+    from recallatk.truth.space import Space
+
+# Gathering and preparing one row for one filter costs about as much as scanning it for this many queries.
+_GATHER_COST = 60
+
+
+class OutOfRange(Exception):  # noqa: N818 - it is no error, only a reason to try another precision
+    """Numbers that the space's floating-point type cannot hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Queries that are scanned together, and the rows gathered for them where their filter is selective."""
+
+    queries: NDArray[np.int64]
+    members: RowSet | None
+
+
+@dataclass(eq=False)
+class _Worker:
+    """What one thread works with."""
+
+    scanner: Scanner
+    tile: NDArray[Any]
+    held: dict[int, Survivors] = field(default_factory=dict)
+    largest_norm: float = 0.0
+
+
+class Candidates(NamedTuple):
+    """Every pair that may be among the best, and what became of each query."""
+
+    queries: NDArray[np.int64]
+    """In order."""
+    rows: NDArray[np.int64]
+    abandoned: NDArray[np.bool_]
+    """Queries with more candidates than allowed, of which none are kept."""
+
+
+class Sweep:
+    """Candidates for the best k of some queries, such that no row outside them can be among these."""
+
+    def __init__(
+        self,
+        space: Space,
+        queries: NDArray[Any],
+        eligibility: Eligibility,
+        k: int,
+        make_scanner: Callable[[int], Scanner],
+        *,
+        threads: int = 1,
+        most: int | None = None,
+        floors: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.space, self.k, self.most = space, k, most
+        self.eligibility = eligibility
+        prepared, self.query_norms = space.queries(queries)
+        if not space.is_safe(float(self.query_norms.max(initial=0.0))):
+            raise OutOfRange
+        # Scan scores that k rows are known to reach; usually nothing is known at first.
+        self.floors = np.full(len(queries), -np.inf) if floors is None else floors.copy()
+        self.abandoned = np.zeros(len(queries), bool)
+        largest = min(BATCH_QUERIES, max(1, len(queries)))
+        self.workers = [self._worker(make_scanner(largest)) for _ in range(threads)]
+        self.batches = batches(eligibility, always_gather=self.workers[0].scanner.gathers)
+        self.prepared = [prepared[batch.queries] for batch in self.batches]
+
+    def _worker(self, scanner: Scanner) -> _Worker:
+        shape = (scanner.tile_rows, self.space.width)
+        return _Worker(scanner, np.empty(shape, self.space.precision.dtype))
+
+    def take(self, start: int, block: NDArray[Any]) -> None:
+        """Scan a block of the corpus whose first row has this number."""
+        tasks = iter([*self._tile_tasks(start, block), *self._gather_tasks(start, block)])
+        if len(self.workers) == 1:
+            self._work(self.workers[0], tasks)
+            return
+        with ThreadPoolExecutor(len(self.workers)) as pool:
+            # Taking the next task from a list iterator is atomic.
+            for done in [pool.submit(self._work, worker, tasks) for worker in self.workers]:
+                done.result()
+
+    def _tile_tasks(self, start: int, block: NDArray[Any]) -> Iterable[_Task]:
+        every = [number for number, batch in enumerate(self.batches) if batch.members is None]
+        if not every:
+            return
+        count = -(-len(block) // self.workers[0].scanner.tile_rows)
+        for first in range(count):
+            # Neighbours in a file are often alike; a tile with rows from all over the block sets better
+            # thresholds than one from its beginning.
+            rows = np.arange(start + first, start + len(block), count)
+            yield _Task(every, block[first::count], rows, None)
+
+    def _gather_tasks(self, start: int, block: NDArray[Any]) -> Iterable[_Task]:
+        rows = np.arange(start, start + len(block))
+        for number, batch in enumerate(self.batches):
+            if batch.members is not None:
+                yield _Task([number], block, rows, batch.members)
+
+    def _work(self, worker: _Worker, tasks: Iterable[_Task]) -> None:
+        for task in tasks:
+            for vectors, rows in task.parts(worker.scanner.tile_rows):
+                prepared = worker.tile[: len(vectors)]
+                norm = self.space.rows(vectors, prepared)
+                if not self.space.is_safe(norm):
+                    raise OutOfRange
+                worker.largest_norm = max(worker.largest_norm, norm)
+                for number in task.batches:
+                    self._scan(worker, number, prepared, rows, norm)
+
+    def _scan(
+        self, worker: _Worker, number: int, prepared: NDArray[Any], rows: NDArray[np.int64], norm: float
+    ) -> None:
+        batch = self.batches[number]
+        which = batch.queries
+        errors = self.space.error(self.query_norms[which], norm)
+        asked = Asked(
+            self.prepared[number],
+            below(self.floors[which], errors, self.space.precision.dtype),
+            2 * errors,
+            self.k,
+            self._eligible(batch, rows),
+        )
+        if number not in worker.held:
+            worker.held[number] = Survivors(len(which), self.k, self.space.precision.dtype)
+        held = worker.held[number]
+        held.add(worker.scanner.hits(asked, prepared), rows)
+        if held.full:
+            self._thin(held, which, worker.largest_norm)
+
+    def _eligible(self, batch: Batch, rows: NDArray[np.int64]) -> Eligible | None:
+        barred = self.eligibility.own_rows is not None or (
+            batch.members is None and any(each is not None for each in self.eligibility.sets)
+        )
+        return Eligible(self.eligibility, batch.queries, rows) if barred else None
+
+    def _thin(self, held: Survivors, which: NDArray[np.int64], norm: float) -> None:
+        """Raise the thresholds and drop what is below; give up queries that still hold too much."""
+        errors = self.space.error(self.query_norms[which], norm)
+        # Threads may overwrite each other's floors; an older one is as true and only lower.
+        self.floors[which] = floors = np.maximum(self.floors[which], held.best() - errors)
+        held.thin(floors, errors)
+        if self.most is not None:
+            # A query is given up at a multiple of what the end allows, for thresholds still rise.
+            over = held.counts > max(held.limit, 4 * self.most)
+            if over.any():
+                self.abandoned[which] |= over
+                self.floors[which[over]] = np.inf
+                held.forget(over)
+
+    def settle(self) -> None:
+        """Bring together what the threads hold."""
+        first, *others = self.workers
+        for worker in others:
+            for number, held in worker.held.items():
+                if number in first.held:
+                    first.held[number].absorb(held)
+                else:
+                    first.held[number] = held
+            first.largest_norm = max(first.largest_norm, worker.largest_norm)
+            worker.held = {}
+        for number, held in first.held.items():
+            which = self.batches[number].queries
+            held.forget(self.abandoned[which])
+            self._thin(held, which, first.largest_norm)
+
+    def candidates(self) -> Candidates:
+        """The end of the sweep."""
+        self.settle()
+        queries, rows, _ = self._entries()
+        if self.most is not None:
+            self.abandoned |= np.bincount(queries, minlength=len(self.floors)) > self.most
+            kept = ~self.abandoned[queries]
+            queries, rows = queries[kept], rows[kept]
+        order = np.lexsort((rows, queries))
+        return Candidates(queries[order], rows[order], self.abandoned)
+
+    def _entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        parts = [
+            (self.batches[number].queries[held.entries()[0]], *held.entries()[1:])
+            for number, held in self.workers[0].held.items()
+        ]
+        none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, self.space.precision.dtype))
+        queries, rows, scores = (np.concatenate(part) for part in zip(none, *parts, strict=True))
+        return queries, rows, scores
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that `restore` needs to go on from here."""
+        self.settle()
+        queries, rows, scores = self._entries()
+        return {
+            "queries": queries,
+            "rows": rows,
+            "scores": scores,
+            "floors": self.floors,
+            "abandoned": self.abandoned,
+            "largest_norm": np.asarray(self.workers[0].largest_norm),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        self.floors, self.abandoned = state["floors"].copy(), state["abandoned"].copy()
+        first = self.workers[0]
+        first.largest_norm = float(state["largest_norm"])
+        queries = state["queries"]
+        batch_of, place_of = np.empty(len(self.floors), np.int64), np.empty(len(self.floors), np.int32)
+        for number, batch in enumerate(self.batches):
+            batch_of[batch.queries] = number
+            place_of[batch.queries] = np.arange(len(batch.queries))
+        for number, batch in enumerate(self.batches):
+            mine = np.flatnonzero(batch_of[queries] == number)
+            mine = mine[np.argsort(place_of[queries[mine]], kind="stable")]
+            held = first.held[number] = Survivors(len(batch.queries), self.k, self.space.precision.dtype)
+            held.restore(place_of[queries[mine]], state["rows"][mine], state["scores"][mine])
+
+
+class _Task(NamedTuple):
+    """Some rows of a block for some batches."""
+
+    batches: list[int]
+    vectors: NDArray[Any]
+    rows: NDArray[np.int64]
+    members: RowSet | None
+    """Which of the rows to gather; None takes all."""
+
+    def parts(self, most: int) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
+        """Vectors and their rows, so many at a time."""
+        if self.members is None:
+            for first in range(0, len(self.rows), most):
+                yield self.vectors[first : first + most], self.rows[first : first + most]
+            return
+        start = int(self.rows[0])
+        places = self.members.between(start, start + len(self.rows))
+        for first in range(0, len(places), most):
+            part = places[first : first + most]
+            yield self.vectors[part], self.rows[part]
+
+
+def batches(eligibility: Eligibility, *, always_gather: bool = False) -> list[Batch]:
+    """All queries in batches: each selective filter's on their own, the others in common ones."""
+    order = np.argsort(eligibility.group, kind="stable")
+    bounds = np.searchsorted(eligibility.group[order], np.arange(len(eligibility.sets) + 1))
+    common: list[NDArray[np.int64]] = []
+    found: list[Batch] = []
+    for members, (first, last) in zip(eligibility.sets, itertools.pairwise(bounds.tolist()), strict=True):
+        which = order[first:last]
+        if members is None or not (always_gather or _is_selective(members, len(which))):
+            common.append(which)
+        else:
+            found += [Batch(part, members) for part in _parts(which)]
+    if common:
+        found += [Batch(part, None) for part in _parts(np.concatenate(common))]
+    return found
+
+
+def _is_selective(members: RowSet, queries: int) -> bool:
+    """Whether gathering the rows that pass and scanning these is cheaper than scanning all."""
+    return members.count * (_GATHER_COST + queries) < members.corpus_rows * queries
+
+
+def _parts(which: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    return [which[first : first + BATCH_QUERIES] for first in range(0, len(which), BATCH_QUERIES)]
