@@ -104,7 +104,7 @@ def test_conversion_keeps_the_fingerprints_of_ids_and_metadata(tmp_path):
 @quick
 @given(st.integers(1, 2000))
 def test_the_size_of_blocks_does_not_matter(block_bytes):
-    state = module.vectors_hash(ArrayVectors(MATRIX))
+    state = module.VectorsHash(ArrayVectors(MATRIX))
     for _, block in blocks(ArrayVectors(MATRIX), block_bytes):
         state.update(block)
     assert state.text() == of(MATRIX)

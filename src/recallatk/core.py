@@ -142,8 +142,12 @@ class Records:
         return self.columns.read(self.metadata_names, 0, self.rows)
 
 
+@dataclass(frozen=True, eq=False)
 class Corpus(Records):
     """The rows that can be found."""
+
+    sampled_from: int | None = None
+    """Set for a sample: of how many rows. Recall on it does not carry over to them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +226,7 @@ class Truth:
     certificate: Certificate | None = None
     """How each query was decided; None when nobody proved anything."""
     sampled_from: int | None = None
-    """Set when the corpus was a sample: of how many rows. Recall on it does not carry over."""
+    """Set when the corpus was a sample: of how many rows."""
     query_ids: pa.Array | None = None
     """The user's ids of the queries; row numbers where nobody said."""
     row_ids: RowIds | None = None

@@ -15,7 +15,7 @@ from blake3 import blake3
 from recallatk.core import QuerySet, Records, Vectors, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # The canonical forms below are what stored truth is found by; changing one changes this number.
 # 1: first version.
-_VERSION = 1
+# 2: the number of vectors comes after them, so that a longer matrix can be seen to begin with a shorter one.
+_VERSION = 2
 _HEX_DIGITS = 32
 _ROWS_AT_ONCE = 65_536
 # A dataset does not change, and hashing a large one takes as long as reading it.
@@ -53,17 +54,44 @@ class Hash:
         return self._state.hexdigest()[:_HEX_DIGITS]
 
 
-def vectors_hash(vectors: Vectors) -> Hash:
-    """The empty hash of a matrix of this shape and type, for whoever reads its blocks anyway."""
-    return Hash("vectors", vectors.dtype.name, *vectors.shape)
+class VectorsHash(Hash):
+    """The running fingerprint of a matrix, for whoever reads its blocks anyway."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        super().__init__("vectors", vectors.dtype.name, vectors.shape[1])
+        self._rows = 0
+
+    def update(self, array: NDArray[Any]) -> None:
+        """Take in the next rows."""
+        super().update(array)
+        self._rows += len(array)
+
+    def text(self) -> str:
+        """The fingerprint of the rows so far."""
+        whole = self._state.copy()
+        whole.update(f"{self._rows} rows".encode())
+        return whole.hexdigest()[:_HEX_DIGITS]
 
 
 def fingerprint_vectors(vectors: Vectors) -> str:
     """The fingerprint of a matrix."""
-    state = vectors_hash(vectors)
-    for _, block in blocks(vectors):
-        state.update(block)
-    return state.text()
+    return fingerprint_prefixes(vectors, ())[0]
+
+
+def fingerprint_prefixes(vectors: Vectors, lengths: Collection[int]) -> tuple[str, dict[int, str]]:
+    """The fingerprint of a matrix, and of its first so many rows, in one pass."""
+    state = VectorsHash(vectors)
+    cuts = sorted(length for length in set(lengths) if 0 < length < vectors.shape[0])
+    found = {}
+    for start, block in blocks(vectors):
+        done = 0
+        for cut in cuts:
+            if start <= cut < start + len(block):
+                state.update(block[done : cut - start])
+                done = cut - start
+                found[cut] = state.text()
+        state.update(block[done:])
+    return state.text(), found
 
 
 def fingerprint_ids(records: Records) -> str:
@@ -97,11 +125,16 @@ def fingerprint_queries(queries: QuerySet) -> str:
     return state.text()
 
 
-def fingerprints(dataset: Dataset) -> dict[str, str]:
-    """The content that decides, with the metric, what the truth of a dataset is."""
+def fingerprints(dataset: Dataset, vectors: str | None = None) -> dict[str, str]:
+    """The content that decides, with the metric, what the truth of a dataset is.
+
+    Args:
+        dataset: what to identify.
+        vectors: the fingerprint of the corpus vectors, where somebody computed it already.
+    """
     if dataset not in _KNOWN:
         found = {
-            "vectors": fingerprint_vectors(dataset.corpus.vectors),
+            "vectors": vectors or fingerprint_vectors(dataset.corpus.vectors),
             "ids": fingerprint_ids(dataset.corpus),
             "queries": fingerprint_queries(dataset.queries),
         }

@@ -9,7 +9,8 @@ import numpy as np
 from recallatk.core import Records, blocks
 from recallatk.datasets.registry import open_source
 from recallatk.datasets.source import OpenOptions
-from recallatk.fingerprint import fingerprint_ids, fingerprint_metadata, vectors_hash
+from recallatk.digests import row_digests
+from recallatk.fingerprint import VectorsHash, fingerprint_ids, fingerprint_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ class _Survey:
 
     def __init__(self, records: Records, progress: Callable[[int, int], None] | None = None) -> None:
         rows = records.rows
-        self.state = vectors_hash(records.vectors)
+        self.state = VectorsHash(records.vectors)
         self.norms = np.empty(rows, np.float64)
         self.hashes = np.empty(rows, [("a", np.uint64), ("b", np.uint64)])
         self.bad_rows = self.nan = self.infinite = 0
@@ -97,7 +98,8 @@ class _Survey:
             stop = start + len(block)
             self.state.update(block)
             self.norms[start:stop] = _norms(block)
-            self.hashes["a"][start:stop], self.hashes["b"][start:stop] = _row_hashes(block)
+            # Adding 0 leaves only one of the two zeros, so that equal vectors have equal digests.
+            self.hashes[start:stop] = row_digests(block + block.dtype.type(0)).view(self.hashes.dtype)[:, 0]
             self._count_bad(block)
             if progress is not None:
                 progress(stop, rows)
@@ -142,15 +144,3 @@ def _norms(block: NDArray[Any]) -> NDArray[np.float64]:
         # Scaled first, so that very large and very small vectors keep a norm.
         result: NDArray[np.float64] = largest[:, 0] * np.linalg.norm(wide / largest, axis=1)
     return result
-
-
-def _row_hashes(block: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Two independent 64-bit hashes of every row; equal vectors have equal ones, -0.0 being 0.0."""
-    if block.dtype.kind == "f":
-        block = block + block.dtype.type(0)
-    raw = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), -1)
-    padding = -raw.shape[1] % 8
-    words = np.pad(raw, ((0, 0), (0, padding))).view(np.uint64) if padding else raw.view(np.uint64)
-    odd = np.random.default_rng(0).integers(0, 2**63, (2, words.shape[1]), np.uint64) * 2 + 1
-    mixed = words ^ (words >> np.uint64(29))
-    return (mixed * odd[0]).sum(axis=1), (mixed * odd[1]).sum(axis=1)

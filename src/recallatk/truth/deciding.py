@@ -71,7 +71,7 @@ def decide(
         fetch: reads corpus rows, given in order.
     """
     sign = -1.0 if metric.higher_is_better else 1.0
-    order = np.lexsort((pairs.rows, sign * pairs.scores, pairs.queries))
+    order = _grouped(pairs.queries, np.argsort(sign * pairs.scores))
     pairs = Pairs(*(part[order] for part in _parts(pairs)))
     counts = np.bincount(pairs.queries, minlength=len(vectors))
     starts = np.cumsum(counts) - counts
@@ -83,6 +83,13 @@ def decide(
         _settle(metric, vectors, pairs, tied, portion, fetch)
     exact[pairs.queries[[first for first, _ in runs]]] = True
     return _verdict(pairs, tied, counts, starts, places, depth, exact)
+
+
+def _grouped(queries: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same order within each query, the queries one after the other."""
+    small = queries.astype(np.uint16) if queries.max(initial=0) < 2**16 else queries
+    # NumPy sorts numbers of 16 bits ten times as fast as larger ones.
+    return order[np.argsort(small[order], kind="stable")]
 
 
 def _parts(pairs: Pairs) -> tuple[NDArray[Any], ...]:
@@ -133,7 +140,8 @@ def _settle(
         inside = slice(offset, offset + last - first)
         offset = inside.stop
         if same[inside][1:].all():
-            # Copies of one vector: their scores are the same bits, so they stand by row already.
+            # Copies of one vector: their scores and bounds are the same bits.
+            pairs.rows[first:last].sort()
             tied[first + 1 : last] = True
             continue
         ranks = exact_ranks(metric, vectors[pairs.queries[first]], found[where[inside]])

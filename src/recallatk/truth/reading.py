@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Corpus
+    from recallatk.core import Corpus, Dataset
 
 # Squares of larger float64 numbers, added up, would leave its range.
 _LARGEST = 1e150
@@ -69,6 +70,36 @@ class Reader:
             first, last = int(wanted[mine][0]), int(wanted[mine][-1])
             found[mine] = vectors.read(first, last + 1)[wanted[mine] - first]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class HeldVectors:
+    """A matrix that was read once and stays in memory."""
+
+    array: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return self.array.shape[0], self.array.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of one number."""
+        return self.array.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """A view of some rows."""
+        return self.array[start:stop]
+
+
+def held(dataset: Dataset, block_rows: int) -> Dataset:
+    """The dataset with its corpus in memory, where a block is all of it; else the same dataset."""
+    corpus = dataset.corpus
+    if block_rows < corpus.rows:
+        return dataset
+    vectors = HeldVectors(corpus.vectors.read(0, corpus.rows))
+    return replace(dataset, corpus=replace(corpus, vectors=vectors))
 
 
 def require_range(block: NDArray[Any], metric: Metric, where: str, start: int = 0) -> None:

@@ -38,7 +38,10 @@ def rescored(
         for start, block in reader.blocks():
             here = np.flatnonzero((rows >= start) & (rows < start + len(block)))
             if len(here):
-                work.enter(start, block, here)
+                work.enter(start, block)
+                if work.query_norms is not None:
+                    used = np.unique(rows[here] - start)
+                    list(pool.map(work.measure, np.array_split(used, threads * 4)))
                 list(pool.map(work.score, np.array_split(here, threads * 8)))
     return work.scores, tolerance(work.metric, work.scores, work.scales, vectors.shape[1])
 
@@ -55,14 +58,14 @@ class _Work:
         self.scales = np.ones(len(rows))
         self.query_norms = None if metric is Metric.L2 else norms(vectors)
 
-    def enter(self, start: int, block: NDArray[Any], here: NDArray[np.int64]) -> None:
-        """Go on to a block, in which the pairs `here` have their rows."""
+    def enter(self, start: int, block: NDArray[Any]) -> None:
+        """Go on to a block."""
         self.start, self.block = start, block
-        if self.query_norms is not None:
-            used = np.zeros(len(block), bool)
-            used[self.rows[here] - start] = True
-            self.row_norms = np.full(len(block), np.nan)
-            self.row_norms[used] = norms(block, np.flatnonzero(used))
+        self.row_norms = np.full(len(block), np.nan)
+
+    def measure(self, places: NDArray[np.int64]) -> None:
+        """Take the norms of some rows of this block."""
+        self.row_norms[places] = norms(self.block, places)
 
     def score(self, part: NDArray[np.int64]) -> None:
         """Score some pairs of this block."""

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 class Hits(NamedTuple):
-    """Pairs that reached their query's threshold, by query, with their scan scores."""
+    """Pairs that reached their query's threshold, with their scan scores."""
 
     queries: NDArray[np.int64]
     columns: NDArray[np.int64]
     scores: NDArray[Any]
+    thresholds: NDArray[Any]
+    """What was asked for, and where that was -inf, what was found to do: the k-th best less the slack."""
 
 
 @dataclass(frozen=True)

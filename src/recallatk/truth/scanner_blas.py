@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 # Tiles of this many rows and bytes, against a few hundred queries, ran fastest: the scores of a tile
 # should not fall out of the cache before they are compared.
-_TILE_ROWS = 4096
+_TILE_ROWS = 2048
 _TILE_BYTES = 8 << 20
-BATCH_QUERIES = 512
+BATCH_QUERIES = 1024
 
 
 class BlasScanner:
@@ -44,7 +44,7 @@ class BlasScanner:
             counts = values > -np.inf
             counts[counts] = asked.eligible.pairs(queries[counts], columns[counts])
             queries, columns, values = queries[counts], columns[counts], values[counts]
-        return Hits(queries, columns, values)
+        return Hits(queries, columns, values, thresholds)
 
     @staticmethod
     def _seeded(asked: Asked, scores: NDArray[Any]) -> NDArray[Any]:

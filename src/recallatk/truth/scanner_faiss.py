@@ -27,17 +27,18 @@ class FaissScanner:
     def hits(self, asked: Asked, rows: NDArray[Any]) -> Hits:
         """Search, then search again with a larger k for queries whose last result still is a hit."""
         found: list[Hits] = []
+        thresholds = asked.thresholds.copy()
         which = np.arange(len(asked.queries))
         count = asked.k + _SPARE
         while len(which):
             count = min(count, len(rows))
             scores, columns = self._nearest(asked.queries[which], rows, count)
-            limits = self._limits(asked, which, scores)
+            thresholds[which] = limits = self._limits(asked, which, scores)
             done = scores[:, -1] < limits if count < len(rows) else np.ones(len(which), bool)
             found.append(self._taken(asked, which[done], columns[done], scores[done], limits[done]))
             which = which[~done]
             count *= 4
-        return _joined(found)
+        return _joined(found, thresholds)
 
     @staticmethod
     def _nearest(queries: NDArray[Any], rows: NDArray[Any], count: int) -> tuple[Any, Any]:
@@ -67,11 +68,9 @@ class FaissScanner:
         if asked.eligible is not None:
             counts = asked.eligible.pairs(queries, columns)
             queries, columns, values = queries[counts], columns[counts], values[counts]
-        return Hits(queries, columns, values)
+        return Hits(queries, columns, values, limits)
 
 
-def _joined(found: list[Hits]) -> Hits:
-    queries = np.concatenate([each.queries for each in found])
-    order = np.argsort(queries, kind="stable")
-    columns = np.concatenate([each.columns for each in found])[order]
-    return Hits(queries[order], columns, np.concatenate([each.scores for each in found])[order])
+def _joined(found: list[Hits], thresholds: NDArray[Any]) -> Hits:
+    queries, columns, scores = (np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
+    return Hits(queries, columns, scores, thresholds)

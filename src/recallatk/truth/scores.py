@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _UNIT_64 = 2.0**-53
 _TINY_64 = 2.0**-1074
 # Pairs are taken in portions that stay in the cache between one step and the next.
-_PORTION_BYTES = 512 << 10
+_PORTION_BYTES = 1 << 20
 
 
 def pair_scores(
@@ -30,18 +30,21 @@ def pair_scores(
 ) -> NDArray[np.float64]:
     """The distance, or the inner product (not yet divided by norms), of pairs of places in two matrices."""
     scores = np.empty(len(row))
-    step = max(1, _PORTION_BYTES // (8 * queries.shape[1]))
-    terms = np.empty((min(step, len(row)), queries.shape[1]))
+    step = max(1, min(len(row), _PORTION_BYTES // (8 * queries.shape[1])))
+    shape = (step, queries.shape[1])
+    found, terms, asked = np.empty(shape, block.dtype), np.empty(shape), np.empty(shape)
     for start in range(0, len(row), step):
-        part = slice(start, start + step)
-        here = terms[: len(row[part])]
-        here[:] = block[row[part]]
+        part = slice(start, min(start + step, len(row)))
+        here = slice(0, part.stop - start)
+        np.take(block, row[part], axis=0, out=found[here], mode="clip")
+        np.take(queries, query[part], axis=0, out=asked[here], mode="clip")
+        terms[here] = found[here]
         if metric is Metric.L2:
-            here -= queries[query[part]]
-            np.square(here, out=here)
+            terms[here] -= asked[here]
+            np.square(terms[here], out=terms[here])
         else:
-            here *= queries[query[part]]
-        np.add.reduce(here, axis=1, out=scores[part])
+            terms[here] *= asked[here]
+        np.add.reduce(terms[here], axis=1, out=scores[part])
     return np.sqrt(scores) if metric is Metric.L2 else scores
 
 

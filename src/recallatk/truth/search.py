@@ -94,7 +94,7 @@ class Search:
             if resumed is not None:
                 first = int(resumed["next_row"])
                 sweep.restore({key[6:]: part for key, part in resumed.items() if key.startswith("sweep_")})
-            with self._threads():
+            with self.few_threads():
                 for start, block in self.reader.blocks(first):
                     sweep.take(start, block)
                     self._report(len(group) * len(block))
@@ -108,7 +108,7 @@ class Search:
     def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
         precision, capped = _STAGES[stage]
         make = BACKENDS[self.backend] if precision is FLOAT32 else BlasScanner
-        space = Space(self.metric, precision, self.queries.shape[1], self._centre())
+        space = Space(self.metric, precision, self.queries.shape[1], self.centre())
         # One more than the depth: its score is the gap, and whether it ties is worth knowing.
         k = self.depth + 1
         return Sweep(
@@ -121,14 +121,15 @@ class Search:
             most=8 * k + 256 if capped else None,
         )
 
-    def _centre(self) -> NDArray[np.float32] | None:
+    def centre(self) -> NDArray[np.float32] | None:
+        """A point amid the corpus, where one is of use."""
         if self.metric is not Metric.L2:
             return None
         rows = min(_CENTRE_ROWS, self.dataset.corpus.rows)
         return centre_of(self.reader.rows(np.arange(rows)))
 
     @contextmanager
-    def _threads(self) -> Iterator[None]:
+    def few_threads(self) -> Iterator[None]:
         """Our own threads share the cores; BLAS must not start more of them."""
         from threadpoolctl import threadpool_limits
 
@@ -150,13 +151,14 @@ class Search:
 
     def _prove(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
         vectors = self.queries[group]
-        pairs = self._scored(vectors, candidates.queries, candidates.rows)
+        pairs = self.scored(vectors, candidates.queries, candidates.rows)
         verdict = decide(self.metric, vectors, pairs, self.depth, self.reader.rows)
         decided = Decision.FLOAT32 if _STAGES[stage][0] is FLOAT32 else Decision.FLOAT64
         self.results.put(group, ~candidates.abandoned, verdict, decided)
 
-    def _scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
-        with self._threads():
+    def scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
+        """Pairs of a query, by its place among `vectors`, and a row, with their float64 scores."""
+        with self.few_threads():
             scores, tolerances = rescored(self.reader, vectors, queries, rows, threads=self.threads)
         return Pairs(queries, rows, scores, tolerances)
 
@@ -182,6 +184,11 @@ class Search:
             **{f"sweep_{key}": part for key, part in sweep.state().items()},
             **{f"result_{key}": part for key, part in self.results.state().items()},
         }
+
+    def forget(self) -> None:
+        """The result is kept elsewhere: the checkpoint is of no more use."""
+        if self.checkpoint is not None:
+            self.checkpoint.clear()
 
     def _resume(self) -> Mapping[str, NDArray[Any]] | None:
         state = None if self.checkpoint is None else self.checkpoint.load()
@@ -213,7 +220,7 @@ class Results:
         group: NDArray[np.int64],
         proven: NDArray[np.bool_],
         verdict: Verdict,
-        decided: Decision,
+        decided: Decision | NDArray[np.int64],
     ) -> None:
         """Take in what was decided for the proven ones among some queries."""
         which = group[proven]
@@ -224,6 +231,11 @@ class Results:
         self.decided[which] = np.where(verdict.exact[proven], Decision.EXACT, decided)
         offsets, rows = verdict.overflow
         self.beyond.append((np.repeat(group, np.diff(offsets)), rows))
+
+    def forget_ties(self, which: NDArray[np.int64]) -> None:
+        """Drop the ties beyond the depth of some queries, which are decided anew."""
+        kept = [~np.isin(queries, which) for queries, _ in self.beyond]
+        self.beyond = [(q[keep], r[keep]) for (q, r), keep in zip(self.beyond, kept, strict=True)]
 
     def overflow(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(offsets, rows) over all queries."""
@@ -262,6 +274,7 @@ class Results:
             query_ids=dataset.queries.ids,
             row_ids=RowIds.some(named, dataset.corpus.ids),
             corpus_rows=dataset.corpus.rows,
+            sampled_from=dataset.corpus.sampled_from,
             fingerprints=fingerprints,
         )
 

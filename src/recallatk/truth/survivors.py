@@ -20,7 +20,7 @@ class Survivors:
     def __init__(self, queries: int, k: int, dtype: np.dtype[Any]) -> None:
         self.k = k
         # Rarely thinned is cheaply thinned; but what is not thinned also sets no threshold.
-        self.limit = 4 * k + 128
+        self.limit = 3 * k + 64
         self.counts = np.zeros(queries, np.int64)
         self._log = [(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, dtype))]
 
@@ -31,14 +31,15 @@ class Survivors:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to thin."""
-        return bool(self.counts.max(initial=0) > self.limit)
+        """Whether it is time to thin: on the whole, or because a query holds much more than the others."""
+        return bool(self.counts.mean() > self.limit or self.counts.max() > 8 * self.limit)
 
     def entries(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[Any]]:
         """Queries, rows and scan scores, by query."""
         if len(self._log) > 1:
             queries, rows, scores = (np.concatenate(part) for part in zip(*self._log, strict=True))
-            order = np.argsort(queries, kind="stable")
+            # NumPy sorts numbers of 16 bits ten times as fast as larger ones; a batch has fewer queries.
+            order = np.argsort(queries.astype(np.uint16), kind="stable")
             self._log = [(queries[order], rows[order], scores[order])]
         return self._log[0]
 
@@ -76,6 +77,8 @@ class Survivors:
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Drop all entries of some queries."""
+        if not which.any():
+            return
         queries, rows, scores = self.entries()
         kept = ~which[queries]
         self._log = [(queries[kept], rows[kept], scores[kept])]

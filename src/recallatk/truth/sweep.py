@@ -52,7 +52,6 @@ class Candidates(NamedTuple):
     """Every pair that may be among the best, and what became of each query."""
 
     queries: NDArray[np.int64]
-    """In order."""
     rows: NDArray[np.int64]
     abandoned: NDArray[np.bool_]
     """Queries with more candidates than allowed, of which none are kept."""
@@ -145,7 +144,12 @@ class Sweep:
         if number not in worker.held:
             worker.held[number] = Survivors(len(which), self.k, self.space.precision.dtype)
         held = worker.held[number]
-        held.add(worker.scanner.hits(asked, prepared), rows)
+        hits = worker.scanner.hits(asked, prepared)
+        # A first threshold is as good a floor as any other: k rows of this tile reach it.
+        fresh = np.isneginf(self.floors[which])
+        if fresh.any():
+            self.floors[which[fresh]] = hits.thresholds[fresh].astype(np.float64) + errors[fresh]
+        held.add(hits, rows)
         if held.full:
             self._thin(held, which, worker.largest_norm)
 
@@ -180,10 +184,13 @@ class Sweep:
                     first.held[number] = held
             first.largest_norm = max(first.largest_norm, worker.largest_norm)
             worker.held = {}
-        for number, held in first.held.items():
-            which = self.batches[number].queries
-            held.forget(self.abandoned[which])
-            self._thin(held, which, first.largest_norm)
+        with ThreadPoolExecutor(len(self.workers)) as pool:
+            list(pool.map(self._settle_batch, first.held))
+
+    def _settle_batch(self, number: int) -> None:
+        which, held = self.batches[number].queries, self.workers[0].held[number]
+        held.forget(self.abandoned[which])
+        self._thin(held, which, self.workers[0].largest_norm)
 
     def candidates(self) -> Candidates:
         """The end of the sweep."""
@@ -193,8 +200,7 @@ class Sweep:
             self.abandoned |= np.bincount(queries, minlength=len(self.floors)) > self.most
             kept = ~self.abandoned[queries]
             queries, rows = queries[kept], rows[kept]
-        order = np.lexsort((rows, queries))
-        return Candidates(queries[order], rows[order], self.abandoned)
+        return Candidates(queries, rows, self.abandoned)
 
     def _entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         parts = [

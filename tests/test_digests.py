@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recallatk.truth import digests
-from recallatk.truth.digests import match_rows, row_digests
+from recallatk import digests
+from recallatk.digests import match_rows, row_digests
 
 DTYPES = ("float16", "float32", "float64", "int8", "uint8")
 

@@ -1,0 +1,155 @@
+"""The store: truths on disk, found again by the content that they were made from.
+
+A truth lies under a name made of every fingerprint, the metric and the depth, so that other content has
+another name and a stale truth cannot be picked up. Beside it lies one digest for each corpus row, by
+which a later corpus is compared with this one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import Metric, Origin, Truth
+from recallatk.errors import RecallError
+from recallatk.files import atomic_file, write_text
+from recallatk.fingerprint import Hash
+from recallatk.truth.checkpoint import Checkpoint
+from recallatk.truth.file import FORMAT_VERSION, load_truth, save_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from recallatk.files import PathLike
+
+_TRUTH, _DIGESTS, _ENTRY, _CHECKPOINT = "truth.parquet", "rows.npy", "entry.json", "checkpoint.npz"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What decides a truth, bit for bit."""
+
+    fingerprints: Mapping[str, str]
+    metric: Metric
+    depth: int
+    sampled_from: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "fingerprints": dict(self.fingerprints),
+            "metric": str(self.metric),
+            "depth": self.depth,
+            "sampled_from": self.sampled_from,
+        }
+
+    @property
+    def name(self) -> str:
+        """What it is called in the store."""
+        return Hash("truth identity", json.dumps(self.as_json(), sort_keys=True)).text()
+
+    def of(self, truth: Truth) -> bool:
+        """Whether a truth was made from just this."""
+        return (
+            truth.origin is Origin.COMPUTED
+            and dict(truth.fingerprints) == dict(self.fingerprints)
+            and truth.metric is self.metric
+            and truth.depth == self.depth
+            and truth.sampled_from == self.sampled_from
+        )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A truth in the store that may be brought up to date, by what is known without loading it."""
+
+    folder: Path
+    vectors: str
+    """The fingerprint of its corpus vectors."""
+    corpus_rows: int
+
+    def digests(self) -> NDArray[np.uint64] | None:
+        """One digest per row of its corpus; None when there are none that can be read."""
+        try:
+            found: NDArray[np.uint64] = np.load(self.folder / _DIGESTS, allow_pickle=False)
+        except (OSError, ValueError):
+            return None
+        return found if found.shape == (self.corpus_rows, 2) and found.dtype == np.uint64 else None
+
+    def truth(self) -> Truth | None:
+        """Its truth; None when it cannot be read."""
+        try:
+            return load_truth(self.folder / _TRUTH)
+        except (RecallError, OSError):
+            return None
+
+
+class Store:
+    """A folder of truths."""
+
+    def __init__(self, folder: PathLike | None = None) -> None:
+        self.folder = default_folder() if folder is None else Path(folder)
+
+    def path(self, identity: Identity) -> Path:
+        """Where the truth of this content is, or would be."""
+        return self.folder / "truth" / identity.name / _TRUTH
+
+    def find(self, identity: Identity) -> Truth | None:
+        """The truth of just this content; a damaged file counts as none."""
+        path = self.path(identity)
+        if not path.exists():
+            return None
+        truth = Entry(path.parent, "", 0).truth()
+        return truth if truth is not None and identity.of(truth) else None
+
+    def save(self, identity: Identity, truth: Truth, digests: NDArray[np.uint64] | None) -> Path:
+        """Keep a truth; the file that names it is written last."""
+        path = self.path(identity)
+        if digests is not None:
+            with atomic_file(path.parent / _DIGESTS) as scratch, scratch.open("wb") as file:
+                np.save(file, digests, allow_pickle=False)
+        save_truth(truth, path)
+        write_text(path.parent / _ENTRY, json.dumps({**identity.as_json(), "corpus_rows": truth.corpus_rows}))
+        return path
+
+    def checkpoint(
+        self, identity: Identity, every_seconds: float, earlier: Entry | None = None
+    ) -> Checkpoint:
+        """Where a computation, from nothing or from an earlier truth, keeps what it has done."""
+        path = self.path(identity).parent / _CHECKPOINT
+        begun_from = None if earlier is None else earlier.vectors
+        return Checkpoint(path, {**identity.as_json(), "begun_from": begun_from}, every_seconds)
+
+    def relatives(self, identity: Identity) -> Iterator[Entry]:
+        """Truths of the same queries, metric and depth on any vectors, without filters; newest first."""
+        ours = {**identity.as_json(), "fingerprints": identity.fingerprints["queries"]}
+        for file in sorted(self.folder.glob(f"truth/*/{_ENTRY}"), key=_modified, reverse=True):
+            try:
+                said = json.loads(file.read_text(encoding="utf-8"))
+                prints = said["fingerprints"]
+                theirs = {name: value for name, value in said.items() if name != "corpus_rows"}
+                if "metadata" not in prints and theirs | {"fingerprints": prints["queries"]} == ours:
+                    yield Entry(file.parent, prints["vectors"], int(said["corpus_rows"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # a damaged entry is none
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def default_folder() -> Path:
+    """The user's cache directory for this tool."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("recallatk", appauthor=False)
