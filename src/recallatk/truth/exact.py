@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from recallatk.errors import UsageError
 from recallatk.fingerprint import fingerprints
 from recallatk.truth.budget import plan
+from recallatk.truth.reading import held
 from recallatk.truth.search import BACKENDS, Search
 
 if TYPE_CHECKING:
@@ -46,16 +48,23 @@ def ground_truth(
     require_depth(depth)
     require_backend(backend)
     threads = count_threads(threads)
+    planned = plan(dataset, depth, memory, threads, block_bytes)
+    whole = held(dataset, planned.block_rows)
     search = Search(
-        dataset,
+        whole,
         depth,
-        plan(dataset, depth, memory, threads, block_bytes),
+        planned,
         threads=threads,
         backend=backend,
         progress=progress,
         checkpoint=checkpoint,
     )
-    return search.run().truth(dataset, fingerprints(dataset))
+    if whole is dataset:
+        return search.run().truth(dataset, fingerprints(dataset))
+    with ThreadPoolExecutor(1) as beside:
+        # What is in memory can be read by two threads at once.
+        prints = beside.submit(fingerprints, whole)
+        return search.run().truth(whole, prints.result())
 
 
 def require_depth(depth: object) -> None:

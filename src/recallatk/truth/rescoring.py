@@ -40,8 +40,7 @@ def rescored(
             if len(here):
                 work.enter(start, block)
                 if work.query_norms is not None:
-                    used = np.unique(rows[here] - start)
-                    list(pool.map(work.measure, np.array_split(used, threads * 4)))
+                    list(pool.map(work.measure, np.array_split(work.used(here), threads * 4)))
                 list(pool.map(work.score, np.array_split(here, threads * 8)))
     return work.scores, tolerance(work.metric, work.scores, work.scales, vectors.shape[1])
 
@@ -53,7 +52,7 @@ class _Work:
         self, metric: Metric, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> None:
         self.metric, self.queries, self.rows = metric, queries, rows
-        self.wide = vectors.astype(np.float64)
+        self.vectors = vectors
         self.scores = np.empty(len(rows))
         self.scales = np.ones(len(rows))
         self.query_norms = None if metric is Metric.L2 else norms(vectors)
@@ -63,6 +62,12 @@ class _Work:
         self.start, self.block = start, block
         self.row_norms = np.full(len(block), np.nan)
 
+    def used(self, here: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of this block that the pairs `here` have, each once."""
+        flags = np.zeros(len(self.block), bool)
+        flags[self.rows[here] - self.start] = True
+        return np.flatnonzero(flags)
+
     def measure(self, places: NDArray[np.int64]) -> None:
         """Take the norms of some rows of this block."""
         self.row_norms[places] = norms(self.block, places)
@@ -70,7 +75,7 @@ class _Work:
     def score(self, part: NDArray[np.int64]) -> None:
         """Score some pairs of this block."""
         query, row = self.queries[part], self.rows[part] - self.start
-        values = pair_scores(self.metric, self.wide, query, self.block, row)
+        values = pair_scores(self.metric, self.vectors, query, self.block, row)
         if self.query_norms is not None:
             scales = self.query_norms[query] * self.row_norms[row]
             if self.metric is Metric.COSINE:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Hits(NamedTuple):
-    """Pairs that reached their query's threshold, with their scan scores."""
+    """Pairs that reached their query's threshold, in the order of the queries, with their scan scores."""
 
     queries: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -33,6 +33,7 @@ class Asked:
     """Some queries, and what a row needs to be a hit of theirs."""
 
     queries: NDArray[Any]
+    """With the components that the scanner may write; no other thread uses this copy."""
     thresholds: NDArray[Any]
     """The scan score from which on a row is a hit; -inf while nothing is known of the query."""
     slack: NDArray[np.float64]
@@ -84,6 +85,8 @@ class Scanner(Protocol):
     """How many rows to hand over at a time."""
     gathers: bool
     """Whether rows that a filter bars must be left out beforehand."""
+    extra: int
+    """How many components it wants besides: ones in the rows, and in the queries its own to write."""
 
     def hits(self, asked: Asked, rows: NDArray[Any]) -> Hits:
         """Every eligible pair that reaches its threshold.

@@ -19,45 +19,64 @@ BATCH_QUERIES = 1024
 
 
 class BlasScanner:
-    """sgemm or dgemm, whichever the space asks for; the caller keeps BLAS to one thread."""
+    """sgemm or dgemm, whichever the space asks for; the caller keeps BLAS to one thread.
+
+    The product subtracts the thresholds on the way: they are one more component of the queries, against
+    ones in the rows. Comparing with zero is three times as fast as comparing with a column.
+    """
 
     gathers = False
+    extra = 1
 
     def __init__(self, width: int, dtype: np.dtype[Any], queries: int) -> None:
         self.tile_rows = max(16, min(_TILE_ROWS, _TILE_BYTES // (width * dtype.itemsize)))
-        batch = min(BATCH_QUERIES, queries)
-        self._scores = np.empty(batch * self.tile_rows, dtype)
-        self._flags = np.empty(batch * self.tile_rows, bool)
+        size = min(BATCH_QUERIES, queries) * self.tile_rows
+        self._scores = np.empty(size, dtype)
+        self._flags = np.zeros(size + 8, bool)
 
     def hits(self, asked: Asked, rows: NDArray[Any]) -> Hits:
         """Multiply, seed what has no threshold yet, compare."""
         shape = (len(asked.queries), len(rows))
-        size = shape[0] * shape[1]
-        scores = self._scores[:size].reshape(shape)
+        fresh = np.isneginf(asked.thresholds)
+        offsets = np.where(fresh, asked.thresholds.dtype.type(0), asked.thresholds)
+        asked.queries[:, -1] = -offsets
+        scores = self._scores[: shape[0] * shape[1]].reshape(shape)
         np.matmul(asked.queries, rows.T, out=scores)
-        thresholds = self._seeded(asked, scores)
-        flags = np.greater_equal(scores, thresholds[:, None], out=self._flags[:size].reshape(shape))
-        flat = np.flatnonzero(flags)
+        thresholds = _seeded(asked, scores, np.flatnonzero(fresh))
+        flat = self._reaching(scores, thresholds - offsets if fresh.any() else None)
         queries, columns = np.divmod(flat, shape[1])
-        values = self._scores[flat]
+        values = self._scores[flat] + offsets[queries]
         if asked.eligible is not None:
             counts = values > -np.inf
             counts[counts] = asked.eligible.pairs(queries[counts], columns[counts])
             queries, columns, values = queries[counts], columns[counts], values[counts]
         return Hits(queries, columns, values, thresholds)
 
-    @staticmethod
-    def _seeded(asked: Asked, scores: NDArray[Any]) -> NDArray[Any]:
-        """The thresholds, with those that are still missing taken from this tile's own k-th best."""
-        fresh = np.flatnonzero(np.isneginf(asked.thresholds))
-        if not len(fresh):
-            return asked.thresholds
-        if asked.eligible is not None:
-            scores[fresh] = np.where(asked.eligible.matrix(fresh), scores[fresh], -np.inf)
-        if scores.shape[1] < asked.k:
-            return asked.thresholds
-        place = scores.shape[1] - asked.k
-        thresholds = asked.thresholds.copy()
-        best = np.partition(scores[fresh], place, axis=1)[:, place]
-        thresholds[fresh] = below(best, asked.slack[fresh], scores.dtype)
-        return thresholds
+    def _reaching(self, scores: NDArray[Any], limits: NDArray[Any] | None) -> NDArray[np.int64]:
+        """The places of scores that reach their query's limit, or zero."""
+        flags = self._flags[: scores.size].reshape(scores.shape)
+        if limits is None:
+            np.greater_equal(scores, 0, out=flags)
+        else:
+            np.greater_equal(scores, limits[:, None], out=flags)
+        # Eight flags at a time: hardly any is set.
+        padded = self._flags[: -(-scores.size // 8) * 8]
+        padded[scores.size :] = False
+        words = np.flatnonzero(padded.view(np.uint64).astype(bool))
+        inside = np.flatnonzero(padded.reshape(-1, 8)[words])
+        return np.asarray((words[inside >> 3] << 3) + (inside & 7))
+
+
+def _seeded(asked: Asked, scores: NDArray[Any], fresh: NDArray[np.int64]) -> NDArray[Any]:
+    """The thresholds, with those that are still missing taken from this tile's own k-th best."""
+    if not len(fresh):
+        return asked.thresholds
+    if asked.eligible is not None:
+        scores[fresh] = np.where(asked.eligible.matrix(fresh), scores[fresh], -np.inf)
+    if scores.shape[1] < asked.k:
+        return asked.thresholds
+    place = scores.shape[1] - asked.k
+    thresholds = asked.thresholds.copy()
+    best = np.partition(scores[fresh], place, axis=1)[:, place]
+    thresholds[fresh] = below(best, asked.slack[fresh], scores.dtype)
+    return thresholds

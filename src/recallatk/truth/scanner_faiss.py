@@ -20,6 +20,7 @@ class FaissScanner:
     """`faiss.knn` by inner product; faiss brings its own threads."""
 
     gathers = True
+    extra = 0
 
     def __init__(self, width: int, dtype: np.dtype[Any], queries: int) -> None:
         self.tile_rows = max(16, _TILE_BYTES // (width * dtype.itemsize))
@@ -73,4 +74,5 @@ class FaissScanner:
 
 def _joined(found: list[Hits], thresholds: NDArray[Any]) -> Hits:
     queries, columns, scores = (np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
-    return Hits(queries, columns, scores, thresholds)
+    order = np.argsort(queries, kind="stable")
+    return Hits(queries[order], columns[order], scores[order], thresholds)

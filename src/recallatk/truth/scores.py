@@ -23,7 +23,7 @@ _PORTION_BYTES = 1 << 20
 
 def pair_scores(
     metric: Metric,
-    queries: NDArray[np.float64],
+    queries: NDArray[Any],
     query: NDArray[np.int64],
     block: NDArray[Any],
     row: NDArray[np.int64],
@@ -32,18 +32,19 @@ def pair_scores(
     scores = np.empty(len(row))
     step = max(1, min(len(row), _PORTION_BYTES // (8 * queries.shape[1])))
     shape = (step, queries.shape[1])
-    found, terms, asked = np.empty(shape, block.dtype), np.empty(shape), np.empty(shape)
+    found, asked = np.empty(shape, block.dtype), np.empty(shape, queries.dtype)
+    terms, others = np.empty(shape), np.empty(shape)
     for start in range(0, len(row), step):
         part = slice(start, min(start + step, len(row)))
         here = slice(0, part.stop - start)
         np.take(block, row[part], axis=0, out=found[here], mode="clip")
         np.take(queries, query[part], axis=0, out=asked[here], mode="clip")
-        terms[here] = found[here]
+        terms[here], others[here] = found[here], asked[here]
         if metric is Metric.L2:
-            terms[here] -= asked[here]
+            terms[here] -= others[here]
             np.square(terms[here], out=terms[here])
         else:
-            terms[here] *= asked[here]
+            terms[here] *= others[here]
         np.add.reduce(terms[here], axis=1, out=scores[part])
     return np.sqrt(scores) if metric is Metric.L2 else scores
 

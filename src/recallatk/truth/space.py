@@ -17,6 +17,7 @@ from recallatk.core import Metric
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_PORTION_QUERIES = 256
 # Squared norms between these lose nothing to overflow or underflow that the bound does not cover.
 _SAFE_SQUARES = (2.0**-80, 2.0**80)
 
@@ -51,16 +52,20 @@ class Space:
 
     def queries(self, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Queries as the scan takes them, and a bound on the norm of each."""
-        wide = block.astype(np.float64)
-        if self.centre is not None:
-            wide -= self.centre
-        norms = np.sqrt(np.square(wide).sum(axis=1))
-        if self.metric is Metric.COSINE:
-            wide /= norms[:, None]
-            norms = np.ones_like(norms)
         prepared = np.ones((len(block), self.width), self.precision.dtype)
-        with np.errstate(over="ignore"):
-            prepared[:, : self.dimension] = wide
+        norms = np.empty(len(block))
+        # In portions, because fresh memory for all of them in float64 costs more than the arithmetic.
+        for start in range(0, len(block), _PORTION_QUERIES):
+            part = slice(start, start + _PORTION_QUERIES)
+            wide = block[part].astype(np.float64)
+            if self.centre is not None:
+                wide -= self.centre
+            norms[part] = np.sqrt(np.square(wide).sum(axis=1))
+            if self.metric is Metric.COSINE:
+                wide /= norms[part, None]
+                norms[part] = 1.0
+            with np.errstate(over="ignore"):
+                prepared[part, : self.dimension] = wide
         return prepared, norms * (1 + 1e-6)
 
     def rows(self, block: NDArray[Any], out: NDArray[Any]) -> float:
@@ -101,19 +106,23 @@ class Space:
         """Whether vectors of this norm stay in range; NaN does not."""
         return norm < self.precision.largest_norm
 
+    @property
+    def rounding(self) -> float:
+        """How much of the size of its terms a score can be off by."""
+        terms = (2 * self.dimension + 32) * self.precision.unit
+        return terms / (1 - terms)
+
     def error(self, query_norms: NDArray[np.float64], row_norm: float) -> NDArray[np.float64]:
         """How far the scan's score of each query with any row up to this norm can be from the real one.
 
         It covers the conversion to this type, centring, norms and squares, the products and their sum,
         and underflow (also where the hardware flushes small numbers to zero).
         """
-        terms = (2 * self.dimension + 32) * self.precision.unit
-        rounding = terms / (1 - terms)
         size = query_norms * row_norm
         if self.metric is Metric.L2:
             size = size + row_norm**2 / 2
         lost = self.dimension * self.precision.smallest * (1 + query_norms + row_norm)
-        return np.asarray(rounding * size + lost)
+        return np.asarray(self.rounding * size + lost)
 
     def floors(
         self, queries: NDArray[Any], scores: NDArray[np.float64], bounds: NDArray[np.float64]

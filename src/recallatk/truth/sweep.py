@@ -44,6 +44,8 @@ class _Worker:
 
     scanner: Scanner
     tile: NDArray[Any]
+    queries: dict[int, NDArray[Any]] = field(default_factory=dict)
+    """Its own copy of each batch's."""
     held: dict[int, Survivors] = field(default_factory=dict)
     largest_norm: float = 0.0
 
@@ -79,6 +81,8 @@ class Sweep:
             raise OutOfRange
         # Scan scores that k rows are known to reach; usually nothing is known at first.
         self.floors = np.full(len(queries), -np.inf) if floors is None else floors.copy()
+        # Scanners subtract thresholds, whose size then counts among the terms that were rounded.
+        self.reach = np.where(np.isfinite(self.floors), np.abs(self.floors), 0.0)
         self.abandoned = np.zeros(len(queries), bool)
         largest = min(BATCH_QUERIES, max(1, len(queries)))
         self.workers = [self._worker(make_scanner(largest)) for _ in range(threads)]
@@ -86,8 +90,8 @@ class Sweep:
         self.prepared = [prepared[batch.queries] for batch in self.batches]
 
     def _worker(self, scanner: Scanner) -> _Worker:
-        shape = (scanner.tile_rows, self.space.width)
-        return _Worker(scanner, np.empty(shape, self.space.precision.dtype))
+        shape = (scanner.tile_rows, self.space.width + scanner.extra)
+        return _Worker(scanner, np.ones(shape, self.space.precision.dtype))
 
     def take(self, start: int, block: NDArray[Any]) -> None:
         """Scan a block of the corpus whose first row has this number."""
@@ -121,7 +125,7 @@ class Sweep:
         for task in tasks:
             for vectors, rows in task.parts(worker.scanner.tile_rows):
                 prepared = worker.tile[: len(vectors)]
-                norm = self.space.rows(vectors, prepared)
+                norm = self.space.rows(vectors, prepared[:, : self.space.width])
                 if not self.space.is_safe(norm):
                     raise OutOfRange
                 worker.largest_norm = max(worker.largest_norm, norm)
@@ -133,25 +137,49 @@ class Sweep:
     ) -> None:
         batch = self.batches[number]
         which = batch.queries
-        errors = self.space.error(self.query_norms[which], norm)
+        errors = self._errors(which, norm)
         asked = Asked(
-            self.prepared[number],
+            self._queries(worker, number),
             below(self.floors[which], errors, self.space.precision.dtype),
             2 * errors,
             self.k,
             self._eligible(batch, rows),
         )
         if number not in worker.held:
-            worker.held[number] = Survivors(len(which), self.k, self.space.precision.dtype)
+            worker.held[number] = self._survivors(len(which))
         held = worker.held[number]
         hits = worker.scanner.hits(asked, prepared)
         # A first threshold is as good a floor as any other: k rows of this tile reach it.
         fresh = np.isneginf(self.floors[which])
         if fresh.any():
-            self.floors[which[fresh]] = hits.thresholds[fresh].astype(np.float64) + errors[fresh]
-        held.add(hits, rows)
+            self._raise_floors(which[fresh], hits.thresholds[fresh].astype(np.float64) + errors[fresh])
+        held.add(hits.queries, rows[hits.columns], hits.scores)
         if held.full:
             self._thin(held, which, worker.largest_norm)
+
+    def _survivors(self, queries: int) -> Survivors:
+        row_dtype = np.dtype(np.int32 if self.eligibility.corpus_rows < 2**31 else np.int64)
+        return Survivors(queries, self.k, self.space.precision.dtype, row_dtype)
+
+    def _queries(self, worker: _Worker, number: int) -> NDArray[Any]:
+        if number not in worker.queries:
+            prepared = self.prepared[number]
+            copy = np.empty((len(prepared), prepared.shape[1] + worker.scanner.extra), prepared.dtype)
+            copy[:, : prepared.shape[1]] = prepared
+            worker.queries[number] = copy
+        return worker.queries[number]
+
+    def _errors(self, which: NDArray[np.int64], norm: float) -> NDArray[np.float64]:
+        """How far the scan scores of some queries with rows up to this norm can be from the real ones."""
+        return self.space.error(self.query_norms[which], norm) + self.space.rounding * self.reach[which]
+
+    def _raise_floors(self, which: NDArray[np.int64], floors: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Threads may overwrite each other's floors; an older one is as true and only lower.
+        floors = np.maximum(self.floors[which], floors)
+        known = np.where(np.isfinite(floors), np.abs(floors), 0.0)
+        self.reach[which] = np.maximum(self.reach[which], known)
+        self.floors[which] = floors
+        return floors
 
     def _eligible(self, batch: Batch, rows: NDArray[np.int64]) -> Eligible | None:
         barred = self.eligibility.own_rows is not None or (
@@ -161,10 +189,9 @@ class Sweep:
 
     def _thin(self, held: Survivors, which: NDArray[np.int64], norm: float) -> None:
         """Raise the thresholds and drop what is below; give up queries that still hold too much."""
-        errors = self.space.error(self.query_norms[which], norm)
-        # Threads may overwrite each other's floors; an older one is as true and only lower.
-        self.floors[which] = floors = np.maximum(self.floors[which], held.best() - errors)
-        held.thin(floors, errors)
+        errors = self._errors(which, norm)
+        floors = self._raise_floors(which, held.best() - errors)
+        held.thin(floors, self._errors(which, norm))
         if self.most is not None:
             # A query is given up at a multiple of what the end allows, for thresholds still rise.
             over = held.counts > max(held.limit, 4 * self.most)
@@ -179,7 +206,7 @@ class Sweep:
         for worker in others:
             for number, held in worker.held.items():
                 if number in first.held:
-                    first.held[number].absorb(held)
+                    first.held[number].add(*held.entries())
                 else:
                     first.held[number] = held
             first.largest_norm = max(first.largest_norm, worker.largest_norm)
@@ -230,15 +257,15 @@ class Sweep:
         first = self.workers[0]
         first.largest_norm = float(state["largest_norm"])
         queries = state["queries"]
-        batch_of, place_of = np.empty(len(self.floors), np.int64), np.empty(len(self.floors), np.int32)
+        batch_of, place_of = np.empty(len(self.floors), np.int64), np.empty(len(self.floors), np.int64)
         for number, batch in enumerate(self.batches):
             batch_of[batch.queries] = number
             place_of[batch.queries] = np.arange(len(batch.queries))
         for number, batch in enumerate(self.batches):
             mine = np.flatnonzero(batch_of[queries] == number)
             mine = mine[np.argsort(place_of[queries[mine]], kind="stable")]
-            held = first.held[number] = Survivors(len(batch.queries), self.k, self.space.precision.dtype)
-            held.restore(place_of[queries[mine]], state["rows"][mine], state["scores"][mine])
+            held = first.held[number] = self._survivors(len(batch.queries))
+            held.add(place_of[queries[mine]], state["rows"][mine], state["scores"][mine])
 
 
 class _Task(NamedTuple):

@@ -1,0 +1,164 @@
+"""What certified truth costs against uncertified searches of the same data, interleaved in one run.
+
+    python benchmarks/truth.py [--rounds 5] [--data ../shared/data/wordnet-minilm] [--only wordnet,million,add]
+
+Two data sets: wordnet-minilm (6,000 queries, cosine, depth 100; the bundled demo data where it is not
+there) and a generated 1,000,000 x 128 under l2 with 1,000 queries. The peers get prepared float32 arrays:
+normalised ones for cosine. `faiss.knn` is the one to beat; scikit-learn's brute force and one query at a
+time in NumPy, as ann-benchmarks computes its truth, are run on some of the queries and scaled up.
+
+Ours is `ground_truth` as a user calls it: range checks, normalisation, scan, float64 scores, ties,
+certificates and fingerprints. `sgemm` is NumPy's product of two 4096 x 4096 matrices in the same run, and
+the rate is that of the multiplications alone: 2 x queries x rows x dimensions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import faiss
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from recallatk import ground_truth, make_corpus, make_queries, open_dataset, open_demo
+from recallatk.truth import obtain_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Times = dict[str, list[float]]
+
+DEPTH = 100
+SOME_QUERIES = 200
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/wordnet-minilm"))
+    parser.add_argument("--only", default="wordnet,million,add")
+    chosen = parser.parse_args()
+    parts = chosen.only.split(",")
+    if "wordnet" in parts or "add" in parts:
+        corpus, queries = load(chosen.data)
+    if "wordnet" in parts:
+        compare("wordnet-minilm, cosine", corpus, queries, "cosine", chosen.rounds)
+    if "million" in parts:
+        random = np.random.default_rng(0)
+        million = random.standard_normal((1_000_000, 128), np.float32)
+        asked = random.standard_normal((1_000, 128), np.float32)
+        compare("1,000,000 x 128, l2", million, asked, "l2", chosen.rounds)
+    if "add" in parts:
+        compare_adding(corpus, queries, chosen.rounds)
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    dataset = open_dataset(folder, metric="cosine") if folder.exists() else open_demo()
+    return tuple(
+        np.array(part.vectors.read(0, part.rows), np.float32) for part in (dataset.corpus, dataset.queries)
+    )
+
+
+def compare(name: str, corpus: Any, queries: Any, metric: str, rounds: int) -> None:
+    prepared = [unit(each) if metric == "cosine" else each for each in (corpus, queries)]
+    kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    few = prepared[1][:SOME_QUERIES]
+    scale = len(queries) / len(few)
+    square = np.random.default_rng(1).standard_normal((4096, 4096), np.float32)
+    product = np.empty_like(square)
+    tasks: dict[str, Callable[[], object]] = {
+        "ours, certified": lambda: ours(corpus, queries, metric),
+        "faiss.knn": lambda: faiss.knn(prepared[1], prepared[0], DEPTH, kind),
+        "sgemm": lambda: np.matmul(square, square, out=product),
+    }
+    times = interleaved(tasks, rounds)
+    slow = interleaved(
+        {
+            "scikit-learn brute": lambda: brute(prepared[0], few, metric),
+            "numpy, one query at a time": lambda: one_by_one(prepared[0], few, metric),
+        },
+        2,
+    )
+    times |= {peer: [each * scale for each in values] for peer, values in slow.items()}
+    operations = 2.0 * len(queries) * corpus.shape[0] * corpus.shape[1]
+    report(name, times, operations, len(square))
+
+
+def unit(vectors: Any) -> Any:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def ours(corpus: Any, queries: Any, metric: str) -> object:
+    return ground_truth(open_dataset(make_corpus(corpus), make_queries(queries), metric=metric), depth=DEPTH)
+
+
+def brute(corpus: Any, queries: Any, metric: str) -> object:
+    model = NearestNeighbors(n_neighbors=DEPTH, algorithm="brute", metric="cosine" if metric == "cosine" else "l2")
+    return model.fit(corpus).kneighbors(queries)
+
+
+def one_by_one(corpus: Any, queries: Any, metric: str) -> None:
+    lengths = (corpus**2).sum(axis=1)
+    for query in queries:
+        scores = lengths - 2 * np.dot(corpus, query) if metric == "l2" else -np.dot(corpus, query)
+        nearest = np.argpartition(scores, DEPTH)[:DEPTH]
+        nearest[np.argsort(scores[nearest])]
+
+
+def interleaved(tasks: dict[str, Callable[[], object]], rounds: int) -> Times:
+    times: Times = {name: [] for name in tasks}
+    random = np.random.default_rng(2)
+    for round_number in range(rounds + 1):
+        for name in random.permutation(list(tasks)):
+            started = time.perf_counter()
+            tasks[name]()
+            if round_number:  # the first round warms up
+                times[name].append(time.perf_counter() - started)
+    return times
+
+
+def report(name: str, times: Times, operations: float, side: int) -> None:
+    medians = {task: statistics.median(values) for task, values in times.items()}
+    base = medians["faiss.knn"]
+    paired = sorted(a / b for a, b in zip(times["ours, certified"], times["faiss.knn"], strict=True))
+    print(f"\n{name}")
+    print(f"{'task':<28} {'seconds':>8} {'range':>17} {'x faiss':>8} {'GFLOP/s':>8}")
+    for task, values in times.items():
+        work = 2.0 * side**3 if task == "sgemm" else operations
+        spread = f"{min(values):.2f} to {max(values):.2f}"
+        ratio = "" if task == "sgemm" else f"{medians[task] / base:.2f}"
+        print(f"{task:<28} {medians[task]:>8.2f} {spread:>17} {ratio:>8} {work / medians[task] / 1e9:>8.0f}")
+    rate = operations / medians["ours, certified"] / (2.0 * side**3 / medians["sgemm"])
+    print(f"round by round, ours / faiss.knn: {', '.join(f'{ratio:.2f}' for ratio in paired)}")
+    print(f"ours reaches {rate:.0%} of sgemm")
+
+
+def compare_adding(corpus: Any, queries: Any, rounds: int) -> None:
+    """The last 1 % of the rows added to a truth in the store, against computing all of it."""
+    before = len(corpus) - len(corpus) // 100
+    whole, added = [], []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as store:
+            obtain(corpus[:before], queries, store)
+            added.append(obtain(corpus, queries, store))
+        with tempfile.TemporaryDirectory() as store:
+            whole.append(obtain(corpus, queries, store))
+    share = statistics.median(added) / statistics.median(whole)
+    print(f"\nadding 1 % of the rows, through the store: {statistics.median(added):.2f} s, all of them ", end="")
+    print(f"{statistics.median(whole):.2f} s: {share:.1%}")
+
+
+def obtain(corpus: Any, queries: Any, store: str) -> float:
+    dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric="cosine")
+    started = time.perf_counter()
+    obtain_truth(dataset, depth=DEPTH, store=store)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()
