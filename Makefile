@@ -30,9 +30,11 @@ docs: $(VENV)/.dev
 	$(BIN)/python scripts/generate_docs.py
 
 bench: $(VENV)/.dev
+	$(PIP) install --quiet --editable '.[bench]'
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/fingerprint.py
 	$(BIN)/python benchmarks/opening.py
+	$(BIN)/python benchmarks/truth.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo

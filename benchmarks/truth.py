@@ -1,6 +1,6 @@
 """What certified truth costs against uncertified searches of the same data, interleaved in one run.
 
-    python benchmarks/truth.py [--rounds 5] [--data ../shared/data/wordnet-minilm] [--only wordnet,million,add]
+    python benchmarks/truth.py [--rounds 5] [--data FOLDER] [--only wordnet,million,add]
 
 Two data sets: wordnet-minilm (6,000 queries, cosine, depth 100; the bundled demo data where it is not
 there) and a generated 1,000,000 x 128 under l2 with 1,000 queries. The peers get prepared float32 arrays:
@@ -98,7 +98,9 @@ def ours(corpus: Any, queries: Any, metric: str) -> object:
 
 
 def brute(corpus: Any, queries: Any, metric: str) -> object:
-    model = NearestNeighbors(n_neighbors=DEPTH, algorithm="brute", metric="cosine" if metric == "cosine" else "l2")
+    model = NearestNeighbors(
+        n_neighbors=DEPTH, algorithm="brute", metric="cosine" if metric == "cosine" else "l2"
+    )
     return model.fit(corpus).kneighbors(queries)
 
 
@@ -149,7 +151,9 @@ def compare_adding(corpus: Any, queries: Any, rounds: int) -> None:
         with tempfile.TemporaryDirectory() as store:
             whole.append(obtain(corpus, queries, store))
     share = statistics.median(added) / statistics.median(whole)
-    print(f"\nadding 1 % of the rows, through the store: {statistics.median(added):.2f} s, all of them ", end="")
+    print(
+        f"\nadding 1 % of the rows, through the store: {statistics.median(added):.2f} s, all of them ", end=""
+    )
     print(f"{statistics.median(whole):.2f} s: {share:.1%}")
 
 

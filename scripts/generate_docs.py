@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from recallatk.cli import app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
 INTRODUCTION = """# Command line
@@ -22,15 +25,26 @@ output; progress, warnings and errors go to standard error.
 | exit code | meaning |
 |---|---|
 | 0 | done |
+| 1 | what was checked is not so |
 | 2 | usage or bad input; the message says what is wrong, where, and what is accepted |
-| 130 | stopped with Ctrl-C; nothing half-written is left, and the command to give again is printed |
+| 130 | stopped with Ctrl-C; what is finished is kept, and the command that goes on is printed |
 """
 
 
 def page() -> str:
     """The whole page."""
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    return "\n".join([INTRODUCTION, *(section(name, command) for name, command in commands.items())])
+    return "\n".join([INTRODUCTION, *(section(name, command) for name, command in every_command())])
+
+
+def every_command() -> Iterator[tuple[str, Any]]:
+    """All commands by the words that call them; the first of a group needs no word of its own."""
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, command
+            continue
+        for number, (second, each) in enumerate(inner.items()):
+            yield (f"{name} {second}" if number else name), each
 
 
 def section(name: str, command: Any) -> str:

@@ -39,6 +39,7 @@ _ROOMS = {
         "open_queries",
         "queries_from_corpus",
         "read_truth",
+        "sample_corpus",
         "sample_queries",
         "split_queries",
     ),
@@ -46,7 +47,7 @@ _ROOMS = {
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "history": ("load_run", "save_run"),
     "report": ("to_markdown", "to_text"),
-    "truth": ("ground_truth", "load_truth", "save_truth"),
+    "truth": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

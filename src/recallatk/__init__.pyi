@@ -22,6 +22,7 @@ from recallatk.datasets import open_demo as open_demo
 from recallatk.datasets import open_queries as open_queries
 from recallatk.datasets import queries_from_corpus as queries_from_corpus
 from recallatk.datasets import read_truth as read_truth
+from recallatk.datasets import sample_corpus as sample_corpus
 from recallatk.datasets import sample_queries as sample_queries
 from recallatk.datasets import split_queries as split_queries
 from recallatk.errors import RecallError as RecallError
@@ -34,5 +35,7 @@ from recallatk.report import to_markdown as to_markdown
 from recallatk.report import to_text as to_text
 from recallatk.truth import ground_truth as ground_truth
 from recallatk.truth import load_truth as load_truth
+from recallatk.truth import obtain_truth as obtain_truth
 from recallatk.truth import save_truth as save_truth
+from recallatk.truth import verify_truth as verify_truth
 from recallatk.version import __version__ as __version__

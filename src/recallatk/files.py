@@ -248,6 +248,16 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         scratch.unlink(missing_ok=True)
 
 
+def require_writable(path: PathLike) -> None:
+    """Refuse a place where no file can be written, before work is done for it."""
+    with contextlib.suppress(_NotMeant), atomic_file(path):
+        raise _NotMeant
+
+
+class _NotMeant(Exception):  # noqa: N818 - ends a trial write; nobody sees it
+    pass
+
+
 def write_text(path: PathLike, text: str) -> None:
     """Write a small text file, whole or not at all."""
     with atomic_file(path) as scratch:

@@ -64,6 +64,7 @@ def score(
         measures=measures,
         anomalies=_anomalies(rows, truth, max(cutoffs), eligibility, known=corpus is not None),
         per_query=per_query,
+        sampled_from=truth.sampled_from,
     )
 
 

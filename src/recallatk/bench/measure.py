@@ -82,6 +82,7 @@ def measure(
         environment=describe_environment(),
         timed=TIMED.format(k=job.k, threads=job.search_threads, build=job.build_threads),
         measurements=measurements,
+        sampled_from=dataset.corpus.sampled_from,
     )
 
 

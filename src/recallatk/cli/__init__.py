@@ -11,6 +11,7 @@ from recallatk.cli.convert import convert
 from recallatk.cli.demo import demo
 from recallatk.cli.guard import guarded
 from recallatk.cli.inspect import inspect
+from recallatk.cli.truth import DefaultGroup, compute, verify
 from recallatk.version import __version__
 
 # Plain help starts in half the time of the decorated one and can be piped.
@@ -27,6 +28,15 @@ app = typer.Typer(
 )
 for command in (demo, inspect, convert):
     app.command()(guarded(command))
+truth = typer.Typer(
+    cls=DefaultGroup,
+    help="Exact nearest neighbours with proof, and proof of anybody's: recallatk truth CORPUS QUERIES.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+truth.command()(guarded(compute))
+truth.command()(guarded(verify))
+app.add_typer(truth, name="truth")
 
 
 def _show_version(asked: bool) -> None:

@@ -15,7 +15,7 @@ from recallatk.errors import RecallError
 
 Arguments = ParamSpec("Arguments")
 
-BAD_INPUT, INTERRUPTED = 2, 130
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
@@ -28,7 +28,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         except RecallError as problem:
             _stop(str(problem), BAD_INPUT)
         except KeyboardInterrupt:
-            _stop(f"stopped; nothing half-written is left. Again: {_again()}", INTERRUPTED)
+            _stop(f"stopped; what is finished is kept. To go on: {_again()}", INTERRUPTED)
         except BrokenPipeError:
             # Whoever read our output has gone; writing more would only complain again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,11 +16,16 @@ _MOVING_EVERY_SECONDS = 0.1
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A callable that takes the steps done and the steps there are, and shows them with an ETA."""
+def progress(what: str, operations: int = 0) -> Iterator[Callable[[int, int], None]]:
+    """A callable that takes the steps done and the steps there are, and shows them with an ETA.
+
+    Args:
+        what: what is going on.
+        operations: how many floating-point operations a step is, to show their rate.
+    """
     from recallatk.report.text import printable
 
-    line = _Line(printable(what))
+    line = _Line(printable(what), operations)
     try:
         yield line.step
     finally:
@@ -28,8 +33,8 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class _Line:
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, operations: int = 0) -> None:
+        self.what, self.operations = what, operations
         self.moving = sys.stderr.isatty()
         self.started = self.shown = time.monotonic()
         self.first: tuple[float, int] | None = None
@@ -52,7 +57,9 @@ class _Line:
         begun, before = self.first or (now, done)
         if done <= before:
             return ""
-        return f", {(now - begun) * (total - done) / (done - before):,.0f} s left"
+        pace = (done - before) / (now - begun)
+        rate = f", {pace * self.operations / 1e9:,.0f} GFLOP/s" if self.operations else ""
+        return f", {(total - done) / pace:,.0f} s left{rate}"
 
     def _show(self, text: str) -> None:
         self.timer.cancel()

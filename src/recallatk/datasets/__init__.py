@@ -11,7 +11,13 @@ from recallatk.datasets.opening import (
     open_queries,
     read_truth,
 )
-from recallatk.datasets.sampling import queries_from_corpus, sample_queries, split_queries
+from recallatk.datasets.sampling import (
+    queries_from_corpus,
+    sample_corpus,
+    sample_queries,
+    sampled,
+    split_queries,
+)
 
 __all__ = [
     "convert",
@@ -24,6 +30,8 @@ __all__ = [
     "open_queries",
     "queries_from_corpus",
     "read_truth",
+    "sample_corpus",
     "sample_queries",
+    "sampled",
     "split_queries",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from blake3 import blake3
 
-from recallatk.core import Corpus, QuerySet, Records
+from recallatk.core import Corpus, Dataset, QuerySet, Records
 from recallatk.datasets.checks import checked
 from recallatk.datasets.matrix import TableColumns, gather
 from recallatk.datasets.opening import FILTER_NAME, query_set
@@ -43,6 +43,15 @@ def sample_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None =
         name, gather(corpus.vectors, rows), columns, identifier, corpus.sampled_from or corpus.rows
     )
     return dataclasses.replace(sample, vectors=checked(sample))
+
+
+def sampled(dataset: Dataset, count: int, *, seed: int = 0, by: str | None = None) -> Dataset:
+    """The dataset with a sample of its corpus."""
+    if dataset.queries.corpus_rows is not None:
+        raise UsageError("the queries are corpus rows, which a sample of the corpus may not have")
+    corpus = sample_corpus(dataset.corpus, count, seed=seed, by=by)
+    checked_corpus = dataclasses.replace(corpus, vectors=checked(corpus, dataset.metric))
+    return dataclasses.replace(dataset, corpus=checked_corpus)
 
 
 def split_queries(queries: QuerySet, *, validate: float = 0.5, seed: int = 0) -> tuple[QuerySet, QuerySet]:

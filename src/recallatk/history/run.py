@@ -3,6 +3,7 @@
 Format history:
 1. run.json with `format_version`, `dataset`, `metric`, `fingerprints`, `environment`, `timed` and
    `trials`; trial-N.parquet with `query_id`, `neighbors`, `rows` and `latencies_ns` (one per round).
+   Later also `sampled_from`, which older readers pass over.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def _header(run: Run) -> dict[str, Any]:
         "fingerprints": dict(run.fingerprints),
         "environment": dict(run.environment),
         "timed": run.timed,
+        "sampled_from": run.sampled_from,
         "trials": [_trial(each) for each in run.measurements],
     }
 
@@ -138,6 +140,7 @@ def load_run(folder: PathLike) -> Run:
             fingerprints=header["fingerprints"],
             environment=header["environment"],
             timed=header["timed"],
+            sampled_from=header.get("sampled_from"),
             measurements=tuple(
                 _measurement(trial, Path(folder) / f"trial-{number}.parquet")
                 for number, trial in enumerate(header["trials"], 1)

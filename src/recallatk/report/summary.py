@@ -84,7 +84,8 @@ def title(run: Run) -> str:
 def notes(run: Run) -> list[str]:
     """What a reader needs to judge the numbers: what was timed, on what, and what was odd."""
     first = run.measurements[0]
-    said = [
+    said = _sample_notes(run)
+    said += [
         f"Timed: {run.timed}.",
         f"Queries: {first.score.queries:,}, rounds: {len(first.latencies_ns)}. "
         f"Engine: {first.build.version or first.build.engine}. "
@@ -98,6 +99,15 @@ def notes(run: Run) -> list[str]:
             listed = ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
             said.append(f"Odd answers at {line.search}: {listed}.")
     return said
+
+
+def _sample_notes(run: Run) -> list[str]:
+    if run.sampled_from is None:
+        return []
+    return [
+        f"The corpus is a sample of {run.sampled_from:,} rows: fewer rows are easier to search, and "
+        "recall on them does not carry over to all."
+    ]
 
 
 def _tie_notes(lines: list[Line]) -> list[str]:

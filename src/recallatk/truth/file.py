@@ -100,6 +100,15 @@ def _lists(offsets: NDArray[np.int64], values: Any) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(values))
 
 
+def is_truth_file(path: PathLike) -> bool:
+    """Whether a file was written by `save_truth`, as far as its header tells."""
+    location = locate(path)
+    if location.is_folder or location.read_at(0, 4) != b"PAR1":
+        return False
+    with reading(location.text, "Parquet file"), location.open() as file:
+        return _HEADER_KEY in (pq.read_schema(file).metadata or {})
+
+
 def load_truth(path: PathLike) -> Truth:
     """Read a truth that `save_truth` wrote."""
     location = locate(path)

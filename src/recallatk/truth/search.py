@@ -158,8 +158,7 @@ class Search:
 
     def scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
         """Pairs of a query, by its place among `vectors`, and a row, with their float64 scores."""
-        with self.few_threads():
-            scores, tolerances = rescored(self.reader, vectors, queries, rows, threads=self.threads)
+        scores, tolerances = rescored(self.reader, vectors, queries, rows, threads=self.threads)
         return Pairs(queries, rows, scores, tolerances)
 
     def _report(self, pairs: int) -> None:

@@ -41,12 +41,18 @@ def certified(truth: Truth) -> int:
     return 0 if truth.certificate is None else len(truth.certificate.decided)
 
 
+def decisions(truth: Truth) -> dict[str, int]:
+    """How many queries each kind of arithmetic settled."""
+    decided = np.empty(0, np.uint8) if truth.certificate is None else truth.certificate.decided
+    counts = np.bincount(decided, minlength=len(Decision))
+    return {each.text: int(counts[each]) for each in Decision}
+
+
 def in_words(truth: Truth) -> str:
     """One line: how many queries are proven, by what arithmetic, and how many have ties."""
     parts = [f"{certified(truth):,} of {len(truth):,} certified"]
     if truth.certificate is not None:
-        counts = np.bincount(truth.certificate.decided, minlength=len(Decision))
-        how = ", ".join(f"{counts[each]:,} in {each.text}" for each in Decision if counts[each])
+        how = ", ".join(f"{count:,} in {name}" for name, count in decisions(truth).items() if count)
         parts[0] += f" ({how})"
     ties = {k: int(ties_at(truth, k).sum()) for k in cutoffs(truth)}
     return "; ".join(parts + [f"{count:,} with a tie at k={k}" for k, count in ties.items() if count])

@@ -101,8 +101,15 @@ class Sweep:
             return
         with ThreadPoolExecutor(len(self.workers)) as pool:
             # Taking the next task from a list iterator is atomic.
-            for done in [pool.submit(self._work, worker, tasks) for worker in self.workers]:
-                done.result()
+            jobs = [pool.submit(self._work, worker, tasks) for worker in self.workers]
+            try:
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                # Nobody will use this block: the other threads need not finish it either.
+                for _ in tasks:
+                    pass
+                raise
 
     def _tile_tasks(self, start: int, block: NDArray[Any]) -> Iterable[_Task]:
         every = [number for number, batch in enumerate(self.batches) if batch.members is None]

@@ -1,4 +1,4 @@
-"""The nouns: what a corpus, a query set, a truth, a trial and a run are, and nothing they do.
+"""What is searched and asked: metric, vectors, corpus, queries, dataset.
 
 Inside, a vector is known by its row number in the corpus; the user's ids (strings or integers) stand
 beside it and come back only where something is shown or written. Big things are lazy: opening costs
@@ -7,10 +7,10 @@ nothing, `read(start, stop)` costs the block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from recallatk.errors import MismatchError, UsageError
 
@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.certificate import Certificate
     from recallatk.filters import Filter
     from recallatk.filters.eligibility import Eligibility
-    from recallatk.ids import RowIds
-
-Parameters: TypeAlias = tuple[tuple[str, Any], ...]
 
 # What a vector may be made of; int32 and int64 matrices are lists of neighbours.
 VECTOR_DTYPES = ("float16", "float32", "float64", "int8", "uint8")
@@ -196,157 +192,3 @@ class Dataset:
         known = set(named) <= set(schema.names)
         table = self.corpus.columns.read(named, 0, self.corpus.rows) if known else schema.empty_table()
         return eligibility(filters, table, self.queries.corpus_rows, self.corpus.rows)
-
-
-class Origin(StrEnum):
-    """Who says that a truth is true."""
-
-    COMPUTED = "computed"
-    IMPORTED = "imported, not certified"
-
-
-@dataclass(frozen=True, eq=False)
-class Truth:
-    """The best rows of every query, best first, with what decides ties."""
-
-    rows: NDArray[np.int64]
-    """(queries, depth) corpus rows by (score, row); -1 after the last eligible row."""
-    scores: NDArray[np.float64] | None
-    """Beside each row its score; NaN beside -1. None when the file it came from has none."""
-    eligible: NDArray[np.int64] | None
-    """How many rows each query could have returned. None when nobody said."""
-    metric: Metric | None
-    origin: Origin = Origin.COMPUTED
-    tied: NDArray[np.bool_] | None = None
-    """Beside each row, whether it ties with the one before. None: equal scores are ties."""
-    overflow: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-    """Rows beyond `depth` that tie with the last one: (offsets, rows), as in a CSR matrix."""
-    tie_counts: NDArray[np.int64] | None = None
-    """How many rows beyond `depth` tie with the last one. None: just those in `overflow`."""
-    certificate: Certificate | None = None
-    """How each query was decided; None when nobody proved anything."""
-    sampled_from: int | None = None
-    """Set when the corpus was a sample: of how many rows."""
-    query_ids: pa.Array | None = None
-    """The user's ids of the queries; row numbers where nobody said."""
-    row_ids: RowIds | None = None
-    """The user's ids of every row that the truth names; row numbers where nobody said."""
-    corpus_rows: int | None = None
-    """How many rows the corpus has, where it was known."""
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """The content that it was made from: vectors, ids, queries, and metadata where a filter reads it."""
-
-    @property
-    def depth(self) -> int:
-        """How many neighbours each query has at the most."""
-        return int(self.rows.shape[1])
-
-    def __len__(self) -> int:
-        return int(self.rows.shape[0])
-
-
-@dataclass(frozen=True)
-class Knob:
-    """One parameter of an engine: what it is called and what it may be."""
-
-    name: str
-    default: int
-    low: int
-    high: int
-    scale: str = "log"
-    """`log` or `linear`: how a sweep should step through it."""
-    effort: bool = False
-    """More of it is slower and does not lose recall."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One configuration to measure: an engine, how it is built and how it is searched."""
-
-    engine: str
-    build: Parameters
-    search: Parameters
-
-    def __str__(self) -> str:
-        build, search = (
-            ", ".join(f"{name}={value}" for name, value in part) for part in (self.build, self.search)
-        )
-        return f"{self.engine}({build})[{search}]"
-
-
-@dataclass(frozen=True)
-class Build:
-    """One index as it was built, and what that cost."""
-
-    engine: str
-    version: str | None
-    """Of the library behind the engine."""
-    parameters: Parameters
-    threads: int
-    seconds: float | None
-    memory_bytes: int | None
-    """Private memory that the build added to its process; None when it was not measured."""
-    size_bytes: int | None
-    """The index as it would be stored; None when it was not measured."""
-
-
-@dataclass(frozen=True)
-class Mean:
-    """The mean of a measure over queries."""
-
-    value: float | None
-    """None when no query could be scored."""
-    ids: float | None
-    """The same by strict ids, where ties at the boundary are cut by row number."""
-    n: int
-    """How many queries the mean is over."""
-
-
-@dataclass(frozen=True, eq=False)
-class Score:
-    """What an answer set is worth: means by name, and counts of what was odd."""
-
-    queries: int
-    scored: int
-    measures: Mapping[str, Mean]
-    anomalies: Mapping[str, int | None]
-    """Counts by kind; None where it could not be told."""
-    per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
-    """Each measure of every query; empty when the score was read from a file."""
-
-    def __getitem__(self, measure: str) -> float | None:
-        """The mean of a measure, for example `score["recall@10"]`."""
-        if measure not in self.measures:
-            raise UsageError(f"no measure {measure!r}. Scored: {', '.join(self.measures)}")
-        return self.measures[measure].value
-
-
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """What one trial answered and how long each call took; nothing here is averaged."""
-
-    trial: Trial
-    build: Build
-    k: int
-    """How many neighbours each call asked for."""
-    answers: NDArray[np.int64]
-    """(queries, k) corpus rows as returned; -1 where there was no answer."""
-    latencies_ns: NDArray[np.int64]
-    """(rounds, queries): one number per call."""
-    exercised: str | None
-    """The engine's evidence that its index answered."""
-    score: Score
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """Measurements that belong together: one dataset, one truth, one machine."""
-
-    dataset: str
-    metric: Metric
-    fingerprints: Mapping[str, str]
-    """Of the data that was measured, and of the truth that it was scored against."""
-    environment: Mapping[str, Any]
-    timed: str
-    """What a latency covers, in words."""
-    measurements: tuple[Measurement, ...]

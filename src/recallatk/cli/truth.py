@@ -1,0 +1,258 @@
+"""`recallatk truth`: exact neighbours with proof, and proof of anybody's neighbours."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from recallatk.cli.guard import FAILED, complain
+from recallatk.cli.progress import progress
+
+if TYPE_CHECKING:
+    from recallatk.core import Dataset, Truth
+    from recallatk.truth.obtaining import Obtained
+    from recallatk.truth.verifying import Verification, Wrong
+
+_SHOWN = 20
+
+CorpusPath = Annotated[str, typer.Argument(help="What can be found: a file, pattern, folder or URL.")]
+QueriesPath = Annotated[
+    str | None, typer.Argument(help="What is asked; left out when it stands in the corpus file or folder.")
+]
+MetricName = Annotated[
+    str | None, typer.Option(help="cosine, ip or l2; needed unless the file states its metric.")
+]
+Where = Annotated[
+    str | None,
+    typer.Option(help="A filter that every neighbour must pass, such as \"category = 'noun.animal'\"."),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="How much memory to use, such as 1GiB. Default: 2GiB, or a quarter of all."),
+]
+Threads = Annotated[int | None, typer.Option(help="How many cores to use; all by default.")]
+IdColumn = Annotated[str | None, typer.Option(help="The column with the ids.")]
+VectorColumn = Annotated[str | None, typer.Option(help="The column with the vectors.")]
+Seed = Annotated[int, typer.Option(help="Which ones a sample takes.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+
+
+class DefaultGroup(TyperGroup):
+    """Commands of which the first is meant where none is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the first command's name before arguments that name none."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: Any) -> str:
+        """What the first command takes, and which others there are."""
+        first, *others = self.commands.values()
+        own = first.get_help(type(ctx)(first, info_name=ctx.info_name, parent=ctx.parent))
+        said = [f"  recallatk {ctx.info_name} {each.name}  {each.get_short_help_str(80)}" for each in others]
+        return "\n".join([own, "", "Also:", *said])
+
+
+def compute(
+    corpus: CorpusPath,
+    queries: QueriesPath = None,
+    metric: MetricName = None,
+    depth: Annotated[int, typer.Option(help="How many neighbours to keep for each query.")] = 100,
+    where: Where = None,
+    out: Annotated[str | None, typer.Option(help="Write the truth here too, as Parquet.")] = None,
+    memory: Memory = None,
+    threads: Threads = None,
+    store: Annotated[
+        str | None, typer.Option(help="Where truths are kept; by default in the user's cache directory.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Whose kernel scans: blas or faiss.")] = "blas",
+    corpus_sample: Annotated[
+        int | None, typer.Option(help="Take only so many rows, for experiments; the result is marked.")
+    ] = None,
+    seed: Seed = 0,
+    id_column: IdColumn = None,
+    vector_column: VectorColumn = None,
+    as_json: Json = False,
+) -> None:
+    """Compute the exact nearest neighbours of every query, with proof.
+
+    Found again in the store when nothing has changed; brought up to date when only some rows have. After
+    an interruption the same command goes on where it was.
+
+    Example: recallatk truth corpus.parquet queries.parquet --metric cosine --out truth.parquet
+    """
+    from recallatk.datasets import open_dataset, sampled
+    from recallatk.files import require_writable
+    from recallatk.truth import obtain_truth, save_truth
+
+    if out is not None:
+        require_writable(out)
+    dataset = open_dataset(
+        corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column
+    )
+    if corpus_sample is not None:
+        dataset = sampled(dataset, corpus_sample, seed=seed)
+    started = time.perf_counter()
+    with progress("truth", 2 * dataset.corpus.dimension) as step:
+        found = obtain_truth(
+            dataset,
+            depth=depth,
+            store=store,
+            memory=memory,
+            threads=threads,
+            backend=backend,
+            progress=step,
+        )
+    seconds = time.perf_counter() - started
+    if out is not None:
+        save_truth(found.truth, out)
+    written = out or str(found.path)
+    if as_json:
+        typer.echo(json.dumps(_as_json(found, seconds, written)))
+    else:
+        typer.echo("\n".join(_described(found, dataset, seconds, written)))
+
+
+def verify(
+    file: Annotated[
+        str, typer.Argument(help="Ours, or somebody else's: ann-benchmarks HDF5, ivecs, ibin, VectorDBBench.")
+    ],
+    corpus: CorpusPath,
+    queries: QueriesPath = None,
+    metric: MetricName = None,
+    where: Where = None,
+    sample: Annotated[int | None, typer.Option(help="Prove only so many queries; all by default.")] = None,
+    seed: Seed = 0,
+    memory: Memory = None,
+    threads: Threads = None,
+    id_column: IdColumn = None,
+    vector_column: VectorColumn = None,
+    as_json: Json = False,
+) -> None:
+    """Prove a truth file anew and name every wrong neighbour; the exit code is 1 if there is one.
+
+    Example: recallatk truth verify glove-25-angular.hdf5 glove-25-angular.hdf5
+    """
+    from recallatk.datasets import open_dataset
+    from recallatk.truth import verify_truth
+
+    read = _read(file)
+    stated = metric or (str(read.metric) if read is not None and read.metric is not None else None)
+    dataset = open_dataset(
+        corpus, queries, metric=stated, where=where, id_column=id_column, vector_column=vector_column
+    )
+    truth = read if read is not None else _read_foreign(file, dataset)
+    with progress("truth", 2 * dataset.corpus.dimension) as step:
+        found = verify_truth(
+            truth, dataset, sample=sample, seed=seed, memory=memory, threads=threads, progress=step
+        )
+    if as_json:
+        typer.echo(json.dumps(_verdict_as_json(found), ensure_ascii=False))
+    else:
+        typer.echo("\n".join(_verdict(found, file)))
+    if not found.right:
+        raise typer.Exit(FAILED)
+
+
+def _read(file: str) -> Truth | None:
+    """A truth of ours, or None for other people's files."""
+    from recallatk.truth import is_truth_file, load_truth
+
+    return load_truth(file) if is_truth_file(file) else None
+
+
+def _read_foreign(file: str, dataset: Dataset) -> Truth:
+    from recallatk.datasets import read_truth
+
+    return read_truth(file, corpus=dataset.corpus, metric=dataset.metric)
+
+
+def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
+    from recallatk.fingerprint import fingerprint_truth
+    from recallatk.truth import summary
+
+    truth = found.truth
+    return {
+        "queries": len(truth),
+        "depth": truth.depth,
+        "metric": truth.metric,
+        "corpus_rows": truth.corpus_rows,
+        "certified": summary.certified(truth),
+        "decided": summary.decisions(truth),
+        "ties": {str(k): int(summary.ties_at(truth, k).sum()) for k in summary.cutoffs(truth)},
+        "eligible_min": None if truth.eligible is None else int(truth.eligible.min()),
+        "seconds": seconds,
+        "reused": found.way == "reused",
+        "way": found.way,
+        "scanned_rows": found.scanned_rows,
+        "redone_queries": found.redone_queries,
+        "sampled_from": truth.sampled_from,
+        "out": out,
+        "fingerprint": fingerprint_truth(truth),
+    }
+
+
+def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> list[str]:
+    from recallatk.report.text import printable
+    from recallatk.truth import summary
+
+    truth = found.truth
+    lines = [
+        f"{out}: the best {truth.depth:,} of {dataset.corpus.rows:,} rows for {len(truth):,} queries, "
+        f"{truth.metric}",
+        f"  {summary.in_words(truth)}",
+        f"  {_way(found)} in {seconds:,.1f} s",
+    ]
+    if truth.sampled_from is not None:
+        lines.append(
+            f"  a sample of {truth.sampled_from:,} rows: recall on it does not carry over to all of them"
+        )
+    short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
+    if short:
+        lines.append(f"  {short:,} queries have fewer than {truth.depth:,} eligible rows")
+    return [printable(line) for line in lines]
+
+
+def _way(found: Obtained) -> str:
+    if found.way == "updated":
+        return f"updated: {found.scanned_rows:,} new rows scanned, {found.redone_queries:,} queries redone,"
+    return f"reused from {found.path}" if found.way == "reused" else "computed"
+
+
+def _verdict(found: Verification, file: str) -> list[str]:
+    from recallatk.report.text import printable
+
+    lines = [_line(each) for each in found.wrong[:_SHOWN]]
+    if len(found.wrong) > _SHOWN:
+        lines.append(f"... and {len(found.wrong) - _SHOWN:,} more; --json names them all")
+    if found.other_data:
+        complain(f"{file} was made from other data: {', '.join(found.other_data)}")
+    lines.append(
+        f"{file}: {found.checked:,} of {found.queries:,} queries proved anew at depth {found.depth:,}: "
+        + (f"{len(found.wrong):,} wrong neighbours" if found.wrong else "every neighbour is right")
+    )
+    return [printable(line) for line in lines]
+
+
+def _line(wrong: Wrong) -> str:
+    score = "" if wrong.score is None else f", score {wrong.score:.9g}"
+    gap = f", {wrong.gap:.3g} worse than the last that belongs" if wrong.gap else ""
+    return f"query {wrong.query}, rank {wrong.rank}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
+
+
+def _verdict_as_json(found: Verification) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "queries": found.queries,
+        "checked": found.checked,
+        "depth": found.depth,
+        "right": found.right,
+        "wrong": [asdict(each) for each in found.wrong],
+        "other_data": list(found.other_data),
+    }

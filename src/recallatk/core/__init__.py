@@ -1,0 +1,39 @@
+"""The nouns: what a corpus, a query set, a truth, a trial and a run are, and nothing they do."""
+
+from recallatk.core.data import (
+    BLOCK_BYTES,
+    VECTOR_DTYPES,
+    Columns,
+    Corpus,
+    Dataset,
+    Metric,
+    QuerySet,
+    Records,
+    Vectors,
+    blocks,
+)
+from recallatk.core.measured import Build, Knob, Mean, Measurement, Parameters, Run, Score, Trial
+from recallatk.core.truth import Origin, Truth
+
+__all__ = [
+    "BLOCK_BYTES",
+    "VECTOR_DTYPES",
+    "Build",
+    "Columns",
+    "Corpus",
+    "Dataset",
+    "Knob",
+    "Mean",
+    "Measurement",
+    "Metric",
+    "Origin",
+    "Parameters",
+    "QuerySet",
+    "Records",
+    "Run",
+    "Score",
+    "Trial",
+    "Truth",
+    "Vectors",
+    "blocks",
+]

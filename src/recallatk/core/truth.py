@@ -1,0 +1,65 @@
+"""What is true: the best rows of every query, and who says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.certificate import Certificate
+    from recallatk.core.data import Metric
+    from recallatk.ids import RowIds
+
+
+class Origin(StrEnum):
+    """Who says that a truth is true."""
+
+    COMPUTED = "computed"
+    IMPORTED = "imported, not certified"
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The best rows of every query, best first, with what decides ties."""
+
+    rows: NDArray[np.int64]
+    """(queries, depth) corpus rows by (score, row); -1 after the last eligible row."""
+    scores: NDArray[np.float64] | None
+    """Beside each row its score; NaN beside -1. None when the file it came from has none."""
+    eligible: NDArray[np.int64] | None
+    """How many rows each query could have returned. None when nobody said."""
+    metric: Metric | None
+    origin: Origin = Origin.COMPUTED
+    tied: NDArray[np.bool_] | None = None
+    """Beside each row, whether it ties with the one before. None: equal scores are ties."""
+    overflow: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    """Rows beyond `depth` that tie with the last one: (offsets, rows), as in a CSR matrix."""
+    tie_counts: NDArray[np.int64] | None = None
+    """How many rows beyond `depth` tie with the last one. None: just those in `overflow`."""
+    certificate: Certificate | None = None
+    """How each query was decided; None when nobody proved anything."""
+    sampled_from: int | None = None
+    """Set when the corpus was a sample: of how many rows."""
+    query_ids: pa.Array | None = None
+    """The user's ids of the queries; row numbers where nobody said."""
+    row_ids: RowIds | None = None
+    """The user's ids of every row that the truth names; row numbers where nobody said."""
+    corpus_rows: int | None = None
+    """How many rows the corpus has, where it was known."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """The content that it was made from: vectors, ids, queries, and metadata where a filter reads it."""
+
+    @property
+    def depth(self) -> int:
+        """How many neighbours each query has at the most."""
+        return int(self.rows.shape[1])
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
