@@ -100,7 +100,9 @@ def test_recall_is_what_the_definition_says(queries, k):
 def test_everything_odd_is_counted(queries, k):
     scored, answers = [pair[0] for pair in queries], [pair[1] for pair in queries]
     result = score(answers, truth_of(scored, 6), [k], corpus=CORPUS, eligibility=eligibility_of(scored))
-    expected = dict.fromkeys(["short", "duplicate", "padding", "unknown", "ineligible", "no_eligible"], 0)
+    expected = dict.fromkeys(
+        ["short", "duplicate", "padding", "unknown", "ineligible", "no_eligible", "cut_ties"], 0
+    )
     for answer, each in zip(answers, scored, strict=True):
         allowed = {NAMES[row] for _, row in each}
         known = [name for name in answer if name in NAMES]

@@ -80,6 +80,15 @@ def truth_ranks(answers: NDArray[np.int64], truth: Truth) -> NDArray[np.int64]:
     return np.where(found, ranks[order][position], -1)
 
 
+def cut_ties(truth: Truth, k: int) -> int:
+    """How many queries tie at k with more rows than the truth names: their recall may come out too low."""
+    if truth.tie_counts is None or truth.overflow is None:
+        return 0
+    listed = np.diff(truth.overflow[0])
+    _, end = _boundary(truth, np.minimum(k, (truth.rows >= 0).sum(axis=1)))
+    return int(((truth.tie_counts > listed) & (end == truth.depth + listed)).sum())
+
+
 def _tie_blocks(truth: Truth) -> NDArray[np.int64]:
     """A number for every neighbour that it shares with those that it ties with."""
     tied = truth.tied

@@ -14,7 +14,7 @@ from recallatk.analysis.answers import (
     check_same_queries,
     truth_from_lists,
 )
-from recallatk.analysis.recall import recall_per_query, repeated
+from recallatk.analysis.recall import cut_ties, recall_per_query, repeated
 from recallatk.core import Corpus, Mean, Score, Truth
 from recallatk.errors import UsageError
 
@@ -106,4 +106,5 @@ def _anomalies(
         "unknown": int((rows == UNKNOWN).sum()) if told else None,
         "ineligible": ineligible,
         "no_eligible": int((truth.rows < 0).all(axis=1).sum()),
+        "cut_ties": cut_ties(truth, k),
     }

@@ -63,3 +63,9 @@ class Truth:
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
+
+    def ids_of(self, rows: NDArray[np.int64]) -> pa.Array:
+        """The user's ids of some of its rows; null for padding."""
+        import pyarrow as pa
+
+        return pa.array(rows, mask=rows < 0) if self.row_ids is None else self.row_ids.of(rows)

@@ -71,7 +71,7 @@ def decide(
         fetch: reads corpus rows, given in order.
     """
     sign = -1.0 if metric.higher_is_better else 1.0
-    order = _grouped(pairs.queries, np.argsort(sign * pairs.scores))
+    order = grouped(pairs.queries, np.argsort(sign * pairs.scores))
     pairs = Pairs(*(part[order] for part in _parts(pairs)))
     counts = np.bincount(pairs.queries, minlength=len(vectors))
     starts = np.cumsum(counts) - counts
@@ -85,7 +85,7 @@ def decide(
     return _verdict(pairs, tied, counts, starts, places, depth, exact)
 
 
-def _grouped(queries: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+def grouped(queries: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
     """The same order within each query, the queries one after the other."""
     small = queries.astype(np.uint16) if queries.max(initial=0) < 2**16 else queries
     # NumPy sorts numbers of 16 bits ten times as fast as larger ones.

@@ -47,7 +47,18 @@ def save_truth(truth: Truth, path: PathLike) -> None:
     table = pa.table(_columns(truth))
     table = table.replace_schema_metadata({_HEADER_KEY: json.dumps(header).encode()})
     with atomic_file(path) as scratch:
-        pq.write_table(table, scratch, compression="zstd", write_page_checksum=True)
+        # Scores hardly compress, and hardly repeat.
+        compression = dict.fromkeys(_leaves(table), "zstd") | {"scores.list.element": "none"}
+        pq.write_table(
+            table, scratch, compression=compression, use_dictionary=["decided"], write_page_checksum=True
+        )
+
+
+def _leaves(table: pa.Table) -> list[str]:
+    return [
+        f"{each.name}.list.element" if pa.types.is_large_list(each.type) else each.name
+        for each in table.schema
+    ]
 
 
 def _columns(truth: Truth) -> dict[str, Any]:
@@ -56,7 +67,7 @@ def _columns(truth: Truth) -> dict[str, Any]:
     rows = truth.rows[there]
     columns: dict[str, Any] = {
         "query_id": row_numbers(0, len(truth)) if truth.query_ids is None else truth.query_ids,
-        "neighbors": _lists(offsets, _ids(truth, rows)),
+        "neighbors": _lists(offsets, truth.ids_of(rows)),
         "rows": _lists(offsets, rows),
     }
     if truth.scores is not None:
@@ -67,7 +78,7 @@ def _columns(truth: Truth) -> dict[str, Any]:
         columns["tied"] = _lists(offsets, truth.tied[there])
     if truth.overflow is not None:
         bounds, tied = truth.overflow
-        columns["tied_neighbors"] = _lists(bounds, _ids(truth, tied))
+        columns["tied_neighbors"] = _lists(bounds, truth.ids_of(tied))
         columns["tied_rows"] = _lists(bounds, tied)
     if truth.tie_counts is not None:
         columns["tied_count"] = pa.array(truth.tie_counts)
@@ -80,7 +91,7 @@ def _certificate_columns(truth: Truth) -> dict[str, Any]:
     certificate, gaps = truth.certificate, boundary_gaps(truth)
     assert certificate is not None  # noqa: S101 - asked by the caller
     return {
-        "decided": pa.array([Decision(code).text for code in certificate.decided.tolist()]),
+        "decided": pa.array(np.asarray([each.text for each in Decision])[certificate.decided]),
         "bound": _nullable(certificate.bounds),
         "gap": _nullable(gaps),
         "next_row": pa.array(certificate.next_rows, mask=certificate.next_rows < 0),
@@ -90,10 +101,6 @@ def _certificate_columns(truth: Truth) -> dict[str, Any]:
 
 def _nullable(values: NDArray[np.float64]) -> pa.Array:
     return pa.array(values, mask=np.isnan(values))
-
-
-def _ids(truth: Truth, rows: NDArray[np.int64]) -> pa.Array:
-    return pa.array(rows) if truth.row_ids is None else truth.row_ids.of(rows)
 
 
 def _lists(offsets: NDArray[np.int64], values: Any) -> pa.Array:
@@ -171,7 +178,9 @@ def _filled(table: pa.Table, name: str) -> NDArray[np.float64]:
     return values
 
 
-def _row_ids(rows: NDArray[np.int64], ids: pa.Array) -> RowIds:
+def _row_ids(rows: NDArray[np.int64], ids: pa.Array) -> RowIds | None:
+    if pa.types.is_int64(ids.type) and not ids.null_count and (ids.to_numpy() == rows).all():
+        return None
     distinct, first = np.unique(rows, return_index=True)
     return RowIds(distinct, ids.take(pa.array(first)))
 

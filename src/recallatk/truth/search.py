@@ -271,7 +271,7 @@ class Results:
             tie_counts=self.tie_counts,
             certificate=Certificate(self.decided, self.bounds, self.next_rows, self.next_scores),
             query_ids=dataset.queries.ids,
-            row_ids=RowIds.some(named, dataset.corpus.ids),
+            row_ids=None if dataset.corpus.id_column is None else RowIds.some(named, dataset.corpus.ids),
             corpus_rows=dataset.corpus.rows,
             sampled_from=dataset.corpus.sampled_from,
             fingerprints=fingerprints,

@@ -14,7 +14,7 @@ from recallatk.core import Corpus, Metric, Truth
 from recallatk.digests import match_rows
 from recallatk.errors import UsageError
 from recallatk.filters.eligibility import Eligibility
-from recallatk.truth.deciding import Pairs, decide
+from recallatk.truth.deciding import Pairs, decide, grouped
 from recallatk.truth.reading import Reader
 from recallatk.truth.scanner_blas import BlasScanner
 from recallatk.truth.scores import tolerance
@@ -233,7 +233,7 @@ class _Update:
         if self.search.metric is Metric.IP:
             near[:] = True
         else:
-            order = np.lexsort((pairs.scores, pairs.queries))
+            order = grouped(pairs.queries, np.argsort(pairs.scores))
             slack = 2 * (pairs.tolerances[order][1:] + pairs.tolerances[order][:-1])
             close = np.abs(np.diff(pairs.scores[order])) <= slack
             close &= pairs.queries[order][1:] == pairs.queries[order][:-1]

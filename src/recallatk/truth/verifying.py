@@ -167,7 +167,7 @@ class _Check:
         rows = self.truth.rows
         if self.truth.row_ids is None:
             return np.where(rows >= self.dataset.corpus.rows, -2, rows)
-        named = self.truth.row_ids.of(rows[rows >= 0])
+        named = self.truth.ids_of(rows[rows >= 0])
         found = np.full(rows.shape, -1, np.int64)
         places = _places(named, self.dataset.corpus.ids)
         found[rows >= 0] = np.where(places < 0, -2, places)
