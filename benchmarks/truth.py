@@ -15,6 +15,7 @@ the rate is that of the multiplications alone: 2 x queries x rows x dimensions.
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import tempfile
 import time
@@ -141,27 +142,41 @@ def report(name: str, times: Times, operations: float, side: int) -> None:
 
 
 def compare_adding(corpus: Any, queries: Any, rounds: int) -> None:
-    """The last 1 % of the rows added to a truth in the store, against computing all of it."""
+    """The last 1 % of the rows added to a truth, against computing all of it; and the same through the store."""
     before = len(corpus) - len(corpus) // 100
-    whole, added = [], []
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as store:
-            obtain(corpus[:before], queries, store)
-            added.append(obtain(corpus, queries, store))
-        with tempfile.TemporaryDirectory() as store:
-            whole.append(obtain(corpus, queries, store))
-    share = statistics.median(added) / statistics.median(whole)
-    print(
-        f"\nadding 1 % of the rows, through the store: {statistics.median(added):.2f} s, all of them ", end=""
-    )
-    print(f"{statistics.median(whole):.2f} s: {share:.1%}")
+    datasets = [
+        open_dataset(make_corpus(rows), make_queries(queries), metric="cosine")
+        for rows in (corpus[:before], corpus)
+    ]
+    earlier = ground_truth(datasets[0], depth=DEPTH)
+    tasks: dict[str, Callable[[], object]] = {
+        "all rows": lambda: ours(corpus, queries, "cosine"),
+        "the last 1 %": lambda: ground_truth(fresh(corpus, queries), depth=DEPTH, since=earlier),
+        "all rows, through the store": lambda: through_store(corpus, queries, None),
+        "the last 1 %, through the store": lambda: through_store(corpus, queries, earlier_store),
+    }
+    with tempfile.TemporaryDirectory() as earlier_store:
+        obtain_truth(datasets[0], depth=DEPTH, store=earlier_store)
+        times = {name: statistics.median(each) for name, each in interleaved(tasks, rounds).items()}
+    print(f"\nadding {len(corpus) - before:,} rows to {before:,}")
+    for name, base in (
+        ("the last 1 %", "all rows"),
+        ("the last 1 %, through the store", "all rows, through the store"),
+    ):
+        print(
+            f"{name:<32} {times[name]:.2f} s, {times[name] / times[base]:.1%} of {base} ({times[base]:.2f} s)"
+        )
 
 
-def obtain(corpus: Any, queries: Any, store: str) -> float:
-    dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric="cosine")
-    started = time.perf_counter()
-    obtain_truth(dataset, depth=DEPTH, store=store)
-    return time.perf_counter() - started
+def fresh(corpus: Any, queries: Any) -> Any:
+    return open_dataset(make_corpus(corpus), make_queries(queries), metric="cosine")
+
+
+def through_store(corpus: Any, queries: Any, store: str | None) -> None:
+    """Everything that the command does; what it stores is removed again, so that no round finds it."""
+    with tempfile.TemporaryDirectory() as empty:
+        found = obtain_truth(fresh(corpus, queries), depth=DEPTH, store=store or empty)
+        shutil.rmtree(found.path.parent)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from recallatk.errors import UsageError
-from recallatk.fingerprint import fingerprints
+from recallatk.errors import MismatchError, UsageError
+from recallatk.fingerprint import fingerprint_prefixes, fingerprints
 from recallatk.truth.budget import plan
 from recallatk.truth.reading import held
 from recallatk.truth.search import BACKENDS, Search
+from recallatk.truth.updating import Change, redo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ def ground_truth(
     threads: int | None = None,
     backend: str = "blas",
     block_bytes: int | None = None,
+    since: Truth | None = None,
     progress: Callable[[int, int], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Truth:
@@ -42,6 +44,8 @@ def ground_truth(
         threads: how many cores to use; all by default.
         backend: whose kernel scans: `blas` (NumPy's) or `faiss`.
         block_bytes: how much of the corpus to hold at a time, where the budget should not decide.
+        since: an earlier truth of the same queries, on a corpus that this one begins with: only the rows
+            after these are scanned.
         progress: called with the pairs of query and row that are done, and how many there are.
         checkpoint: where to keep what is done, and to go on from if it was begun before.
     """
@@ -59,12 +63,36 @@ def ground_truth(
         progress=progress,
         checkpoint=checkpoint,
     )
+    if since is not None:
+        prints = _prints_since(since, whole, depth)
+        redo(search, since, Change.appended(since.corpus_rows or 0, whole.corpus.rows))
+        return search.results.truth(whole, prints)
     if whole is dataset:
         return search.run().truth(dataset, fingerprints(dataset))
     with ThreadPoolExecutor(1) as beside:
         # What is in memory can be read by two threads at once.
-        prints = beside.submit(fingerprints, whole)
-        return search.run().truth(whole, prints.result())
+        coming = beside.submit(fingerprints, whole)
+        return search.run().truth(whole, coming.result())
+
+
+def _prints_since(since: Truth, dataset: Dataset, depth: int) -> dict[str, str]:
+    """The fingerprints of the data, once it is sure that an earlier truth can be brought up to date with it."""
+    before = since.corpus_rows or 0
+    vectors, prefixes = fingerprint_prefixes(dataset.corpus.vectors, [before])
+    prefixes[dataset.corpus.rows] = vectors
+    prints = fingerprints(dataset, vectors)
+    reasons = {
+        "metric": since.metric is dataset.metric,
+        "depth": since.depth == depth,
+        "queries": since.fingerprints.get("queries") == prints["queries"],
+        "filters": dataset.queries.filters is None,
+        "sample": since.sampled_from == dataset.corpus.sampled_from,
+        "rows it was made from": prefixes.get(before) == since.fingerprints.get("vectors"),
+    }
+    differ = [name for name, same in reasons.items() if not same]
+    if differ:
+        raise MismatchError(f"an earlier truth cannot be brought up to date: other {', '.join(differ)}")
+    return prints
 
 
 def require_depth(depth: object) -> None:

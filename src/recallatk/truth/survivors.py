@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Survivors:
-    """What one thread holds of one batch of queries, by scan score; a line of the table is a query."""
+    """What is held of one batch of queries, by scan score; a line of the table is a query."""
 
     def __init__(self, queries: int, k: int, dtype: np.dtype[Any], row_dtype: np.dtype[Any]) -> None:
         self.k = k
         # Rarely thinned is cheaply thinned; but what is not thinned also sets no threshold.
-        self.limit = 3 * k + 64
+        self.limit = 2 * k + 32
         self.counts = np.zeros(queries, np.int64)
         self._scores = np.full((queries, 2 * self.limit), -np.inf, dtype)
         self._rows = np.zeros((queries, 2 * self.limit), row_dtype)

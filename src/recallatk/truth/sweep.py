@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,6 @@ class _Worker:
     tile: NDArray[Any]
     queries: dict[int, NDArray[Any]] = field(default_factory=dict)
     """Its own copy of each batch's."""
-    held: dict[int, Survivors] = field(default_factory=dict)
     largest_norm: float = 0.0
 
 
@@ -88,6 +88,9 @@ class Sweep:
         self.workers = [self._worker(make_scanner(largest)) for _ in range(threads)]
         self.batches = batches(eligibility, always_gather=self.workers[0].scanner.gathers)
         self.prepared = [prepared[batch.queries] for batch in self.batches]
+        # One table for all threads, because thresholds rise with what all of them have seen.
+        self.held: dict[int, Survivors] = {}
+        self.locks = [Lock() for _ in self.batches]
 
     def _worker(self, scanner: Scanner) -> _Worker:
         shape = (scanner.tile_rows, self.space.width + scanner.extra)
@@ -144,25 +147,28 @@ class Sweep:
     ) -> None:
         batch = self.batches[number]
         which = batch.queries
+        # Floors before errors: another thread that raises both writes them the other way round.
+        floors = self.floors[which]
         errors = self._errors(which, norm)
         asked = Asked(
             self._queries(worker, number),
-            below(self.floors[which], errors, self.space.precision.dtype),
+            below(floors, errors, self.space.precision.dtype),
             2 * errors,
             self.k,
             self._eligible(batch, rows),
         )
-        if number not in worker.held:
-            worker.held[number] = self._survivors(len(which))
-        held = worker.held[number]
         hits = worker.scanner.hits(asked, prepared)
-        # A first threshold is as good a floor as any other: k rows of this tile reach it.
-        fresh = np.isneginf(self.floors[which])
-        if fresh.any():
-            self._raise_floors(which[fresh], hits.thresholds[fresh].astype(np.float64) + errors[fresh])
-        held.add(hits.queries, rows[hits.columns], hits.scores)
-        if held.full:
-            self._thin(held, which, worker.largest_norm)
+        with self.locks[number]:
+            # A first threshold is as good a floor as any other: k rows of this tile reach it.
+            fresh = np.isneginf(floors)
+            if fresh.any():
+                self._raise_floors(which[fresh], hits.thresholds[fresh].astype(np.float64) + errors[fresh])
+            if number not in self.held:
+                self.held[number] = self._survivors(len(which))
+            held = self.held[number]
+            held.add(hits.queries, rows[hits.columns], hits.scores)
+            if held.full:
+                self._thin(number)
 
     def _survivors(self, queries: int) -> Survivors:
         row_dtype = np.dtype(np.int32 if self.eligibility.corpus_rows < 2**31 else np.int64)
@@ -181,7 +187,6 @@ class Sweep:
         return self.space.error(self.query_norms[which], norm) + self.space.rounding * self.reach[which]
 
     def _raise_floors(self, which: NDArray[np.int64], floors: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Threads may overwrite each other's floors; an older one is as true and only lower.
         floors = np.maximum(self.floors[which], floors)
         known = np.where(np.isfinite(floors), np.abs(floors), 0.0)
         self.reach[which] = np.maximum(self.reach[which], known)
@@ -194,10 +199,12 @@ class Sweep:
         )
         return Eligible(self.eligibility, batch.queries, rows) if barred else None
 
-    def _thin(self, held: Survivors, which: NDArray[np.int64], norm: float) -> None:
+    def _thin(self, number: int) -> None:
         """Raise the thresholds and drop what is below; give up queries that still hold too much."""
-        errors = self._errors(which, norm)
-        floors = self._raise_floors(which, held.best() - errors)
+        held, which = self.held[number], self.batches[number].queries
+        held.forget(self.abandoned[which])
+        norm = max(worker.largest_norm for worker in self.workers)
+        floors = self._raise_floors(which, held.best() - self._errors(which, norm))
         held.thin(floors, self._errors(which, norm))
         if self.most is not None:
             # A query is given up at a multiple of what the end allows, for thresholds still rise.
@@ -207,28 +214,14 @@ class Sweep:
                 self.floors[which[over]] = np.inf
                 held.forget(over)
 
-    def settle(self) -> None:
-        """Bring together what the threads hold."""
-        first, *others = self.workers
-        for worker in others:
-            for number, held in worker.held.items():
-                if number in first.held:
-                    first.held[number].add(*held.entries())
-                else:
-                    first.held[number] = held
-            first.largest_norm = max(first.largest_norm, worker.largest_norm)
-            worker.held = {}
+    def _settle(self) -> None:
+        """Thin everything once more, by all that is known now."""
         with ThreadPoolExecutor(len(self.workers)) as pool:
-            list(pool.map(self._settle_batch, first.held))
-
-    def _settle_batch(self, number: int) -> None:
-        which, held = self.batches[number].queries, self.workers[0].held[number]
-        held.forget(self.abandoned[which])
-        self._thin(held, which, self.workers[0].largest_norm)
+            list(pool.map(self._thin, self.held))
 
     def candidates(self) -> Candidates:
         """The end of the sweep."""
-        self.settle()
+        self._settle()
         queries, rows, _ = self._entries()
         if self.most is not None:
             self.abandoned |= np.bincount(queries, minlength=len(self.floors)) > self.most
@@ -239,7 +232,7 @@ class Sweep:
     def _entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         parts = [
             (self.batches[number].queries[held.entries()[0]], *held.entries()[1:])
-            for number, held in self.workers[0].held.items()
+            for number, held in sorted(self.held.items())
         ]
         none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, self.space.precision.dtype))
         queries, rows, scores = (np.concatenate(part) for part in zip(none, *parts, strict=True))
@@ -247,7 +240,7 @@ class Sweep:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that `restore` needs to go on from here."""
-        self.settle()
+        self._settle()
         queries, rows, scores = self._entries()
         return {
             "queries": queries,
@@ -255,14 +248,15 @@ class Sweep:
             "scores": scores,
             "floors": self.floors,
             "abandoned": self.abandoned,
-            "largest_norm": np.asarray(self.workers[0].largest_norm),
+            "reach": self.reach,
+            "largest_norm": np.asarray(max(worker.largest_norm for worker in self.workers)),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
         self.floors, self.abandoned = state["floors"].copy(), state["abandoned"].copy()
-        first = self.workers[0]
-        first.largest_norm = float(state["largest_norm"])
+        self.reach = state["reach"].copy()
+        self.workers[0].largest_norm = float(state["largest_norm"])
         queries = state["queries"]
         batch_of, place_of = np.empty(len(self.floors), np.int64), np.empty(len(self.floors), np.int64)
         for number, batch in enumerate(self.batches):
@@ -271,8 +265,8 @@ class Sweep:
         for number, batch in enumerate(self.batches):
             mine = np.flatnonzero(batch_of[queries] == number)
             mine = mine[np.argsort(place_of[queries[mine]], kind="stable")]
-            held = first.held[number] = self._survivors(len(batch.queries))
-            held.add(place_of[queries[mine]], state["rows"][mine], state["scores"][mine])
+            self.held[number] = self._survivors(len(batch.queries))
+            self.held[number].add(place_of[queries[mine]], state["rows"][mine], state["scores"][mine])
 
 
 class _Task(NamedTuple):

@@ -15,6 +15,7 @@ from recallatk.digests import match_rows
 from recallatk.errors import UsageError
 from recallatk.filters.eligibility import Eligibility
 from recallatk.truth.deciding import Pairs, decide, grouped
+from recallatk.truth.inserting import Lines, has_near, insert
 from recallatk.truth.reading import Reader
 from recallatk.truth.scanner_blas import BlasScanner
 from recallatk.truth.scores import tolerance
@@ -186,25 +187,73 @@ class _Update:
         results.beyond.append((owners[mine], self._now(self.beyond[mine])))
 
     def merge(self, fresh: Candidates) -> None:
-        """Decide anew for every query that has a new contender, with the scores that are known."""
+        """Take in the new contenders of every query, by their scores where these suffice."""
         kept = ~self.touched[fresh.queries]
         queries, rows = fresh.queries[kept], fresh.rows[kept]
-        which, place = np.unique(queries, return_inverse=True)
+        order = np.argsort(queries, kind="stable")
+        which, place = np.unique(queries[order], return_inverse=True)
+        if len(which):
+            new = self.search.scored(self.search.queries[which], place, rows[order])
+            left = self._insert(which, new)
+            mine = left[new.queries]
+            again = np.cumsum(left) - 1
+            self._decide(
+                which[left],
+                Pairs(again[new.queries[mine]], new.rows[mine], new.scores[mine], new.tolerances[mine]),
+            )
+
+    def _insert(self, which: NDArray[np.int64], new: Pairs) -> NDArray[np.bool_]:
+        """The easy ones; returns which of the queries are not."""
+        metric, dimension = self.search.metric, self.search.queries.shape[1]
+        results = self.results
+        if metric is Metric.IP:
+            # The bound of an inner product needs the norms of its vectors.
+            return np.ones(len(which), bool)
+        easy = (results.tie_counts[which] == 0) & (results.next_rows[which] >= 0)
+        if metric is Metric.L2:
+            # The bound of a distance comes with it, and a stored one may be another row's.
+            easy &= results.decided[which] != Decision.EXACT
+        some, mine = which[easy], easy[new.queries]
+        lines = Lines(
+            np.column_stack([results.rows[some], results.next_rows[some]]),
+            np.column_stack([results.scores[some], results.next_scores[some]]),
+            np.column_stack([results.tied[some], np.zeros(len(some), bool)]),
+        )
+        again = np.cumsum(easy) - 1
+        hard = insert(metric, lines, again[new.queries[mine]], new.rows[mine], new.scores[mine], dimension)
+        # A tie at the end may go on among rows that have just been dropped.
+        hard |= lines.tied[:, -1]
+        self._put_lines(some, lines, ~hard)
+        left: NDArray[np.bool_] = ~easy
+        left[np.flatnonzero(easy)[hard]] = True
+        return left
+
+    def _put_lines(self, which: NDArray[np.int64], lines: Lines, good: NDArray[np.bool_]) -> None:
+        metric, dimension = self.search.metric, self.search.queries.shape[1]
+        results, some = self.results, which[good]
+        scores = lines.scores[good]
+        results.rows[some], results.next_rows[some] = lines.rows[good, :-1], lines.rows[good, -1]
+        results.scores[some], results.next_scores[some] = scores[:, :-1], scores[:, -1]
+        results.tied[some] = lines.tied[good, :-1]
+        results.bounds[some] = tolerance(metric, scores[:, -2:], np.ones(1), dimension).max(axis=1)
+        exact = has_near(metric, scores, dimension)
+        results.decided[some] = np.where(exact, Decision.EXACT, self._scanned_in(some))
+
+    def _scanned_in(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        float64 = self.certificate.decided[which] == Decision.FLOAT64
+        return np.where(float64, int(Decision.FLOAT64), int(Decision.FLOAT32))
+
+    def _decide(self, which: NDArray[np.int64], new: Pairs) -> None:
+        """Decide anew, from everything that is known of some queries and what is new."""
         if not len(which):
             return
         vectors = self.search.queries[which]
-        new = self.search.scored(vectors, place, rows)
         old = self._known_pairs(which)
-        pairs = Pairs(
-            *(np.concatenate(both) for both in zip(_arrays(old), _arrays(new), strict=True)),
-        )
+        pairs = Pairs(*(np.concatenate(both) for both in zip(_arrays(old), _arrays(new), strict=True)))
         self._rescore_near(vectors, pairs)
         verdict = decide(self.search.metric, vectors, pairs, self.depth, self.search.reader.rows)
-        base = np.where(
-            self.certificate.decided[which] == Decision.FLOAT64, Decision.FLOAT64, Decision.FLOAT32
-        )
         self.results.forget_ties(which)
-        self.results.put(which, np.ones(len(which), bool), verdict, base)
+        self.results.put(which, np.ones(len(which), bool), verdict, self._scanned_in(which))
 
     def _known_pairs(self, which: NDArray[np.int64]) -> Pairs:
         """The rows that were known of some queries, by the queries' places among these."""
