@@ -76,7 +76,7 @@ def ground_truth(
 
 
 def _prints_since(since: Truth, dataset: Dataset, depth: int) -> dict[str, str]:
-    """The fingerprints of the data, once it is sure that an earlier truth can be brought up to date with it."""
+    """The fingerprints of the data, once it is sure that the earlier truth can be brought up to date."""
     before = since.corpus_rows or 0
     vectors, prefixes = fingerprint_prefixes(dataset.corpus.vectors, [before])
     prefixes[dataset.corpus.rows] = vectors
