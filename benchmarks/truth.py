@@ -142,7 +142,7 @@ def report(name: str, times: Times, operations: float, side: int) -> None:
 
 
 def compare_adding(corpus: Any, queries: Any, rounds: int) -> None:
-    """The last 1 % of the rows added to a truth, against computing all of it; and the same through the store."""
+    """The last 1 % of the rows added to a truth, against computing all; the same through the store."""
     before = len(corpus) - len(corpus) // 100
     datasets = [
         open_dataset(make_corpus(rows), make_queries(queries), metric="cosine")
@@ -159,13 +159,9 @@ def compare_adding(corpus: Any, queries: Any, rounds: int) -> None:
         obtain_truth(datasets[0], depth=DEPTH, store=earlier_store)
         times = {name: statistics.median(each) for name, each in interleaved(tasks, rounds).items()}
     print(f"\nadding {len(corpus) - before:,} rows to {before:,}")
-    for name, base in (
-        ("the last 1 %", "all rows"),
-        ("the last 1 %, through the store", "all rows, through the store"),
-    ):
-        print(
-            f"{name:<32} {times[name]:.2f} s, {times[name] / times[base]:.1%} of {base} ({times[base]:.2f} s)"
-        )
+    for way in ("", ", through the store"):
+        added, whole = times[f"the last 1 %{way}"], times[f"all rows{way}"]
+        print(f"the last 1 %{way}: {added:.2f} s, {added / whole:.1%} of {whole:.2f} s for all rows")
 
 
 def fresh(corpus: Any, queries: Any) -> Any:

@@ -65,7 +65,7 @@ def main() -> None:
         f"{rows:,} x {DIMENSION} float32 ({chosen.gib:g} GiB) as {chosen.format}, {chosen.queries:,} queries"
     )
     print(
-        f"budget {chosen.memory}: peak {found['peak']:,.0f} MiB over a baseline of {found['baseline']:,.0f} MiB, "
+        f"budget {chosen.memory}: peak {found['peak']:,.0f} MiB over {found['baseline']:,.0f} MiB before, "
         f"{found['seconds']:,.0f} s, {rate:,.0f} GFLOP/s with fingerprints and all reading"
     )
 
