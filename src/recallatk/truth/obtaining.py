@@ -10,6 +10,7 @@ import numpy as np
 
 from recallatk.core import blocks
 from recallatk.digests import row_digests
+from recallatk.files import require_writable
 from recallatk.fingerprint import fingerprint_prefixes, fingerprint_queries, fingerprints
 from recallatk.truth.budget import Plan, plan
 from recallatk.truth.exact import count_threads, require_backend, require_depth
@@ -86,6 +87,7 @@ def obtain_truth(
     found = job.store.find(job.identity)
     if found is not None:
         return Obtained(found, Way.REUSED, job.store.path(job.identity), 0, 0)
+    require_writable(job.store.path(job.identity))
     return job.made(planned, threads, backend, progress)
 
 
