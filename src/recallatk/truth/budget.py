@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 SMALLEST = 64 << 20
 _USUAL = 2 << 30
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-# For each pair that a query holds: the log of each thread, its copy while it is thinned, and the arrays
-# of the verdict.
-_PAIR_BYTES = 120
+# For each neighbour of a query: several survivors in the table, candidates, and the arrays of the verdict
+# with what sorting them takes.
+_NEIGHBOUR_BYTES = 240
 
 
 def parse_size(size: int | str) -> int:
@@ -47,7 +47,7 @@ def plan(
     # Tiles, scores and reading buffers are of fixed size; they come first.
     fixed = threads * (18 << 20) + (32 << 20)
     usable = max(size - fixed, size // 4)
-    per_query = (depth + 33) * 6 * _PAIR_BYTES * threads // 2 + width * 32
+    per_query = (depth + 33) * _NEIGHBOUR_BYTES + width * 8 * (2 + threads)
     group = max(1, min(queries.rows, usable // 3 // per_query))
     row_bytes = width * corpus.vectors.dtype.itemsize
     rows = _block_rows(corpus.rows, row_bytes, usable - group * per_query)

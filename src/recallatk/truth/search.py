@@ -94,7 +94,7 @@ class Search:
             if resumed is not None:
                 first = int(resumed["next_row"])
                 sweep.restore({key[6:]: part for key, part in resumed.items() if key.startswith("sweep_")})
-            with self.few_threads():
+            with self.few_threads(sweep):
                 for start, block in self.reader.blocks(first):
                     sweep.take(start, block)
                     self._report(len(group) * len(block))
@@ -129,11 +129,11 @@ class Search:
         return centre_of(self.reader.rows(np.arange(rows)))
 
     @contextmanager
-    def few_threads(self) -> Iterator[None]:
-        """Our own threads share the cores; BLAS must not start more of them."""
+    def few_threads(self, sweep: Sweep) -> Iterator[None]:
+        """Where our own threads share the cores, BLAS must not start more of them."""
         from threadpoolctl import threadpool_limits
 
-        limits = {"blas": 1, "openmp": self.threads}
+        limits = {"blas": max(1, self.threads // len(sweep.workers)), "openmp": self.threads}
         with threadpool_limits(limits=limits):
             yield
 

@@ -36,7 +36,7 @@ class Precision:
 
 
 FLOAT32 = Precision(np.dtype(np.float32), 2.0**-24, 2.0**-126, 1e18)
-FLOAT64 = Precision(np.dtype(np.float64), 2.0**-53, 2.0**-1022, 1e150)
+FLOAT64 = Precision(np.dtype(np.float64), 2.0**-53, 2.0**-1022, 1e153)
 
 
 class Space:

@@ -156,7 +156,7 @@ class _Update:
                 most=8 * self.depth + 256,
                 floors=floors,
             )
-            with self.search.few_threads():
+            with self.search.few_threads(sweep):
                 for start, block in reader.blocks():
                     sweep.take(start, block)
             found = sweep.candidates()
