@@ -1,7 +1,8 @@
 """What a computation has done so far, on disk, so that a killed one goes on where it was.
 
 Format history:
-1. An uncompressed NPZ of named arrays; `header` is JSON with the format version and the identity of the work.
+1. An uncompressed NPZ of named arrays; `header` is JSON with the format version and the identity of the
+   work, `digest` the fingerprint of all others.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.files import atomic_file
+from recallatk.fingerprint import Hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,14 +36,15 @@ class Checkpoint:
     def load(self) -> dict[str, NDArray[Any]] | None:
         """What was saved for the same work; None when there is nothing, or nothing that can be used."""
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with self.path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = dict(file)
         except Exception:
             # Whatever is wrong with the file, the work can begin anew.
             return None
-        if arrays.pop("header", np.asarray("")).item() != self._header:
+        header, digest = arrays.pop("header", None), arrays.pop("digest", None)
+        if header is None or digest is None or str(header) != self._header:
             return None
-        return arrays
+        return arrays if str(digest) == _digest(arrays) else None
 
     def offer(self, state: Callable[[], Mapping[str, NDArray[Any]]]) -> None:
         """Save the state if the last time is long enough ago."""
@@ -51,9 +54,20 @@ class Checkpoint:
     def save(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Save the state now."""
         with atomic_file(self.path) as scratch, scratch.open("wb") as file:
-            np.savez(file, allow_pickle=False, header=np.asarray(self._header), **state)
+            marks = {"header": np.asarray(self._header), "digest": np.asarray(_digest(state))}
+            np.savez(file, allow_pickle=False, **marks, **state)
         self._saved = time.monotonic()
 
     def clear(self) -> None:
         """The work is done, and its result is stored elsewhere."""
         self.path.unlink(missing_ok=True)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """What tells a whole file from a damaged one: a wrong state would be a wrong truth."""
+    state = Hash("checkpoint")
+    for name in sorted(arrays):
+        part = np.asarray(arrays[name])
+        state.update_text(f"{name} {part.dtype.str} {part.shape}")
+        state.update(part)
+    return state.text()

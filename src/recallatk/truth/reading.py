@@ -36,7 +36,7 @@ class Reader:
         if not starts:
             return
         if self.block_rows == self.corpus.rows:
-            yield 0, self._whole()
+            yield first, self._whole()[first:]
             return
         with ThreadPoolExecutor(1) as reader:
             coming = reader.submit(self._read, starts[0])

@@ -64,6 +64,7 @@ class Search:
         self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
         require_range(self.queries, self.metric, dataset.queries.name)
         self.results = Results(dataset.queries.rows, depth)
+        self.asked = np.empty(0, np.int64)
         self.todo: deque[tuple[int, NDArray[np.int64]]] = deque()
         self.done_pairs = self.all_pairs = 0
 
@@ -72,6 +73,7 @@ class Search:
         which = np.arange(len(self.queries)) if which is None else which
         step = self.plan.group_queries
         self._plan_work(0, [which[first : first + step] for first in range(0, len(which), step)])
+        self.asked = which
         resumed = self._resume()
         while self.todo:
             stage, group = self.todo.popleft()
@@ -175,6 +177,7 @@ class Search:
     ) -> dict[str, NDArray[Any]]:
         todo = [(stage, group), *self.todo]
         return {
+            "asked": self.asked,
             "next_row": np.asarray(next_row),
             "pairs": np.asarray([self.done_pairs, self.all_pairs]),
             "todo_stages": np.asarray([stage for stage, _ in todo]),
@@ -191,7 +194,7 @@ class Search:
 
     def _resume(self) -> Mapping[str, NDArray[Any]] | None:
         state = None if self.checkpoint is None else self.checkpoint.load()
-        if state is None:
+        if state is None or not np.array_equal(state["asked"], self.asked):
             return None
         self.done_pairs, self.all_pairs = state["pairs"].tolist()
         groups = np.split(state["todo_queries"], np.cumsum(state["todo_lengths"])[:-1])
