@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recallatk import fingerprint as module
-from recallatk.core import Dataset, Metric, blocks
+from recallatk.core import ArrayVectors, Dataset, Metric, blocks
 from recallatk.datasets import convert, make_corpus, make_queries, open_corpus, queries_from_corpus
-from recallatk.datasets.matrix import ArrayVectors
 from recallatk.filters import parse_filter
 from recallatk.fingerprint import (
     fingerprint_ids,

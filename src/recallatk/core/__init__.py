@@ -3,6 +3,7 @@
 from recallatk.core.data import (
     BLOCK_BYTES,
     VECTOR_DTYPES,
+    ArrayVectors,
     Columns,
     Corpus,
     Dataset,
@@ -18,6 +19,7 @@ from recallatk.core.truth import Origin, Truth
 __all__ = [
     "BLOCK_BYTES",
     "VECTOR_DTYPES",
+    "ArrayVectors",
     "Build",
     "Columns",
     "Corpus",

@@ -66,6 +66,27 @@ class Vectors(Protocol):
         """Rows `start` to `stop`, which belong to the caller only until the next read."""
 
 
+@dataclass(frozen=True, eq=False)
+class ArrayVectors:
+    """A matrix in memory."""
+
+    array: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return self.array.shape[0], self.array.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of one number."""
+        return self.array.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """A view of some rows."""
+        return self.array[start:stop]
+
+
 class Columns(Protocol):
     """Everything that stands beside the vectors, read only when it is asked for."""
 

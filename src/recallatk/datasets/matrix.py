@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from recallatk.core import ArrayVectors, blocks
 from recallatk.errors import FormatError
 from recallatk.files import Location, read_exactly
 
@@ -18,27 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from recallatk.core import Vectors
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayVectors:
-    """A matrix in memory."""
-
-    array: NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and dimension."""
-        return self.array.shape[0], self.array.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of one number."""
-        return self.array.dtype
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """A view of some rows."""
-        return self.array[start:stop]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +119,6 @@ def _bytes(location: Location, offset: int, count: int) -> NDArray[np.uint8]:
 
 def gather(vectors: Vectors, rows: NDArray[np.int64]) -> ArrayVectors:
     """Some rows of a matrix, in the order given, read in one pass over the file."""
-    from recallatk.core import blocks
-
     order = np.argsort(rows, kind="stable")
     wanted = rows[order]
     chosen = np.empty((len(rows), vectors.shape[1]), vectors.dtype)

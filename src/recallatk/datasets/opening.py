@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recallatk.core import Corpus, Dataset, Metric, QuerySet, Records, Truth
+from recallatk.core import ArrayVectors, Corpus, Dataset, Metric, QuerySet, Records, Truth
 from recallatk.datasets.checks import checked, require_vectors
-from recallatk.datasets.matrix import ArrayVectors, TableColumns
+from recallatk.datasets.matrix import TableColumns
 from recallatk.datasets.registry import detect, get_format, open_source
 from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
 from recallatk.datasets.tables import ID

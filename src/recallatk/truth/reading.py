@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.core import Metric
+from recallatk.core import ArrayVectors, Metric
 from recallatk.errors import BadValueError
 
 if TYPE_CHECKING:
@@ -72,33 +72,12 @@ class Reader:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class HeldVectors:
-    """A matrix that was read once and stays in memory."""
-
-    array: NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and dimension."""
-        return self.array.shape[0], self.array.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of one number."""
-        return self.array.dtype
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """A view of some rows."""
-        return self.array[start:stop]
-
-
 def held(dataset: Dataset, block_rows: int) -> Dataset:
     """The dataset with its corpus in memory, where a block is all of it; else the same dataset."""
     corpus = dataset.corpus
     if block_rows < corpus.rows:
         return dataset
-    vectors = HeldVectors(corpus.vectors.read(0, corpus.rows))
+    vectors = ArrayVectors(corpus.vectors.read(0, corpus.rows))
     return replace(dataset, corpus=replace(corpus, vectors=vectors))
 
 
