@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,10 @@ def parse_size(size: int | str) -> int:
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\s*", str(size), re.IGNORECASE)
     if found is None:
         raise UsageError(f"a size of {size!r}. Accepted: sizes such as 1GiB, 500MiB or a number of bytes")
-    return int(float(found[1]) * (1 << _UNITS[found[2].lower()]))
+    number = float(found[1]) * (1 << _UNITS[found[2].lower()])
+    if number > sys.maxsize:
+        raise UsageError(f"a size of {size!r}. Accepted: sizes that a machine can have")
+    return int(number)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,9 @@ def _near_runs(pairs: Pairs, places: NDArray[np.int64], depth: int) -> list[tupl
     if not len(pairs.rows):
         return []
     near = np.zeros(len(pairs.rows), bool)
-    slack = pairs.tolerances[1:] + pairs.tolerances[:-1]
+    # The largest bound of a query counts for all its rows: one that is wide may reach past many others.
+    widest = np.maximum.reduceat(pairs.tolerances, np.flatnonzero(places == 0))
+    slack = 2 * np.repeat(widest, np.diff(np.append(np.flatnonzero(places == 0), len(near))))[1:]
     near[1:] = (np.abs(np.diff(pairs.scores)) <= slack) & (pairs.queries[1:] == pairs.queries[:-1])
     firsts = np.flatnonzero(~near)
     lasts = np.append(firsts[1:], len(near))
@@ -172,6 +174,8 @@ def _order_run(
     scores = pairs.scores[run][np.flatnonzero(~again)][ranks]
     worse = np.minimum if metric.higher_is_better else np.maximum
     pairs.scores[run] = worse.accumulate(scores)
+    # A score that gave way to a better row's is as far off as that one's may be.
+    pairs.tolerances[run] = np.maximum.accumulate(pairs.tolerances[run])
 
 
 def _verdict(

@@ -77,9 +77,10 @@ class _Work:
         query, row = self.queries[part], self.rows[part] - self.start
         values = pair_scores(self.metric, self.vectors, query, self.block, row)
         if self.query_norms is not None:
-            scales = self.query_norms[query] * self.row_norms[row]
             if self.metric is Metric.COSINE:
-                values /= scales
+                values /= self.query_norms[query] * self.row_norms[row]
             else:
-                self.scales[part] = scales
+                # Squares of very small numbers vanish, and with them a part of the norm.
+                lost = np.sqrt(self.vectors.shape[1]) * 2.0**-511
+                self.scales[part] = (self.query_norms[query] + lost) * (self.row_norms[row] + lost)
         self.scores[part] = values

@@ -66,7 +66,8 @@ class Space:
                 norms[part] = 1.0
             with np.errstate(over="ignore"):
                 prepared[part, : self.dimension] = wide
-        return prepared, norms * (1 + 1e-6)
+        # Squares of very small numbers vanish, and with them a part of the norm.
+        return prepared, norms * (1 + 1e-6) + np.sqrt(self.dimension * FLOAT64.smallest)
 
     def rows(self, block: NDArray[Any], out: NDArray[Any]) -> float:
         """Corpus rows as the scan takes them, written to `out`; returns a bound on their norms."""

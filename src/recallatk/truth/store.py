@@ -71,24 +71,55 @@ class Entry:
     """A truth in the store that may be brought up to date, by what is known without loading it."""
 
     folder: Path
-    vectors: str
-    """The fingerprint of its corpus vectors."""
+    identity: Identity
     corpus_rows: int
+    rows: str | None
+    """The fingerprint of the digests of its rows, where it has some."""
+
+    @classmethod
+    def read(cls, file: Path) -> Entry | None:
+        """The entry that a file tells of; None unless it is whole and lies where it belongs."""
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+            identity = Identity(
+                said["fingerprints"], Metric(said["metric"]), said["depth"], said["sampled_from"]
+            )
+            entry = cls(file.parent, identity, int(said["corpus_rows"]), said.get("rows"))
+        except Exception:
+            # Whatever is wrong with the file, there are other truths, and this one can be computed anew.
+            return None
+        return entry if identity.name == file.parent.name else None
+
+    @property
+    def vectors(self) -> str:
+        """The fingerprint of its corpus vectors."""
+        return self.identity.fingerprints["vectors"]
 
     def digests(self) -> NDArray[np.uint64] | None:
-        """One digest per row of its corpus; None when there are none that can be read."""
+        """One digest per row of its corpus; None when there are none that can be believed."""
         try:
-            found: NDArray[np.uint64] = np.load(self.folder / _DIGESTS, allow_pickle=False)
-        except (OSError, ValueError):
+            with (self.folder / _DIGESTS).open("rb") as file:
+                found: NDArray[np.uint64] = np.lib.format.read_array(file, allow_pickle=False)
+        except Exception:
+            # Whatever is wrong with the file, the truth can be computed without it.
             return None
-        return found if found.shape == (self.corpus_rows, 2) and found.dtype == np.uint64 else None
+        whole = found.shape == (self.corpus_rows, 2) and found.dtype == np.uint64
+        return found if whole and _print_of(found) == self.rows else None
 
     def truth(self) -> Truth | None:
-        """Its truth; None when it cannot be read."""
+        """Its truth; None when it cannot be read, or is another's."""
         try:
-            return load_truth(self.folder / _TRUTH)
+            truth = load_truth(self.folder / _TRUTH)
         except (RecallError, OSError):
             return None
+        whole = truth.certificate is not None and truth.corpus_rows == self.corpus_rows
+        return truth if whole and self.identity.of(truth) else None
+
+
+def _print_of(digests: NDArray[np.uint64]) -> str:
+    state = Hash("row digests")
+    state.update(digests)
+    return state.text()
 
 
 class Store:
@@ -103,20 +134,19 @@ class Store:
 
     def find(self, identity: Identity) -> Truth | None:
         """The truth of just this content; a damaged file counts as none."""
-        path = self.path(identity)
-        if not path.exists():
-            return None
-        truth = Entry(path.parent, "", 0).truth()
-        return truth if truth is not None and identity.of(truth) else None
+        entry = Entry.read(self.path(identity).with_name(_ENTRY))
+        return None if entry is None else entry.truth()
 
     def save(self, identity: Identity, truth: Truth, digests: NDArray[np.uint64] | None) -> Path:
         """Keep a truth; the file that names it is written last."""
         path = self.path(identity)
+        said = {**identity.as_json(), "corpus_rows": truth.corpus_rows}
         if digests is not None:
             with atomic_file(path.parent / _DIGESTS) as scratch, scratch.open("wb") as file:
                 np.save(file, digests, allow_pickle=False)
+            said["rows"] = _print_of(digests)
         save_truth(truth, path)
-        write_text(path.parent / _ENTRY, json.dumps({**identity.as_json(), "corpus_rows": truth.corpus_rows}))
+        write_text(path.parent / _ENTRY, json.dumps(said))
         return path
 
     def checkpoint(
@@ -129,16 +159,18 @@ class Store:
 
     def relatives(self, identity: Identity) -> Iterator[Entry]:
         """Truths of the same queries, metric and depth on any vectors, without filters; newest first."""
-        ours = {**identity.as_json(), "fingerprints": identity.fingerprints["queries"]}
-        for file in sorted(self.folder.glob(f"truth/*/{_ENTRY}"), key=_modified, reverse=True):
-            try:
-                said = json.loads(file.read_text(encoding="utf-8"))
-                prints = said["fingerprints"]
-                theirs = {name: value for name, value in said.items() if name != "corpus_rows"}
-                if "metadata" not in prints and theirs | {"fingerprints": prints["queries"]} == ours:
-                    yield Entry(file.parent, prints["vectors"], int(said["corpus_rows"]))
-            except (OSError, ValueError, KeyError, TypeError):
-                continue  # a damaged entry is none
+        files = sorted(self.folder.glob(f"truth/*/{_ENTRY}"), key=_modified, reverse=True)
+        for entry in filter(None, map(Entry.read, files)):
+            theirs = entry.identity
+            prints = theirs.fingerprints
+            same = (theirs.metric, theirs.depth, theirs.sampled_from, prints.get("queries")) == (
+                identity.metric,
+                identity.depth,
+                identity.sampled_from,
+                identity.fingerprints["queries"],
+            )
+            if same and "metadata" not in prints and "vectors" in prints:
+                yield entry
 
 
 def _modified(path: Path) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ class Fault(StrEnum):
     """Nothing stands where an eligible row belongs."""
     SCORE = "another score than the real one"
     TIES = "other ties than the real ones"
+    ELIGIBLE = "another count of eligible rows"
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,31 @@ class _Check:
                 seen.add(row)
             if fault is not None:
                 yield self._wrong(number, place, rank, row, fault)
+        for fault in self._faults_beyond(number, place):
+            yield self._wrong(number, place, self.truth.depth, -1, fault)
+
+    def _faults_beyond(self, number: int, place: int) -> Iterator[Fault]:
+        """What our own file says otherwise than is so of the query as a whole."""
+        truth = self.truth
+        if truth.origin is not Origin.COMPUTED:
+            return
+        if truth.eligible is not None and truth.eligible[number] != self.dataset.eligibility.counts[place]:
+            yield Fault.ELIGIBLE
+        said = [] if truth.overflow is None else self._overflow_rows[number]
+        real = self.beyond[self.offsets[place] : self.offsets[place + 1]].tolist()
+        count = len(said) if truth.tie_counts is None else int(truth.tie_counts[number])
+        if said != real or count != int(self.real.tie_counts[place]):
+            yield Fault.TIES
+
+    @cached_property
+    def _overflow_rows(self) -> list[list[int]]:
+        """For each query of the truth, the rows of this corpus that it names beyond its depth."""
+        none = np.zeros(len(self.truth) + 1, np.int64), np.empty(0, np.int64)
+        offsets, rows = self.truth.overflow or none
+        now = rows
+        if self.truth.row_ids is not None:
+            now = _places(self.truth.ids_of(rows), self.dataset.corpus.ids)
+        return [part.tolist() for part in np.split(now, offsets[1:-1])]
 
     def _tie_blocks(self, place: int) -> dict[int, int]:
         """For each row among the best, the number of its tie block."""

@@ -1,0 +1,231 @@
+"""Scan scores keep to the bounds that the proof rests on, against rational arithmetic."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import exact_value, is_within
+
+from recallatk.core import VECTOR_DTYPES, Metric
+from recallatk.truth.scanner import Asked
+from recallatk.truth.scanner_blas import BlasScanner
+from recallatk.truth.scanner_faiss import FaissScanner
+from recallatk.truth.scores import norms, pair_scores, tolerance
+from recallatk.truth.space import FLOAT32, FLOAT64, Space, centre_of
+
+METRICS = list(Metric)
+PRECISIONS = {"float32": FLOAT32, "float64": FLOAT64}
+SIZES = {"float16": (-4, 3), "float32": (-18, 15), "float64": (-18, 15)}
+
+
+@st.composite
+def matrices(draw, random, rows, dimension, dtype):
+    """Vectors that are hard to add up: of all sizes, far from zero, that cancel, all but zero, or level."""
+    kind = draw(st.sampled_from(["sizes", "far", "cancelling", "tiny", "level"]))
+    if np.dtype(dtype).kind != "f":
+        limits = np.iinfo(dtype)
+        return random.integers(limits.min, limits.max, (rows, dimension), dtype, endpoint=True)
+    numbers = random.normal(size=(rows, dimension))
+    if kind == "sizes":
+        numbers *= 10 ** random.uniform(*SIZES[dtype], (rows, 1))
+    elif kind == "far":
+        numbers += 1000
+    elif kind == "cancelling":
+        numbers[:, : dimension // 2] += 1000
+        numbers[:, -(dimension // 2) :] -= 1000
+    elif kind == "tiny":
+        numbers *= random.choice([1, 1e-20, 1e-40, float(np.finfo(dtype).smallest_normal)], (rows, 1))
+    else:
+        # Sums of equal terms are rounded in the same direction many times over.
+        numbers[:] = random.uniform(1, 2, (rows, 1))
+    return numbers.astype(dtype)
+
+
+@st.composite
+def cases(draw, metric, precision):
+    """A space, some queries and one row: the bound of a single row is the tightest."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dimension = draw(st.sampled_from([1, 2, 3, 7, 16, 65, 300, 1500]))
+    dtype, query_dtype = draw(st.sampled_from(VECTOR_DTYPES)), draw(st.sampled_from(VECTOR_DTYPES))
+    row = draw(matrices(random, 1, dimension, dtype))
+    queries = draw(matrices(random, 2, dimension, query_dtype))
+    if metric is Metric.COSINE:
+        row, queries = (with_direction(each) for each in (row, queries))
+    around = draw(st.sampled_from([row, queries, np.full((1, dimension), 1000.0), None]))
+    centre = None if around is None else centre_of(around)
+    return Space(metric, PRECISIONS[precision], dimension, centre), queries, row
+
+
+def with_direction(vectors):
+    """Vectors that the cosine accepts."""
+    size = np.abs(vectors.astype(np.float64)).max(axis=1)
+    vectors[size < (1e-150 if vectors.dtype == np.float64 else 1e-300), 0] = 1
+    return vectors
+
+
+def placed_row(space, row):
+    placed = np.empty((1, space.width), space.precision.dtype)
+    return placed, space.rows(row, placed)
+
+
+def prepared(space, queries, row):
+    """What a scan multiplies, and how far off it may be."""
+    asked, query_norms = space.queries(queries)
+    placed, norm = placed_row(space, row)
+    assert space.is_safe(norm)
+    assert space.is_safe(float(query_norms.max()))
+    return asked, placed, space.error(query_norms, norm)
+
+
+def moved(space, vector):
+    """A vector as it lies around the centre, exactly."""
+    centre = np.zeros(space.dimension) if space.centre is None else space.centre
+    return [Fraction(float(a)) - Fraction(float(c)) for a, c in zip(vector, centre, strict=True)]
+
+
+def kernel_value(space, query, row):
+    """The real number that a scan score stands for, as `exact_value` has it."""
+    if space.metric is not Metric.L2:
+        return exact_value(space.metric, query, row)
+    pairs = zip(moved(space, query), moved(space, row), strict=True)
+    return sum(a * b - b * b / 2 for a, b in pairs)
+
+
+def kernel_metric(space):
+    """Which metric the values of a kernel are like: under l2 they are plain products."""
+    return "cosine" if space.metric is Metric.COSINE else "ip"
+
+
+def sums(query, row):
+    """The product of two vectors, in the type that they have, added up in several orders."""
+    terms = query * row
+    yield np.matmul(query[None], row[:, None])[0, 0]
+    for order in (terms, terms[::-1], terms[np.argsort(terms)], terms[np.argsort(-np.abs(terms))]):
+        yield list(itertools.accumulate(order))[-1]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=120)
+@given(st.data())
+def test_no_order_of_additions_takes_a_scan_score_further_off_than_its_bound(metric, precision, data):
+    space, queries, row = data.draw(cases(metric, precision))
+    asked, placed, errors = prepared(space, queries, row)
+    for query, vector, error in zip(queries, asked, errors, strict=True):
+        value = kernel_value(space, query, row[0])
+        for score in sums(vector, placed[0]):
+            assert score.dtype == space.precision.dtype
+            assert is_within(kernel_metric(space), value, float(score), float(error))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=60)
+@given(st.data())
+def test_a_threshold_inside_the_product_costs_no_more_than_its_own_rounding(metric, precision, data):
+    space, queries, row = data.draw(cases(metric, precision))
+    asked, placed, errors = prepared(space, queries, row)
+    share = data.draw(st.sampled_from([1.0, -1.0, 0.999, 2.0, 1e-3]))
+    one = np.ones(1, space.precision.dtype)
+    for query, vector, error in zip(queries, asked, errors, strict=True):
+        value = kernel_value(space, query, row[0])
+        threshold = np.matmul(vector, placed[0]) * one * space.precision.dtype.type(share)
+        reach = space.rounding * abs(float(threshold[0]))
+        for score in sums(np.append(vector, -threshold), np.append(placed[0], one)):
+            # The scanner adds the threshold back to what it keeps.
+            assert is_within(kernel_metric(space), value, float(score + threshold[0]), float(error) + reach)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("metric", [Metric.IP, Metric.L2])
+@settings(max_examples=60)
+@given(st.data())
+def test_no_row_is_longer_than_the_bound_of_its_norm(metric, precision, data):
+    space, _, row = data.draw(cases(metric, precision))
+    assert sum(number**2 for number in moved(space, row[0])) <= Fraction(placed_row(space, row)[1]) ** 2
+
+
+@pytest.mark.parametrize("size", [1e-154, 1e-170, 1e-300])
+def test_a_query_whose_square_vanishes_has_a_bound_that_holds(size):
+    random = np.random.default_rng(0)
+    row, queries = random.normal(size=(1, 40)), size * random.normal(size=(20, 40))
+    space = Space(Metric.IP, FLOAT64, 40)
+    asked, placed, errors = prepared(space, queries, row)
+    for query, vector, error in zip(queries, asked, errors, strict=True):
+        for score in sums(vector, placed[0]):
+            assert is_within("ip", kernel_value(space, query, row[0]), float(score), float(error))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=60)
+@given(st.data())
+def test_the_bound_is_no_wider_than_its_type_deserves(metric, precision, data):
+    space, queries, row = data.draw(cases(metric, precision))
+    asked, placed, errors = prepared(space, queries, row)
+    parts = [np.linalg.norm(each.astype(np.float64), axis=1) for each in (asked, placed)]
+    # Under l2 the last component of the row holds its square, and may be the largest.
+    size = (1 + parts[0]) * (1 + parts[1])
+    units = 4 * (space.dimension + 32) * space.precision.unit
+    assert (errors <= units * size).all()
+
+
+def real_scores(metric, queries, row):
+    """Float64 scores of a row with some queries, and how far off they can be."""
+    places, zeros = np.arange(len(queries)), np.zeros(len(queries), np.int64)
+    scores = pair_scores(metric, queries, places, row, zeros)
+    scales = norms(queries) * norms(row)
+    if metric is Metric.COSINE:
+        scores /= scales
+    return scores, tolerance(metric, scores, scales, row.shape[1])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=120)
+@given(st.data())
+def test_no_floor_is_above_a_row_that_is_as_good(metric, precision, data):
+    space, queries, row = data.draw(cases(metric, precision))
+    scores, bounds = real_scores(metric, queries, row)
+    # A score that is better than the real one by as much as its bound allows.
+    flattered = scores + bounds * data.draw(st.sampled_from([0, 0.9])) * (1 if metric != "l2" else -1)
+    floors = space.floors(queries, flattered, bounds)
+    # The bound of the scan, which is taken off every floor, covers what underflows.
+    lost = space.dimension * FLOAT64.smallest
+    for query, floor in zip(queries, floors, strict=True):
+        value = kernel_value(space, query, row[0])
+        limit = Fraction(float(floor)) - Fraction(lost)
+        assert (limit * abs(limit) if metric is Metric.COSINE else limit) <= value
+
+
+def test_no_score_gives_no_floor():
+    for metric in METRICS:
+        floors = Space(metric, FLOAT32, 2).floors(np.ones((1, 2)), np.array([np.nan]), np.array([np.nan]))
+        assert floors.tolist() == [-np.inf]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("make", [BlasScanner, FaissScanner], ids=["blas", "faiss"])
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1))
+def test_a_scanner_names_every_pair_that_reaches_its_threshold(make, known, seed):
+    # Few different sums, so that hundreds of rows are just at the threshold.
+    random = np.random.default_rng(seed)
+    rows, queries = (random.integers(-2, 3, (count, 3)).astype("float32") for count in (700, 5))
+    real, k = queries @ rows.T, 10
+    best = np.sort(real, axis=1)[:, -k]
+    slack = np.arange(5.0)
+    limits = best if known else best - slack
+    scanner = make(3, np.dtype(np.float32), 5)
+    own = np.ones((5, scanner.extra), "float32")
+    thresholds = best if known else np.full(5, -np.inf, "float32")
+    asked = Asked(np.hstack([queries, own]), thresholds, slack, k, None)
+    hits = scanner.hits(asked, np.hstack([rows, np.ones((700, scanner.extra), "float32")]))
+    pairs = list(zip(hits.queries.tolist(), hits.columns.tolist(), strict=True))
+    assert sorted(pairs) == list(zip(*np.nonzero(real >= limits[:, None]), strict=True))
+    assert (np.diff(hits.queries) >= 0).all()
+    assert (hits.scores == real[hits.queries, hits.columns]).all()
+    assert (hits.thresholds <= limits).all()
