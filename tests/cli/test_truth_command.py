@@ -95,7 +95,7 @@ def test_memory_threads_backend_and_format_change_no_byte(folder):
     files = []
     for number, options in enumerate(
         [
-            ("--memory", "64MiB"),
+            ("--memory", "256MiB"),
             ("--memory", "1GiB", "--threads", 1),
             ("--backend", "faiss", "--threads", 2),
         ]
@@ -136,7 +136,7 @@ def test_a_sample_is_marked(folder):
         (["corpus.parquet", "queries.npy"], "State it: cosine, ip or l2"),
         (["corpus.parquet", "queries.npy", "--metric", "dot"], "no metric 'dot'"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--depth", "0"], "a depth of 0"),
-        (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "1MiB"], "64 MiB or more"),
+        (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "1MiB"], "256 MiB or more"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "much"], "a size of 'much'"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--threads", "0"], "0 threads"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--backend", "gpu"], "blas or faiss"),

@@ -1,4 +1,4 @@
-"""Scan scores keep to the bounds that the proof rests on, against rational arithmetic."""
+"""Scan scores keep to the bounds that the proof rests on, and the sweep needs no more than these."""
 
 import itertools
 from fractions import Fraction
@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from oracle import exact_value, is_within
 
 from recallatk.core import VECTOR_DTYPES, Metric
-from recallatk.truth.scanner import Asked
+from recallatk.filters.eligibility import Eligibility
+from recallatk.truth.scanner import Asked, Hits
 from recallatk.truth.scanner_blas import BlasScanner
 from recallatk.truth.scanner_faiss import FaissScanner
 from recallatk.truth.scores import norms, pair_scores, tolerance
 from recallatk.truth.space import FLOAT32, FLOAT64, Space, centre_of
+from recallatk.truth.sweep import Sweep
 
 METRICS = list(Metric)
 PRECISIONS = {"float32": FLOAT32, "float64": FLOAT64}
@@ -190,6 +192,7 @@ def real_scores(metric, queries, row):
 def test_no_floor_is_above_a_row_that_is_as_good(metric, precision, data):
     space, queries, row = data.draw(cases(metric, precision))
     scores, bounds = real_scores(metric, queries, row)
+    bounds = bounds * data.draw(st.sampled_from([1, 1e5]))
     # A score that is better than the real one by as much as its bound allows.
     flattered = scores + bounds * data.draw(st.sampled_from([0, 0.9])) * (1 if metric != "l2" else -1)
     floors = space.floors(queries, flattered, bounds)
@@ -229,3 +232,46 @@ def test_a_scanner_names_every_pair_that_reaches_its_threshold(make, known, seed
     assert (np.diff(hits.queries) >= 0).all()
     assert (hits.scores == real[hits.queries, hits.columns]).all()
     assert (hits.thresholds <= limits).all()
+
+
+class WorstScanner:
+    """As wrong as the bounds allow, and always to the harm of the best rows."""
+
+    gathers, extra, tile_rows = False, 0, 16
+
+    def __init__(self, best):
+        self.best = best
+
+    def hits(self, asked, rows):
+        real = asked.queries.astype(np.float64) @ rows.astype(np.float64).T
+        harm = np.where(real >= self.best[:, None], -0.95, 0.95) * (asked.slack / 2)[:, None]
+        scores = (real + harm).astype(np.float32)
+        thresholds = asked.thresholds.copy()
+        fresh = np.isneginf(thresholds)
+        if len(rows) >= asked.k:
+            found = np.sort(scores[fresh], axis=1)[:, -asked.k] - asked.slack[fresh]
+            thresholds[fresh] = np.nextafter(found.astype(np.float32), np.float32(-np.inf))
+        queries, columns = np.nonzero(scores >= thresholds[:, None])
+        return Hits(queries, columns, scores[queries, columns], thresholds)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([20, 300, 1500]), st.sampled_from([1, 4, 9]))
+def test_a_scan_that_is_as_wrong_as_its_bound_allows_loses_no_row(threads, seed, block_rows, k):
+    # Rows are much closer to each other than the scan is to the real scores.
+    random = np.random.default_rng(seed)
+    corpus = np.ones((1500, 1), "float32") + random.integers(0, 3000, (1500, 1)) * np.float32(2**-22)
+    queries = np.array([[1.0], [2.0], [0.5]], "float32")
+    real = queries.astype(np.float64) @ corpus.astype(np.float64).T
+    best = np.sort(real, axis=1)[:, -k]
+    space = Space(Metric.IP, FLOAT32, 1)
+    every = Eligibility((None,), np.zeros(3, np.int64), None, 1500)
+    sweep = Sweep(space, queries, every, k, lambda _: WorstScanner(best), threads=threads)
+    for start in range(0, 1500, block_rows):
+        sweep.take(start, corpus[start : start + block_rows])
+    found = sweep.candidates()
+    assert not found.abandoned.any()
+    assert len(found.rows) < real.size
+    pairs = set(zip(found.queries.tolist(), found.rows.tolist(), strict=True))
+    assert set(zip(*np.nonzero(real >= best[:, None]), strict=True)) <= pairs

@@ -67,7 +67,7 @@ def test_what_was_computed_once_is_read_and_not_scanned_again(tmp_path, make):
 
 def test_how_a_truth_is_computed_is_not_what_it_is(tmp_path):
     first = obtained(plain(), tmp_path, threads=1)
-    for options in ({"threads": 2}, {"memory": "64MiB"}, {"backend": "faiss"}, {"checkpoint_seconds": 0}):
+    for options in ({"threads": 2}, {"memory": "256MiB"}, {"backend": "faiss"}, {"checkpoint_seconds": 0}):
         assert obtained(plain(), tmp_path, progress=forbidden, **options).path == first.path
 
 

@@ -12,12 +12,18 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from recallatk.core import Dataset
 
-SMALLEST = 64 << 20
+SMALLEST = 256 << 20
 _USUAL = 2 << 30
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 # For each neighbour of a query: several survivors in the table, candidates, and the arrays of the verdict
 # with what sorting them takes.
-_NEIGHBOUR_BYTES = 240
+_NEIGHBOUR_BYTES = 300
+# Of the truth itself, while it is made and written, for each neighbour.
+_RESULT_BYTES = 50
+# The scores of a tile in float64, its rows and its flags.
+_THREAD_BYTES = 40 << 20
+# What reading from files takes.
+_READING_BYTES = 32 << 20
 
 
 def parse_size(size: int | str) -> int:
@@ -39,6 +45,8 @@ class Plan:
 
     block_rows: int
     group_queries: int
+    threads: int | None = None
+    """How many threads the memory allows; None for as many as are asked for."""
 
 
 def plan(
@@ -48,16 +56,16 @@ def plan(
     size = _budget(memory)
     corpus, queries = dataset.corpus, dataset.queries
     width = corpus.dimension
-    # Tiles, scores and reading buffers are of fixed size; they come first.
-    fixed = threads * (18 << 20) + (32 << 20)
-    usable = max(size - fixed, size // 4)
+    threads = max(1, min(threads, size // 2 // _THREAD_BYTES))
+    fixed = threads * _THREAD_BYTES + _READING_BYTES + queries.rows * depth * _RESULT_BYTES
+    usable = max(size - fixed, size // 8)
     per_query = (depth + 33) * _NEIGHBOUR_BYTES + width * 8 * (2 + threads)
     group = max(1, min(queries.rows, usable // 3 // per_query))
     row_bytes = width * corpus.vectors.dtype.itemsize
     rows = _block_rows(corpus.rows, row_bytes, usable - group * per_query)
     if block_bytes is not None:
         rows = max(1, block_bytes // max(1, row_bytes))
-    return Plan(rows, group)
+    return Plan(rows, group, threads)
 
 
 def _block_rows(rows: int, row_bytes: int, left: int) -> int:

@@ -171,11 +171,14 @@ def _order_run(
     again = np.zeros(len(ranks), bool)
     again[1:] = ranks[1:] == ranks[:-1]
     tied[run] = again
-    scores = pairs.scores[run][np.flatnonzero(~again)][ranks]
+    own, bounds = pairs.scores[run].copy(), pairs.tolerances[run].copy()
+    firsts = np.flatnonzero(~again)[ranks]
     worse = np.minimum if metric.higher_is_better else np.maximum
-    pairs.scores[run] = worse.accumulate(scores)
-    # A score that gave way to a better row's is as far off as that one's may be.
-    pairs.tolerances[run] = np.maximum.accumulate(pairs.tolerances[run])
+    scores = worse.accumulate(own[firsts])
+    # Whose score each row has now: it is as far off as that row's may be.
+    givers = np.maximum.accumulate(np.where(scores == own[firsts], firsts, 0))
+    pairs.scores[run] = scores
+    pairs.tolerances[run] = np.where(scores == own, bounds, np.maximum(bounds, bounds[givers]))
 
 
 def _verdict(

@@ -56,7 +56,7 @@ class Search:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.dataset, self.depth, self.plan = dataset, depth, plan
-        self.threads, self.backend = threads, backend
+        self.threads, self.backend = plan.threads or threads, backend
         self.progress, self.checkpoint = progress, checkpoint
         self.metric = dataset.metric
         self.reader = Reader(dataset.corpus, dataset.metric, plan.block_rows)
