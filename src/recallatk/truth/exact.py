@@ -9,7 +9,7 @@ from recallatk.errors import MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_prefixes, fingerprints
 from recallatk.truth.budget import plan
 from recallatk.truth.reading import held
-from recallatk.truth.search import BACKENDS, Search
+from recallatk.truth.search import BACKENDS, Results, Search
 from recallatk.truth.updating import Change, redo
 
 if TYPE_CHECKING:
@@ -63,36 +63,53 @@ def ground_truth(
         progress=progress,
         checkpoint=checkpoint,
     )
-    if since is not None:
-        prints = _prints_since(since, whole, depth)
+
+    def found() -> Results:
+        if since is None:
+            return search.run()
         redo(search, since, Change.appended(since.corpus_rows or 0, whole.corpus.rows))
-        return search.results.truth(whole, prints)
+        return search.results
+
+    if since is not None:
+        _require_earlier(since, whole, depth)
     if whole is dataset:
-        return search.run().truth(dataset, fingerprints(dataset))
+        prints = _prints(dataset, since)
+        return found().truth(dataset, prints)
     with ThreadPoolExecutor(1) as beside:
         # What is in memory can be read by two threads at once.
-        coming = beside.submit(fingerprints, whole)
-        return search.run().truth(whole, coming.result())
+        coming = beside.submit(_prints, whole, since)
+        return found().truth(whole, coming.result())
 
 
-def _prints_since(since: Truth, dataset: Dataset, depth: int) -> dict[str, str]:
-    """The fingerprints of the data, once it is sure that the earlier truth can be brought up to date."""
+def _require_earlier(since: Truth, dataset: Dataset, depth: int) -> None:
+    """Refuse an earlier truth that is plainly of something else."""
+    same = {
+        "metric": since.metric is dataset.metric,
+        "depth": since.depth == depth,
+        "queries": len(since) == dataset.queries.rows,
+        "filters": dataset.queries.filters is None,
+        "sample": since.sampled_from == dataset.corpus.sampled_from,
+        "rows": 0 < (since.corpus_rows or 0) <= dataset.corpus.rows,
+    }
+    _refuse([name for name, right in same.items() if not right])
+
+
+def _prints(dataset: Dataset, since: Truth | None) -> dict[str, str]:
+    """The fingerprints of the data, which must be those of an earlier truth as far as that goes."""
+    if since is None:
+        return fingerprints(dataset)
     before = since.corpus_rows or 0
     vectors, prefixes = fingerprint_prefixes(dataset.corpus.vectors, [before])
     prefixes[dataset.corpus.rows] = vectors
     prints = fingerprints(dataset, vectors)
-    reasons = {
-        "metric": since.metric is dataset.metric,
-        "depth": since.depth == depth,
-        "queries": since.fingerprints.get("queries") == prints["queries"],
-        "filters": dataset.queries.filters is None,
-        "sample": since.sampled_from == dataset.corpus.sampled_from,
-        "rows it was made from": prefixes.get(before) == since.fingerprints.get("vectors"),
-    }
-    differ = [name for name, same in reasons.items() if not same]
+    earlier = {"queries": prints["queries"], "vectors": prefixes[before]}
+    _refuse([name for name, text in earlier.items() if since.fingerprints.get(name) != text])
+    return prints
+
+
+def _refuse(differ: list[str]) -> None:
     if differ:
         raise MismatchError(f"an earlier truth cannot be brought up to date: other {', '.join(differ)}")
-    return prints
 
 
 def require_depth(depth: object) -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _GATHER_COST = 60
 
 
+_SMALL_TILE = 256
+
+
 class OutOfRange(Exception):  # noqa: N818 - it is no error, only a reason to try another precision
     """Numbers that the space's floating-point type cannot hold."""
 
@@ -118,7 +121,9 @@ class Sweep:
         every = [number for number, batch in enumerate(self.batches) if batch.members is None]
         if not every:
             return
-        count = -(-len(block) // self.workers[0].scanner.tile_rows)
+        # As many tiles as there are threads, unless they would be too small to be worth a thread.
+        fewest = min(len(self.workers), -(-len(block) // _SMALL_TILE))
+        count = max(fewest, -(-len(block) // self.workers[0].scanner.tile_rows))
         for first in range(count):
             # Neighbours in a file are often alike; a tile with rows from all over the block sets better
             # thresholds than one from its beginning.

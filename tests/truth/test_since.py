@@ -1,0 +1,51 @@
+"""`ground_truth(since=...)`: an earlier truth in memory, brought up to date."""
+
+import numpy as np
+import pytest
+from test_updating import contents
+
+from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk.errors import MismatchError
+
+RANDOM = np.random.default_rng(0)
+CORPUS = RANDOM.normal(size=(400, 8)).astype("float32")
+QUERIES = RANDOM.normal(size=(12, 8)).astype("float32")
+
+
+def made(corpus=CORPUS, queries=QUERIES, metric="cosine", **options):
+    return open_dataset(make_corpus(corpus), make_queries(queries), metric=metric, **options)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "ip", "l2"])
+@pytest.mark.parametrize("before", [3, 390, 400])
+@pytest.mark.parametrize("block_bytes", [None, 1000])
+def test_it_equals_a_full_computation_bit_for_bit(metric, before, block_bytes):
+    earlier = ground_truth(made(CORPUS[:before], metric=metric), depth=10)
+    scanned = []
+    found = ground_truth(
+        made(metric=metric),
+        depth=10,
+        since=earlier,
+        block_bytes=block_bytes,
+        progress=lambda *step: scanned.append(step),
+    )
+    assert contents(found) == contents(ground_truth(made(metric=metric), depth=10))
+    assert found.fingerprints == ground_truth(made(metric=metric), depth=10).fingerprints
+    assert not scanned or before == 3
+
+
+@pytest.mark.parametrize(
+    ("other", "depth", "said"),
+    [
+        (made(metric="l2"), 10, "other metric"),
+        (made(), 9, "other depth"),
+        (made(queries=QUERIES[:5]), 10, "other queries"),
+        (made(queries=-QUERIES), 10, "other queries"),
+        (made(CORPUS[:200]), 10, "other rows"),
+        (made(CORPUS[::-1].copy()), 10, "other vectors"),
+    ],
+)
+def test_an_earlier_truth_of_something_else_is_refused(other, depth, said):
+    earlier = ground_truth(made(CORPUS[:390]), depth=10)
+    with pytest.raises(MismatchError, match=said):
+        ground_truth(other, depth=depth, since=earlier)
