@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from recallatk.truth.search import Results, Search
 
 
+_MOST_INSERTED = 8
+
+
 @dataclass(frozen=True)
 class Change:
     """How a corpus differs from the one of an earlier truth."""
@@ -210,6 +213,8 @@ class _Update:
             # The bound of an inner product needs the norms of its vectors.
             return np.ones(len(which), bool)
         easy = (results.tie_counts[which] == 0) & (results.next_rows[which] >= 0)
+        # Rows are inserted one at a time; the few queries with many would make many rounds of it.
+        easy &= np.bincount(new.queries, minlength=len(which)) <= _MOST_INSERTED
         if metric is Metric.L2:
             # The bound of a distance comes with it, and a stored one may be another row's.
             easy &= results.decided[which] != Decision.EXACT
