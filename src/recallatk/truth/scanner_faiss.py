@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # faiss selects the best of every call anew, so that large calls are the cheap ones.
-_TILE_BYTES = 256 << 20
+_TILE_BYTES = 32 << 20
 _SPARE = 16
 
 
