@@ -1,5 +1,6 @@
 """The nouns: what a corpus, a query set, a truth, a trial and a run are, and nothing they do."""
 
+from recallatk.core.answers import Answers
 from recallatk.core.data import (
     BLOCK_BYTES,
     VECTOR_DTYPES,
@@ -19,6 +20,7 @@ from recallatk.core.truth import Origin, Truth
 __all__ = [
     "BLOCK_BYTES",
     "VECTOR_DTYPES",
+    "Answers",
     "ArrayVectors",
     "Build",
     "Columns",
