@@ -12,9 +12,19 @@ from typing import Any
 from recallatk.version import __version__
 
 _ROOMS = {
-    "analysis": ("score",),
+    "analysis": (
+        "SequentialTest",
+        "assess",
+        "compare",
+        "is_at_least",
+        "lower_bound",
+        "parse_measure",
+        "queries_to_tell",
+        "score",
+    ),
     "bench": ("measure",),
     "core": (
+        "Answers",
         "Build",
         "Corpus",
         "Dataset",
@@ -38,6 +48,8 @@ _ROOMS = {
         "open_demo",
         "open_queries",
         "queries_from_corpus",
+        "read_answers",
+        "read_qrels",
         "read_truth",
         "sample_corpus",
         "sample_queries",
@@ -46,7 +58,7 @@ _ROOMS = {
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "history": ("load_run", "save_run"),
-    "report": ("to_markdown", "to_text"),
+    "report": ("assessment_to_dict", "assessment_to_text", "to_markdown", "to_text"),
     "truth": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

@@ -1,5 +1,13 @@
+from recallatk.analysis import SequentialTest as SequentialTest
+from recallatk.analysis import assess as assess
+from recallatk.analysis import compare as compare
+from recallatk.analysis import is_at_least as is_at_least
+from recallatk.analysis import lower_bound as lower_bound
+from recallatk.analysis import parse_measure as parse_measure
+from recallatk.analysis import queries_to_tell as queries_to_tell
 from recallatk.analysis import score as score
 from recallatk.bench import measure as measure
+from recallatk.core import Answers as Answers
 from recallatk.core import Build as Build
 from recallatk.core import Corpus as Corpus
 from recallatk.core import Dataset as Dataset
@@ -21,6 +29,8 @@ from recallatk.datasets import open_dataset as open_dataset
 from recallatk.datasets import open_demo as open_demo
 from recallatk.datasets import open_queries as open_queries
 from recallatk.datasets import queries_from_corpus as queries_from_corpus
+from recallatk.datasets import read_answers as read_answers
+from recallatk.datasets import read_qrels as read_qrels
 from recallatk.datasets import read_truth as read_truth
 from recallatk.datasets import sample_corpus as sample_corpus
 from recallatk.datasets import sample_queries as sample_queries
@@ -31,6 +41,8 @@ from recallatk.filters import filter_from_json as filter_from_json
 from recallatk.filters import parse_filter as parse_filter
 from recallatk.history import load_run as load_run
 from recallatk.history import save_run as save_run
+from recallatk.report import assessment_to_dict as assessment_to_dict
+from recallatk.report import assessment_to_text as assessment_to_text
 from recallatk.report import to_markdown as to_markdown
 from recallatk.report import to_text as to_text
 from recallatk.truth import ground_truth as ground_truth

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recallatk import make_corpus, score
-from recallatk.analysis import recall_per_query
 from recallatk.core import Metric, Truth
 from recallatk.filters.eligibility import Eligibility
 from recallatk.filters.rowset import RowSet
@@ -101,7 +100,7 @@ def test_everything_odd_is_counted(queries, k):
     scored, answers = [pair[0] for pair in queries], [pair[1] for pair in queries]
     result = score(answers, truth_of(scored, 6), [k], corpus=CORPUS, eligibility=eligibility_of(scored))
     expected = dict.fromkeys(
-        ["short", "duplicate", "padding", "unknown", "ineligible", "no_eligible", "cut_ties"], 0
+        ["short", "duplicate", "padding", "unknown", "ineligible", "no_eligible", "missing", "cut_ties"], 0
     )
     for answer, each in zip(answers, scored, strict=True):
         allowed = {NAMES[row] for _, row in each}
@@ -134,7 +133,8 @@ def test_the_order_within_the_first_k_and_what_follows_them_change_nothing(queri
 @given(st.lists(SCORED, min_size=1, max_size=5), AT)
 def test_the_truth_against_itself_is_one(queries, k):
     truth = truth_of(queries, 6)
-    tie_aware, strict = recall_per_query(truth.rows, truth, k)
+    found = score(truth.rows, truth, [k], measures=[f"recall@{k}(ids)"]).per_query
+    tie_aware, strict = found[f"recall@{k}"], found[f"recall@{k}(ids)"]
     there = np.array([len(scored) > 0 for scored in queries])
     assert (tie_aware[there] == 1.0).all()
     assert (strict[there] == 1.0).all()

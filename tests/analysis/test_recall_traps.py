@@ -127,16 +127,30 @@ def test_a_short_list_of_right_ids_has_to_say_that_there_are_no_more():
     assert list(result.per_query["recall@2"]) == [0.5, 1.0]
 
 
-def test_texts_against_numbers_are_refused_and_not_scored_as_misses():
-    with pytest.raises(MismatchError, match="the right ids are text, and the answers numbers"):
-        score([[1, None]], [["1"]], at=[1])
-    with pytest.raises(MismatchError, match="the right ids are numbers, and the answers text"):
-        score([["30"]], truth_of([[0]]), at=[1], corpus=make_corpus(np.ones((1, 1)), [30]))
+def test_texts_against_numbers_match_as_texts_and_are_refused_where_nothing_does():
+    # CSV files and TREC runs cannot say which of the two their ids are.
+    assert score([[1, None]], [["1"]], at=[1])["recall@1"] == 1.0
+    corpus = make_corpus(np.ones((1, 1)), [30])
+    assert score([["30"]], truth_of([[0]]), at=[1], corpus=corpus)["recall@1"] == 1.0
+    with pytest.raises(
+        MismatchError, match="the answers are numbers such as 1, and the right ids are text such as A"
+    ):
+        score([[1, None]], [["A"]], at=[1])
+    with pytest.raises(MismatchError, match=r"the answers are text such as x, .* numbers such as 30"):
+        score([["x"]], truth_of([[0]]), at=[1], corpus=corpus)
 
 
-def test_answers_to_other_queries_are_refused():
-    with pytest.raises(MismatchError, match="answers to 1 queries, and a truth of 2"):
-        score([["A"]], [["A"], ["B"]], at=[1])
+def test_missing_queries_score_zero_and_are_named():
+    for answers, truth in (([["A"]], [["A"], ["B"]]), (np.array([[4]]), truth_of([[4], [5]]))):
+        result = score(answers, truth, at=[1])
+        assert (result["recall@1"], result.measures["recall@1"].n) == (0.5, 2)
+        assert (result.anomalies["missing"], result.missing, result.anomalies["short"]) == (1, (1,), 0)
+
+
+def test_answers_to_queries_that_the_truth_does_not_have_are_refused():
+    for answers, truth in (([["A"], ["B"]], [["A"]]), (np.array([[4], [5]]), truth_of([[4]]))):
+        with pytest.raises(MismatchError, match=r"answers to 2 queries, and a truth of 1: .*query 1"):
+            score(answers, truth, at=[1])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +169,7 @@ def test_answers_to_other_queries_are_refused():
     ],
 )
 def test_what_is_no_answer_is_refused_with_what_would_be(answers):
-    with pytest.raises(UsageError):
+    with pytest.raises((UsageError, MismatchError)):
         score(answers, truth_of([[0]]), at=[1])
     with pytest.raises(UsageError):
         score([1, [2]], [[1]], at=[1])

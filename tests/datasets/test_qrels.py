@@ -12,7 +12,7 @@ def read(tmp_path):
     def from_text(text):
         path = tmp_path / "qrels.tsv"
         path.write_bytes(text.encode())
-        return read_qrels(locate(path))
+        return read_qrels(path)
 
     return from_text
 

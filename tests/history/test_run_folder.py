@@ -101,7 +101,7 @@ def test_run_json_is_plain_and_states_its_format(saved):
     assert (second["engine"], second["version"], second["build_threads"]) == ("faiss-hnsw", "faiss 1", 2)
     assert (second["build"], second["search"], second["k"]) == ({"M": 8}, {"ef": 20}, 4)
     assert set(second["measures"]) == {"recall@1", "recall@4"}
-    assert set(second["measures"]["recall@4"]) == {"value", "ids", "n"}
+    assert set(second["measures"]["recall@4"]) == {"value", "low", "high", "ids", "n"}
     assert {each.name for each in saved.iterdir()} == {"run.json", "trial-1.parquet", "trial-2.parquet"}
 
 

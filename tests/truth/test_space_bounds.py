@@ -11,10 +11,10 @@ from oracle import exact_value, is_within
 
 from recallatk.core import VECTOR_DTYPES, Metric
 from recallatk.filters.eligibility import Eligibility
+from recallatk.pair_scores import norms, pair_scores, tolerance
 from recallatk.truth.scanner import Asked, Hits
 from recallatk.truth.scanner_blas import BlasScanner
 from recallatk.truth.scanner_faiss import FaissScanner
-from recallatk.truth.scores import norms, pair_scores, tolerance
 from recallatk.truth.space import FLOAT32, FLOAT64, Space, centre_of
 from recallatk.truth.sweep import Sweep
 

@@ -1,7 +1,23 @@
 """From answers and truth to numbers: pure functions that read no file and no clock."""
 
+from recallatk.analysis.assessing import Assessment, assess
+from recallatk.analysis.betting import SequentialTest, Verdict, is_at_least, lower_bound
+from recallatk.analysis.comparing import compare
 from recallatk.analysis.latency import percentile
-from recallatk.analysis.recall import recall_per_query
+from recallatk.analysis.measures import parse_measure
+from recallatk.analysis.planning import queries_to_tell
 from recallatk.analysis.score import score
 
-__all__ = ["percentile", "recall_per_query", "score"]
+__all__ = [
+    "Assessment",
+    "SequentialTest",
+    "Verdict",
+    "assess",
+    "compare",
+    "is_at_least",
+    "lower_bound",
+    "parse_measure",
+    "percentile",
+    "queries_to_tell",
+    "score",
+]

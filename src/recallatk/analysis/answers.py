@@ -1,131 +1,214 @@
-"""Answers made comparable: the user's ids become row numbers, and what cannot count is told apart."""
+"""Answers made comparable: the user's ids become row numbers, in the order of the truth's queries."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from numbers import Integral
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from recallatk.core import Corpus, Origin, Truth
-from recallatk.errors import BadValueError, MismatchError, UsageError
+from recallatk.analysis.lists import answers_from_lists
+from recallatk.core import Answers, Corpus, Truth
+from recallatk.errors import MismatchError, UsageError
+from recallatk.ids import row_numbers as numbers_as_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # In place of a row number: an answer that says "none", one that names no row, and no answer at all.
 PADDING, UNKNOWN, ABSENT = -1, -2, -3
+_NAMED = 5
 
 
-def answer_rows(answers: Any, corpus: Corpus | None) -> NDArray[np.int64]:
-    """Answers as a matrix of row numbers: rows already without a corpus, the user's ids with one."""
-    if corpus is None and isinstance(answers, np.ndarray):
-        return _row_matrix(answers)
-    lists = _lists(answers)
-    if corpus is None:
-        return _ragged([[_row_number(each) for each in row] for row in lists])
-    known = corpus.ids.to_pylist()
-    _require_one_type([known], lists)
-    rows_of = {each: row for row, each in enumerate(known)}
-    return _ragged([[_code(each, rows_of, UNKNOWN) for each in row] for row in lists])
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """What was answered to each query of a truth."""
+
+    rows: NDArray[np.int64]
+    """(queries, width) corpus rows; below 0 for padding, unknown ids and no answer."""
+    missing: NDArray[np.bool_]
+    """Queries that were not answered at all: the answers do not have them."""
+    tells_unknown: bool
+    """Whether all ids of the corpus were known, so that the others are unknown ones."""
+    columns: pa.Table | None = None
+    """What stands beside the answers, in the truth's order."""
 
 
-def truth_from_lists(lists: Any, answers: Any, k: int) -> tuple[Truth, NDArray[np.int64]]:
-    """A truth that is nothing but ids, best first, and the answers in the same numbering.
+def align(answers: Any, truth: Truth, corpus: Corpus | None = None, *, row_numbers: bool = False) -> Aligned:
+    """Look up ids and queries.
 
-    A list shorter than `k` leaves open whether there are no more right answers or nobody looked; None
-    or -1 at its end says that there are no more.
+    Args:
+        answers: `Answers`, a matrix of integers, or one list of ids per query.
+        truth: whose queries, and whose ids unless there is a corpus, count.
+        corpus: all rows that could have been answered.
+        row_numbers: the answers are row numbers, whatever the ids are.
     """
-    given = _lists(lists)
-    for number, row in enumerate(given):
-        if len(row) < k and not any(map(_is_padding, row)):
-            raise UsageError(
-                f"the truth of query {number} has {len(row)} ids, and recall@{k} needs {k}. If no other "
-                "row may be returned, end the list with None"
-            )
-    right = [[each for each in row if not _is_padding(each)] for row in given]
-    for number, row in enumerate(right):
-        if len(set(row)) != len(row):
-            raise BadValueError("truth", "an id stands twice", "distinct ids", row=number)
-    _require_one_type(right, _lists(answers))
-    codes: dict[Any, int] = {}
-    for each in (each for row in (*right, *_lists(answers)) for each in row):
-        if not _is_padding(each):
-            codes.setdefault(each, len(codes))
-    # Padding says that there are no more: it belongs to the depth, at the end.
-    padding = [[PADDING] * (len(all_of_it) - len(row)) for all_of_it, row in zip(given, right, strict=True)]
-    padded = [[codes[each] for each in row] + rest for row, rest in zip(right, padding, strict=True)]
-    rows = _ragged(padded, PADDING)
-    coded = _ragged([[_code(each, codes, UNKNOWN) for each in row] for row in _lists(answers)])
-    return Truth(rows, None, None, None, Origin.IMPORTED), coded
-
-
-def _require_one_type(right: list[list[Any]], answers: list[list[Any]]) -> None:
-    """Refuse texts against numbers: not one of them could ever be a hit."""
-    texts, others = (
-        {isinstance(each, str) for row in rows for each in row if not _is_padding(each)}
-        for rows in (right, answers)
-    )
-    if len(texts) == len(others) == 1 and texts != others:
-        names = {True: "text", False: "numbers"}
-        raise MismatchError(f"the right ids are {names[texts.pop()]}, and the answers {names[others.pop()]}")
-
-
-def check_same_queries(answers: NDArray[np.int64], truth: Truth) -> None:
-    """Refuse a truth of nothing, and answers to more or fewer queries than the truth has."""
     if not len(truth):
         raise UsageError("the truth has no queries, and without truth there is no recall")
-    if len(answers) != len(truth):
-        raise MismatchError(f"answers to {len(answers)} queries, and a truth of {len(truth)}")
+    by_row = row_numbers or (truth.row_ids is None and (corpus is None or corpus.id_column is None))
+    if by_row and isinstance(answers, np.ndarray) and answers.ndim == 2 and answers.dtype.kind in "iu":
+        return _aligned_matrix(answers, truth, corpus)
+    given = answers if isinstance(answers, Answers) else answers_from_lists(answers)
+    known = _KnownIds.of(truth, corpus, by_row=by_row)
+    places, missing = _queries(given, truth)
+    flat = known.rows_of(given)
+    lengths = np.diff(given.offsets)
+    rows = np.full((len(truth), max(1, int(lengths.max(initial=0)))), ABSENT, np.int64)
+    line = np.repeat(places, lengths)
+    rows[line, np.arange(len(flat)) - np.repeat(given.offsets[:-1], lengths)] = flat
+    columns = None
+    if given.columns is not None:
+        order = np.full(len(truth), -1)
+        order[places] = np.arange(len(places))
+        columns = given.columns.take(pa.array(order, mask=order < 0))
+    return Aligned(rows, missing, known.complete, columns)
 
 
-def _row_matrix(answers: NDArray[Any]) -> NDArray[np.int64]:
-    if answers.ndim != 2 or answers.dtype.kind not in "iu":
-        raise UsageError(
-            f"answers of shape {answers.shape} and type {answers.dtype}. "
-            "Accepted: a matrix of row numbers, one row per query, or a list of lists of ids"
+def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) -> Aligned:
+    _require_no_more(len(answers), truth)
+    rows = answers.astype(np.int64, copy=False)
+    count = truth.corpus_rows if corpus is None else corpus.rows
+    if rows.size and (rows.min() < PADDING or (count is not None and rows.max() >= count)):
+        rows = _bounded(rows, count)
+    missing = np.arange(len(truth)) >= len(rows)
+    if missing.any():
+        rest = np.full((int(missing.sum()), rows.shape[1]), ABSENT, np.int64)
+        rows = np.concatenate([rows, rest])
+    if not rows.shape[1]:
+        rows = np.full((len(truth), 1), ABSENT, np.int64)
+    return Aligned(rows, missing, count is not None)
+
+
+def _bounded(rows: NDArray[np.int64], count: int | None) -> NDArray[np.int64]:
+    """Row numbers that no row has become unknown ones; any negative number pads."""
+    rows = np.maximum(rows, PADDING)
+    return rows if count is None else np.where(rows >= count, UNKNOWN, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownIds:
+    """The ids that answers may have, and the rows that they stand for."""
+
+    ids: pa.Array | None
+    """None: the id is the row number."""
+    rows: NDArray[np.int64] | None
+    """Beside each id its row; None: its place."""
+    count: int | None
+    """How many rows there are, where that is known."""
+    complete: bool
+
+    @classmethod
+    def of(cls, truth: Truth, corpus: Corpus | None, *, by_row: bool) -> _KnownIds:
+        if by_row:
+            count = truth.corpus_rows if corpus is None else corpus.rows
+            return cls(None, None, count, count is not None)
+        if corpus is not None:
+            return cls(corpus.ids, None, corpus.rows, complete=True)
+        if truth.corpus_ids is not None:
+            return cls(truth.corpus_ids, None, len(truth.corpus_ids), complete=True)
+        assert truth.row_ids is not None  # noqa: S101 - else ids are row numbers
+        return cls(truth.row_ids.ids, truth.row_ids.rows, None, complete=False)
+
+    def rows_of(self, answers: Answers) -> NDArray[np.int64]:
+        """The row of every answer."""
+        ids = _without_padding(answers.ids)
+        there = ids.is_valid().to_numpy(zero_copy_only=False)
+        if self.ids is None:
+            numbers = _as_numbers(ids, answers.name)
+            return _bounded(np.where(there, numbers, PADDING), self.count)
+        wanted, known = _one_kind(ids, self.ids)
+        place = pc.index_in(wanted, value_set=known)
+        hit = place.is_valid().to_numpy(zero_copy_only=False) & there
+        if ids.type != self.ids.type and len(self.ids) and there.any() and not hit.any():
+            kinds = {pa.int64(): "numbers", pa.string(): "text"}
+            raise MismatchError(
+                f"{answers.name}: the answers are {kinds[ids.type]} such as {ids.drop_null()[0]}, and the "
+                f"right ids are {kinds[self.ids.type]} such as {self.ids[0]}. If the answers are row "
+                "numbers, say so: row_numbers=True, --row-numbers"
+            )
+        places = place.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        rows = places if self.rows is None or not len(self.rows) else self.rows[places]
+        rows = np.where(hit, rows, UNKNOWN if self.complete else self._other(ids, there & ~hit))
+        return np.where(there, rows, PADDING)
+
+    def _other(self, ids: pa.Array, which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Numbers for ids that the truth does not name: they may be rows, and repeats of them show."""
+        first = 0 if self.rows is None else int(self.rows.max(initial=-1)) + 1
+        codes = np.zeros(len(ids), np.int64)
+        encoded = ids.filter(pa.array(which)).dictionary_encode()
+        codes[which] = first + encoded.indices.to_numpy(zero_copy_only=False)
+        return codes
+
+
+def _without_padding(ids: pa.Array) -> pa.Array:
+    """-1 among integers says "none"; a text may well be "-1"."""
+    if not pa.types.is_integer(ids.type):
+        return ids
+    return pc.if_else(pc.equal(ids, PADDING), pa.scalar(None, ids.type), ids)
+
+
+def _as_numbers(ids: pa.Array, name: str) -> NDArray[np.int64]:
+    if pa.types.is_string(ids.type):
+        try:
+            ids = _without_padding(ids.cast(pa.int64()))
+        except pa.ArrowInvalid as problem:
+            raise MismatchError(
+                f"{name}: the right ids are numbers, and the answers are text: {problem}. For ids say of "
+                "which corpus: score(…, corpus=corpus), --corpus"
+            ) from problem
+    numbers: NDArray[np.int64] = ids.fill_null(PADDING).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _one_kind(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Numbers and texts compare as texts."""
+    if first.type == second.type:
+        return first, second
+    return first.cast(pa.string()), second.cast(pa.string())
+
+
+def _queries(answers: Answers, truth: Truth) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The place in the truth of every answered query, and which queries are missing."""
+    missing = np.ones(len(truth), bool)
+    if answers.query_ids is None:
+        _require_no_more(len(answers), truth)
+        places = np.arange(len(answers))
+    else:
+        names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+        wanted, known = _one_kind(answers.query_ids, names)
+        found = pc.index_in(wanted, value_set=known)
+        if found.null_count:
+            extra = answers.query_ids.filter(found.is_null())
+            raise MismatchError(
+                f"{answers.name}: answers to {_listed(extra)}, which the truth does not have; its queries "
+                f"are {_listed(names)}"
+            )
+        places = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        if len(np.unique(places)) < len(places):
+            again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
+            raise MismatchError(f"{answers.name}: two answers to query {answers.query_ids[int(again[0])]}")
+    missing[places] = False
+    return places, missing
+
+
+def _require_no_more(count: int, truth: Truth) -> None:
+    if count > len(truth):
+        extra = f"query {len(truth)}" if count == len(truth) + 1 else f"queries {len(truth)} to {count - 1}"
+        raise MismatchError(
+            f"answers to {count:,} queries, and a truth of {len(truth):,}: it does not have {extra}, "
+            "counted from 0"
         )
-    rows: NDArray[np.int64] = answers.astype(np.int64)
-    return np.where(rows < 0, PADDING, rows)
 
 
-def _lists(answers: Any) -> list[list[Any]]:
-    if isinstance(answers, np.ndarray):
-        answers = answers.tolist()
-    if isinstance(answers, str) or not isinstance(answers, Iterable):
-        raise UsageError(f"{answers!r:.60} is no list of lists of ids")
-    rows = list(answers)
-    if not all(isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) for row in rows):
-        raise UsageError("answers are one list of ids per query, best first: [[…], […]]")
-    lists = [list(row) for row in rows]
-    if not all(isinstance(each, Hashable) for row in lists for each in row):
-        raise UsageError("an answer is an id, -1 or None, and no list")
-    return lists
+def _listed(ids: pa.Array) -> str:
+    some = ", ".join(str(each) for each in ids[:_NAMED].to_pylist())
+    more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
+    return f"{'query' if len(ids) == 1 else 'queries'} {some}{more}"
 
 
-def _row_number(each: Any) -> int:
-    if each is None:
-        return PADDING
-    if not isinstance(each, Integral):
-        raise UsageError(
-            f"the answer {each!r:.60} is no row number. For ids say of which corpus: score(…, corpus=corpus)"
-        )
-    return PADDING if each < 0 else int(each)
-
-
-def _is_padding(each: Any) -> bool:
-    # -1 is padding as a number; a string id may well be "-1".
-    return each is None or (not isinstance(each, str) and each == -1)
-
-
-def _code(each: Any, codes: dict[Any, int], otherwise: int) -> int:
-    return PADDING if _is_padding(each) else codes.get(each, otherwise)
-
-
-def _ragged(rows: list[list[int]], rest: int = ABSENT) -> NDArray[np.int64]:
-    width = max((len(row) for row in rows), default=0)
-    matrix = np.full((len(rows), max(width, 1)), rest, np.int64)
-    for number, row in enumerate(rows):
-        matrix[number, : len(row)] = row
-    return matrix
+def query_names(truth: Truth, which: NDArray[np.bool_]) -> tuple[Any, ...]:
+    """The ids of some queries."""
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+    return tuple(names.filter(pa.array(which)).to_pylist())

@@ -1,4 +1,4 @@
-"""Answers against truth: recall at several k, and everything odd about the answers, counted."""
+"""Answers against truth: every measure with its interval, and everything odd about the answers, counted."""
 
 from __future__ import annotations
 
@@ -7,65 +7,106 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.answers import (
-    PADDING,
-    UNKNOWN,
-    answer_rows,
-    check_same_queries,
-    truth_from_lists,
-)
-from recallatk.analysis.recall import cut_ties, recall_per_query, repeated
-from recallatk.core import Corpus, Mean, Score, Truth
-from recallatk.errors import UsageError
+from recallatk.analysis.answers import PADDING, UNKNOWN, Aligned, align, query_names
+from recallatk.analysis.compared import Compared
+from recallatk.analysis.distances import answer_scores
+from recallatk.analysis.lists import longest, truth_from_lists
+from recallatk.analysis.measures import Measure, Recall, parse_measure
+from recallatk.analysis.summarising import mean_of
+from recallatk.core import Corpus, Score, Truth
+from recallatk.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from recallatk.core import Dataset
     from recallatk.filters.eligibility import Eligibility
+
+USUAL = (1, 10, 100)
 
 
 def score(
     answers: Any,
     truth: Truth | Sequence[Sequence[Any]],
-    at: Sequence[int] = (1, 10, 100),
+    at: Sequence[int] | None = None,
     *,
+    measures: Sequence[Measure | str] = (),
     corpus: Corpus | None = None,
+    dataset: Dataset | None = None,
     eligibility: Eligibility | None = None,
+    row_numbers: bool = False,
 ) -> Score:
     """Compare answers with the truth.
 
     Args:
-        answers: one list per query, best first: row numbers, or ids when `corpus` is given or the
-            truth is lists of ids. -1 and None are padding.
+        answers: what `read_answers` gave, one list of ids per query, best first, or a matrix of ids. -1 and
+            None are padding. Queries go by id where the answers have one, else by position.
         truth: a Truth, or one list of ids per query, best first.
-        at: the values of k; each must be within the truth's depth.
-        corpus: what the ids of the answers are looked up in.
-        eligibility: which rows each query may return, to count answers that it may not.
+        at: the values of k for recall; each must be within the truth's depth. By default those of
+            1, 10 and 100 that are.
+        measures: what else to measure, for example `"robust(0.9)@10"` or `"mrr@10"`.
+        corpus: what the ids of the answers are looked up in, to tell unknown ones.
+        dataset: corpus, queries and filters, to tell answers that a query may not return, and for measures
+            that need the vectors.
+        eligibility: which rows each query may return, where there is no dataset.
+        row_numbers: the answers are row numbers, whatever the ids are.
     """
-    cutoffs = _cutoffs(at)
-    if isinstance(truth, Truth):
-        rows = answer_rows(answers, corpus)
-    else:
-        truth, rows = truth_from_lists(truth, answers, max(cutoffs))
-    check_same_queries(rows, truth)
-    if eligibility is not None:
+    if dataset is not None:
+        corpus = dataset.corpus if corpus is None else corpus
+        eligibility = dataset.eligibility if eligibility is None else eligibility
+    wanted = wanted_measures(truth, at, measures)
+    if not isinstance(truth, Truth):
+        truth = truth_from_lists(truth, max(each.deepest for each in wanted))
+    _require_same(truth, dataset)
+    aligned = align(answers, truth, corpus, row_numbers=row_numbers)
+    return score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
+
+
+def score_aligned(
+    aligned: Aligned,
+    truth: Truth,
+    measures: Sequence[Measure],
+    *,
+    dataset: Dataset | None = None,
+    eligibility: Eligibility | None = None,
+) -> Score:
+    """The same for answers whose rows are known already."""
+    rows = aligned.rows
+    if eligibility is not None and rows.max(initial=0) >= eligibility.corpus_rows:
         rows = np.where(rows >= eligibility.corpus_rows, UNKNOWN, rows)
-    per_query, measures = {}, {}
-    for k in cutoffs:
-        tie_aware, strict = recall_per_query(rows, truth, k)
-        per_query[f"recall@{k}"] = tie_aware
-        measures[f"recall@{k}"] = _mean(tie_aware, strict)
-    has_truth = (truth.rows >= 0).any(axis=1)
+    scores = None
+    if dataset is not None and any(each.needs_scores for each in measures):
+        scores = answer_scores(dataset, rows)
+    compared = Compared(truth, rows, scores)
+    per_query = {str(each): each.per_query(compared) for each in measures}
+    told = aligned.tells_unknown or eligibility is not None
+    deepest = max((each.k for each in measures if isinstance(each, Recall)), default=truth.depth)
     return Score(
         queries=len(truth),
-        scored=int(has_truth.sum()),
-        measures=measures,
-        anomalies=_anomalies(rows, truth, max(cutoffs), eligibility, known=corpus is not None),
+        scored=int((compared.available > 0).sum()),
+        measures={str(each): mean_of(per_query[str(each)], each, each.by_ids(compared)) for each in measures},
+        anomalies=_anomalies(compared, aligned.missing, deepest, eligibility, told=told),
         per_query=per_query,
         sampled_from=truth.sampled_from,
+        missing=query_names(truth, aligned.missing) if aligned.missing.any() else (),
     )
+
+
+def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> list[Measure]:
+    """Recall at every k, then what was asked for beside it; all that cannot be is named at once."""
+    depth = truth.depth if isinstance(truth, Truth) else longest(truth)
+    usual = [k for k in USUAL if k <= depth] or [max(1, depth)]
+    cutoffs = usual if at is None else _cutoffs(at)
+    wanted: list[Measure] = [Recall(k) for k in cutoffs]
+    wanted += [parse_measure(each) if isinstance(each, str) else each for each in measures]
+    deep = [str(each) for each in wanted if each.deepest > depth]
+    if deep and isinstance(truth, Truth):
+        raise UsageError(
+            f"{', '.join(deep)} needs a truth of at least that depth, and this one has {truth.depth}"
+        )
+    return list(dict.fromkeys(wanted))
 
 
 def _cutoffs(at: Any) -> list[int]:
@@ -79,32 +120,71 @@ def _is_cutoff(k: object) -> bool:
     return not isinstance(k, bool) and isinstance(k, int | np.integer) and int(k) > 0
 
 
-def _mean(tie_aware: NDArray[np.float64], strict: NDArray[np.float64]) -> Mean:
-    scored = ~np.isnan(tie_aware)
-    if not scored.any():
-        return Mean(None, None, 0)
-    return Mean(float(tie_aware[scored].mean()), float(strict[scored].mean()), int(scored.sum()))
+def _require_same(truth: Truth, dataset: Dataset | None) -> None:
+    """Refuse a dataset that the truth is plainly not of."""
+    if dataset is None:
+        return
+    if dataset.queries.rows != len(truth):
+        raise MismatchError(f"{dataset.queries.rows:,} queries, and a truth of {len(truth):,}")
+    if truth.corpus_rows is not None and truth.corpus_rows != dataset.corpus.rows:
+        raise MismatchError(f"a corpus of {dataset.corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
+    if truth.metric is not None and truth.metric is not dataset.metric:
+        raise MismatchError(f"a dataset under {dataset.metric}, and a truth under {truth.metric}")
 
 
 def _anomalies(
-    rows: NDArray[np.int64], truth: Truth, k: int, eligibility: Eligibility | None, *, known: bool
+    compared: Compared,
+    missing: NDArray[np.bool_],
+    k: int,
+    eligibility: Eligibility | None,
+    *,
+    told: bool,
 ) -> dict[str, int | None]:
     """How many queries were answered short, and how many answers were odd in each way."""
-    wanted = np.minimum(k, (truth.rows >= 0).sum(axis=1))
-    duplicate = repeated(rows)
-    distinct = ((rows >= 0) & ~duplicate).sum(axis=1)
-    ineligible = None
+    rows = compared.answers
+    wanted = np.minimum(k, compared.available)
+    padding = unknown = 0
+    if rows.min(initial=0) < 0:
+        padding, unknown = int((rows == PADDING).sum()), int((rows == UNKNOWN).sum())
+    return {
+        "short": int(((compared.places.distinct < wanted) & ~missing).sum()),
+        "duplicate": int(compared.places.repeats.sum()),
+        "padding": padding,
+        # Without a corpus or its size nobody can tell which ids there are.
+        "unknown": unknown if told else None,
+        "ineligible": _ineligible(compared, eligibility),
+        "no_eligible": int((compared.available == 0).sum()),
+        "missing": int(missing.sum()),
+        "cut_ties": compared.cut_ties(k),
+    }
+
+
+def _ineligible(compared: Compared, eligibility: Eligibility | None) -> int | None:
+    """Answers that their query may not return; None where that cannot be told."""
+    truth, rows = compared.truth, compared.answers
     if eligibility is not None:
         query, column = np.nonzero(rows >= 0)
-        ineligible = int((~eligibility.allowed(query, rows[query, column])).sum())
-    # Without a corpus or its size nobody can tell which ids there are.
-    told = known or eligibility is not None
-    return {
-        "short": int((distinct < wanted).sum()),
-        "duplicate": int(duplicate.sum()),
-        "padding": int((rows == PADDING).sum()),
-        "unknown": int((rows == UNKNOWN).sum()) if told else None,
-        "ineligible": ineligible,
-        "no_eligible": int((truth.rows < 0).all(axis=1).sum()),
-        "cut_ties": cut_ties(truth, k),
-    }
+        return int((~eligibility.allowed(query, rows[query, column])).sum())
+    if truth.eligible is None or truth.corpus_rows is None:
+        return None
+    if (truth.eligible == truth.corpus_rows).all():
+        return 0
+    # A truth that names all eligible rows of a query tells the others too.
+    if (truth.eligible > truth.depth).any():
+        return None
+    named = (compared.places.of_rows != compared.places.never).sum(axis=1)
+    return int((compared.places.distinct + compared.places.repeats - named).sum()) - _repeated_hits(compared)
+
+
+def _repeated_hits(compared: Compared) -> int:
+    """Repeats of answers that are eligible."""
+    if not compared.places.repeats.any():
+        return 0
+    from recallatk.analysis.matching import repeated
+
+    again = np.where(repeated(compared.answers), compared.answers, -1)
+    return sum(
+        int(np.isin(line[line >= 0], rows).sum())
+        for line, rows in zip(again, compared.truth.rows, strict=True)
+        if (line >= 0).any()
+    )

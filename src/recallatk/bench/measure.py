@@ -69,7 +69,7 @@ def measure(
             answers=found,
             latencies_ns=calls,
             exercised=evidence,
-            score=score(found, truth, at, eligibility=dataset.eligibility),
+            score=score(found, truth, at, eligibility=dataset.eligibility, row_numbers=True),
         )
         for settings, found, calls, evidence in zip(
             job.searches, answers, latencies, result.exercised, strict=True

@@ -11,6 +11,7 @@ from recallatk.cli.convert import convert
 from recallatk.cli.demo import demo
 from recallatk.cli.guard import guarded
 from recallatk.cli.inspect import inspect
+from recallatk.cli.score import score
 from recallatk.cli.truth import DefaultGroup, compute, verify
 from recallatk.version import __version__
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (demo, inspect, convert):
+for command in (demo, inspect, convert, score):
     app.command()(guarded(command))
 truth = typer.Typer(
     cls=DefaultGroup,

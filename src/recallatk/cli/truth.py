@@ -138,15 +138,15 @@ def verify(
 
     Example: recallatk truth verify glove-25-angular.hdf5 glove-25-angular.hdf5
     """
-    from recallatk.datasets import open_dataset
+    from recallatk.datasets import open_dataset, read_truth
     from recallatk.truth import verify_truth
 
-    read = _read(file)
+    read = own_truth(file)
     stated = metric or (str(read.metric) if read is not None and read.metric is not None else None)
     dataset = open_dataset(
         corpus, queries, metric=stated, where=where, id_column=id_column, vector_column=vector_column
     )
-    truth = read if read is not None else _read_foreign(file, dataset)
+    truth = read if read is not None else read_truth(file, corpus=dataset.corpus, metric=dataset.metric)
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = verify_truth(
             truth, dataset, sample=sample, seed=seed, memory=memory, threads=threads, progress=step
@@ -159,17 +159,11 @@ def verify(
         raise typer.Exit(FAILED)
 
 
-def _read(file: str) -> Truth | None:
+def own_truth(file: str) -> Truth | None:
     """A truth of ours, or None for other people's files."""
     from recallatk.truth import is_truth_file, load_truth
 
     return load_truth(file) if is_truth_file(file) else None
-
-
-def _read_foreign(file: str, dataset: Dataset) -> Truth:
-    from recallatk.datasets import read_truth
-
-    return read_truth(file, corpus=dataset.corpus, metric=dataset.metric)
 
 
 def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:

@@ -73,6 +73,9 @@ class Mean:
     """The same by strict ids, where ties at the boundary are cut by row number."""
     n: int
     """How many queries the mean is over."""
+    low: float | None = None
+    """The lower end of the 95 % interval over queries; None where there is none."""
+    high: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +91,8 @@ class Score:
     """Each measure of every query; empty when the score was read from a file."""
     sampled_from: int | None = None
     """Set when the truth is of a corpus sample: of how many rows."""
+    missing: tuple[Any, ...] = ()
+    """The ids of queries that the answers do not have; they score 0."""
 
     def __getitem__(self, measure: str) -> float | None:
         """The mean of a measure, for example `score["recall@10"]`."""

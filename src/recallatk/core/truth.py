@@ -51,6 +51,10 @@ class Truth:
     """The user's ids of the queries; row numbers where nobody said."""
     row_ids: RowIds | None = None
     """The user's ids of every row that the truth names; row numbers where nobody said."""
+    corpus_ids: pa.Array | None = None
+    """All ids of the corpus, by row, where the id is not the row number and somebody kept them."""
+    query_columns: pa.Table | None = None
+    """What stands beside each query: its category, its text."""
     corpus_rows: int | None = None
     """How many rows the corpus has, where it was known."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """The data doors: files and folders of every format become a corpus, queries, a dataset or a truth."""
 
+from recallatk.datasets.answers import read_answers
 from recallatk.datasets.conversion import convert
 from recallatk.datasets.demo import open_demo
 from recallatk.datasets.inspection import inspect
@@ -11,6 +12,7 @@ from recallatk.datasets.opening import (
     open_queries,
     read_truth,
 )
+from recallatk.datasets.qrels import read_qrels
 from recallatk.datasets.sampling import (
     queries_from_corpus,
     sample_corpus,
@@ -29,6 +31,8 @@ __all__ = [
     "open_demo",
     "open_queries",
     "queries_from_corpus",
+    "read_answers",
+    "read_qrels",
     "read_truth",
     "sample_corpus",
     "sample_queries",

@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError
+from recallatk.files import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from recallatk.datasets.source import Qrels
-    from recallatk.files import Location
+    from recallatk.files import Location, PathLike
 
 _GRADE = re.compile(r"-?[0-9]{1,9}")
 _SPLITS = ("test.tsv", "dev.tsv", "train.tsv")
@@ -22,16 +23,21 @@ def find_qrels(folder: Location) -> Callable[[], Qrels] | None:
     """The judgements of a folder: qrels.tsv, or a split of qrels/, test before dev before train."""
     children = {child.name: child for child in folder.children()}
     if "qrels.tsv" in children:
-        return partial(read_qrels, children["qrels.tsv"])
+        return partial(qrels_of, children["qrels.tsv"])
     if "qrels" in children and children["qrels"].is_folder:
         splits = {child.name: child for child in children["qrels"].children() if child.suffix == ".tsv"}
         for name in (*_SPLITS, *splits):
             if name in splits:
-                return partial(read_qrels, splits[name])
+                return partial(qrels_of, splits[name])
     return None
 
 
-def read_qrels(location: Location) -> Qrels:
+def read_qrels(path: PathLike) -> Qrels:
+    """The judgements of a file, in BEIR's layout or TREC's."""
+    return qrels_of(locate(path))
+
+
+def qrels_of(location: Location) -> Qrels:
     """BEIR's layout (a header, then query, document and grade) or TREC's (query, 0, document, grade)."""
     text = location.read_at(0, location.size).decode("utf-8-sig", "replace")
     judgements: dict[str, dict[str, int]] = {}

@@ -31,6 +31,7 @@ FORMATS = {
     "npy": "recallatk.datasets.formats.npy:Npy",
     "npz": "recallatk.datasets.formats.npz:Npz",
     "parquet": "recallatk.datasets.formats.parquet:Parquet",
+    "trec": "recallatk.datasets.formats.trec:Trec",
     "u8bin": "recallatk.datasets.formats.xbin:U8bin",
     "vectordbbench": "recallatk.datasets.formats.vectordbbench:VectorDBBench",
 }
@@ -57,8 +58,8 @@ def all_formats() -> list[Format]:
 
 
 def has_known_suffix(location: Location) -> bool:
-    """Whether the name's ending is that of a format."""
-    return any(location.suffix in each.suffixes for each in all_formats())
+    """Whether the name's ending is that of a format with vectors."""
+    return any(location.suffix in each.suffixes for each in all_formats() if each.holds_vectors)
 
 
 def format_for_writing(path: PathLike) -> Format:
@@ -88,10 +89,12 @@ def detect(location: Location) -> Format:
             "it is a pickle, which can run code and is never loaded",
             "arrays saved with numpy.save, or any other format",
         )
-    if by_suffix is not None:
+    if by_suffix is not None and by_suffix.holds_vectors:
         return by_suffix
     if head.lstrip().startswith(b"{"):
         return get_format("jsonl")
+    if by_suffix is not None:
+        return by_suffix
     endings = sorted(suffix for each in all_formats() for suffix in each.suffixes)
     raise FormatError(
         location.text,

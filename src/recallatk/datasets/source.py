@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from recallatk.core import Dataset, Metric, Records, Truth
+    from recallatk.core import Answers, Dataset, Metric, Records, Truth
     from recallatk.files import Location
 
 ROWS, CORPUS, QUERIES = "rows", "corpus", "queries"
@@ -76,6 +76,8 @@ class Format:
     writable: ClassVar[bool] = False
     writes_columns: ClassVar[bool] = False
     """Whether ids and metadata survive being written."""
+    holds_vectors: ClassVar[bool] = True
+    """Whether such a file can be opened; one that holds answers only is no part of a folder of vectors."""
     holds_queries: ClassVar[bool] = False
     """Whether such a file is a corpus with its queries and truth, and is written as one."""
     stored: ClassVar[np.dtype[Any] | None] = None
@@ -93,6 +95,10 @@ class Format:
         self, location: Location, metric: Metric | None, corpus: Records | None = None
     ) -> Truth | None:
         """The ground truth that this file is, its ids looked up in the corpus; None when it holds none."""
+        return None
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """What a system answered, as this file has it; None when such a file holds no answers."""
         return None
 
     def write(self, records: Records, path: Path) -> None:

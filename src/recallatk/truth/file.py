@@ -6,6 +6,8 @@ Format history:
 2. `tied`: whether each neighbour ties with the one before it; `tied_count`: how many rows beyond the depth
    tie with the last, of which the lists above name the first 1,000. The certificate: `decided` (float32,
    float64 or exact), `bound`, `gap`, `next_row`, `next_score`. The header says `sampled_from`.
+3. `query.NAME` for every plain column beside the queries; `corpus_ids`: in the first row all ids of the
+   corpus by row number, where they are not the row numbers themselves and at most 4,194,304.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from recallatk.version import __version__
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _HEADER_KEY = b"recallatk.truth"
+_QUERY_PREFIX = "query."
 _KIND = "truth file of this tool"
 
 
@@ -84,6 +87,13 @@ def _columns(truth: Truth) -> dict[str, Any]:
         columns["tied_count"] = pa.array(truth.tie_counts)
     if truth.certificate is not None:
         columns |= _certificate_columns(truth)
+    if truth.query_columns is not None:
+        beside = truth.query_columns
+        columns |= {f"{_QUERY_PREFIX}{name}": beside[name] for name in beside.column_names}
+    if truth.corpus_ids is not None:
+        ends = np.full(len(truth) + 1, len(truth.corpus_ids))
+        ends[0] = 0
+        columns["corpus_ids"] = _lists(ends, truth.corpus_ids)
     return columns
 
 
@@ -157,10 +167,19 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
         origin=Origin(header["origin"]),
         overflow=overflow,
         query_ids=table["query_id"].combine_chunks(),
+        query_columns=_query_columns(table),
+        corpus_ids=table["corpus_ids"].combine_chunks().flatten() if "corpus_ids" in names else None,
         row_ids=_row_ids(flat, ids),
         corpus_rows=header["corpus_rows"],
         fingerprints=header["fingerprints"],
     )
+
+
+def _query_columns(table: pa.Table) -> pa.Table | None:
+    names = [name for name in table.column_names if name.startswith(_QUERY_PREFIX)]
+    if not names:
+        return None
+    return table.select(names).rename_columns([name.removeprefix(_QUERY_PREFIX) for name in names])
 
 
 def _certificate(table: pa.Table) -> Certificate:

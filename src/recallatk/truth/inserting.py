@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.truth.scores import tolerance
+from recallatk.pair_scores import tolerance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

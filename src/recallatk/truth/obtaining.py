@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from recallatk.core import blocks
 from recallatk.digests import row_digests
 from recallatk.files import require_writable
 from recallatk.fingerprint import fingerprint_prefixes, fingerprint_queries, fingerprints
+from recallatk.truth.beside import kept_columns
 from recallatk.truth.budget import Plan, plan
 from recallatk.truth.exact import count_threads, require_backend, require_depth
 from recallatk.truth.reading import held
@@ -86,6 +87,8 @@ def obtain_truth(
     job = _Job(held(dataset, planned.block_rows), depth, Store(store), checkpoint_seconds)
     found = job.store.find(job.identity)
     if found is not None:
+        # What stands beside the queries is no part of a truth's identity, and may have changed.
+        found = replace(found, query_columns=kept_columns(dataset.queries))
         return Obtained(found, Way.REUSED, job.store.path(job.identity), 0, 0)
     require_writable(job.store.path(job.identity))
     return job.made(planned, threads, backend, progress)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Metric
-from recallatk.truth.scores import norms, pair_scores, tolerance
+from recallatk.pair_scores import norms, pair_scores, tolerance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,6 +12,7 @@ import numpy as np
 from recallatk.certificate import Certificate, Decision
 from recallatk.core import Dataset, Metric, Truth
 from recallatk.ids import RowIds
+from recallatk.truth.beside import kept_columns, kept_ids
 from recallatk.truth.budget import Plan, heavy_queries
 from recallatk.truth.deciding import Pairs, Verdict, decide
 from recallatk.truth.reading import Reader, require_range
@@ -274,6 +275,8 @@ class Results:
             tie_counts=self.tie_counts,
             certificate=Certificate(self.decided, self.bounds, self.next_rows, self.next_scores),
             query_ids=dataset.queries.ids,
+            corpus_ids=kept_ids(dataset.corpus),
+            query_columns=kept_columns(dataset.queries),
             row_ids=None if dataset.corpus.id_column is None else RowIds.some(named, dataset.corpus.ids),
             corpus_rows=dataset.corpus.rows,
             sampled_from=dataset.corpus.sampled_from,

@@ -14,11 +14,11 @@ from recallatk.core import Corpus, Metric, Truth
 from recallatk.digests import match_rows
 from recallatk.errors import UsageError
 from recallatk.filters.eligibility import Eligibility
+from recallatk.pair_scores import tolerance
 from recallatk.truth.deciding import Pairs, decide, grouped
 from recallatk.truth.inserting import Lines, has_near, insert
 from recallatk.truth.reading import Reader
 from recallatk.truth.scanner_blas import BlasScanner
-from recallatk.truth.scores import tolerance
 from recallatk.truth.space import FLOAT32, Space
 from recallatk.truth.sweep import Candidates, OutOfRange, Sweep
 

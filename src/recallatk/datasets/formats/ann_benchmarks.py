@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Metric, Records, blocks
+from recallatk.datasets.answer_matrices import matrix_answers
 from recallatk.datasets.formats.npy import check_matrix
 from recallatk.datasets.matrix import NO_COLUMNS
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Truth, Vectors
+    from recallatk.core import Answers, Dataset, Truth, Vectors
     from recallatk.files import Location
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -79,6 +80,21 @@ class AnnBenchmarks(Format):
             raise UsageError(f"{location.text} says its metric is {stated}, not {metric}")
         file = _open(location)
         return _truth(file, stated or metric, location) if _has(file, "neighbors", location) else None
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """The `neighbors` and `distances` of a result file."""
+        _attributes(location)
+        with _open(location) as file:
+            if _has(file, "train", location):
+                raise FormatError(
+                    location.text,
+                    "it has 'train': a data set with its truth, not the answers of a system",
+                    "a result file of ann-benchmarks, with neighbors and distances only",
+                )
+            neighbors = _matrix(file, "neighbors", location)
+            has_distances = _has(file, "distances", location)
+            distances = _matrix(file, "distances", location) if has_distances else None
+            return matrix_answers(neighbors, location.text, distances)
 
     def write(self, records: Records, path: Path) -> None:
         """Refuse one matrix: such a file without queries would be none."""

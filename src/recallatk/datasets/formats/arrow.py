@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from recallatk.core import BLOCK_BYTES
+from recallatk.datasets.answer_tables import read_table_answers
 from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
 from recallatk.datasets.layout import table_records
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from recallatk.core import Records
+    from recallatk.core import Answers, Records
     from recallatk.files import Location
 
 _FILE_MAGIC, _STREAM_MAGIC, _FEATHER1_MAGIC = b"ARROW1", b"\xff\xff\xff\xff", b"FEA1"
@@ -145,6 +146,10 @@ class Arrow(Format):
         sources: list[BatchSource] = [ArrowShard(location) for location in shards]
         source = sources[0] if len(sources) == 1 else Shards(sources)
         return Source(source.text, self.name, {ROWS: table_records(source, options)})
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """A list of ids for each query, or one answer a row."""
+        return read_table_answers(ArrowShard(location))
 
     def write(self, records: Records, path: Path) -> None:
         """Write id, vector and metadata as an uncompressed Arrow file that can be mapped."""

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from recallatk.datasets.answer_cells import cell_answers
+from recallatk.datasets.answer_tables import find_roles
 from recallatk.datasets.formats.jsonl import VECTOR_TYPE
 from recallatk.datasets.layout import ID_NAMES, VECTOR_NAMES, table_records
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from recallatk.core import Records
+    from recallatk.core import Answers, Records
     from recallatk.files import Location
 
 _HEAD_BYTES = 1 << 20
@@ -40,32 +42,19 @@ _PLAIN = re.compile(r"[\w.:/+-]+")
 _TYPES = (pa.int64(), pa.float64(), pa.bool_())
 
 
-class CsvTable:
-    """One CSV file: streamed as text, given types once the whole of it has been seen."""
+class CsvText:
+    """One CSV file as text: what its columns are called, and their cells in a stream."""
 
-    def __init__(self, location: Location, vector: str | None = None, identifier: str | None = None) -> None:
+    def __init__(self, location: Location) -> None:
         self.location, self.text = location, location.text
-        self.identifiers = (identifier, *ID_NAMES)
         with reading(self.text, "CSV file"):
             first, self.delimiter, self.blank_rows = _first_row(location)
         self.has_header = not all(map(_is_number, first))
         self.names = first if self.has_header else [f"f{i}" for i in range(len(first))]
         if len(set(self.names)) != len(self.names):
             raise FormatError(self.text, "two columns have one name", "a name for each column")
-        usual = [name for name in (vector, *VECTOR_NAMES) if name in self.names]
-        self.wide = [] if usual else _numbered(self.names)
-        self.vector = str(usual[0]) if usual else VECTOR
-        if not usual and not self.wide:
-            raise FormatError(
-                self.text,
-                f"no column holds vectors (columns: {', '.join(self.names)[:200]})",
-                "a column 'vector' such as [0.1, 0.2], or columns numbered v0, v1, v2 and so on",
-            )
-        self.others = [n for n in self.names if n != self.vector and n not in self.wide]
-        head = [(name, pa.string()) for name in self.others]
-        self.head = pa.schema([*head, (self.vector, VECTOR_TYPE)])
 
-    def _stream(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def stream(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         """The named columns as text; an empty cell is null."""
         with reading(self.text, "CSV file"), self.location.open() as file:
             try:
@@ -102,17 +91,37 @@ class CsvTable:
                 self.text, match["said"][:200], f"{len(self.names)} cells of UTF-8 text in every row", row=row
             ) from problem
 
+
+class CsvTable(CsvText):
+    """One CSV file with vectors: given types once the whole of it has been seen."""
+
+    def __init__(self, location: Location, vector: str | None = None, identifier: str | None = None) -> None:
+        super().__init__(location)
+        self.identifiers = (identifier, *ID_NAMES)
+        usual = [name for name in (vector, *VECTOR_NAMES) if name in self.names]
+        self.wide = [] if usual else _numbered(self.names)
+        self.vector = str(usual[0]) if usual else VECTOR
+        if not usual and not self.wide:
+            raise FormatError(
+                self.text,
+                f"no column holds vectors (columns: {', '.join(self.names)[:200]})",
+                "a column 'vector' such as [0.1, 0.2], or columns numbered v0, v1, v2 and so on",
+            )
+        self.others = [n for n in self.names if n != self.vector and n not in self.wide]
+        head = [(name, pa.string()) for name in self.others]
+        self.head = pa.schema([*head, (self.vector, VECTOR_TYPE)])
+
     @cached_property
     def rows(self) -> int:
         """How many rows there are below the header."""
-        return sum(batch.num_rows for batch in self._stream(self.names[:1]))
+        return sum(batch.num_rows for batch in self.stream(self.names[:1]))
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The narrowest type that every cell of a column fits, then the vector."""
         possible = {name: list(_TYPES) for name in self.others}
         seen = dict.fromkeys(self.others, False)
-        for batch in self._stream(self.others) if self.others else ():
+        for batch in self.stream(self.others) if self.others else ():
             for name, types in possible.items():
                 cells = batch[name].drop_null()
                 seen[name] |= len(cells) > 0
@@ -134,7 +143,7 @@ class CsvTable:
         if self.vector in names:
             read += self.wide or [self.vector]
         row = 0
-        for batch in self._stream(read):
+        for batch in self.stream(read):
             arrays = [
                 self._vectors(batch, row)
                 if name == self.vector
@@ -199,6 +208,13 @@ def _fits(cells: pa.Array, kind: pa.DataType, *, exactly: bool) -> bool:
     return not pc.any(pc.match_substring_regex(cells, _CODE)).as_py()
 
 
+def _typed(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text in the narrowest type that every cell fits."""
+    filled = cells.drop_null()
+    kinds = [kind for kind in _TYPES if len(filled) and _fits(filled, kind, exactly=False)]
+    return cells.cast(kinds[0]) if kinds else cells
+
+
 def _all(truths: pa.Array) -> bool:
     return bool(pc.all(truths, min_count=0).as_py())
 
@@ -253,6 +269,17 @@ class Csv(Format):
         (location,) = shards
         source = CsvTable(location, options.vector_column, options.id_column)
         return Source(source.text, self.name, {ROWS: table_records(source, options)})
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """A cell of ids for each query, such as [3, 5], 3 5, 3;5 or 3|5; or one answer a row."""
+        text = CsvText(location)
+        vectors = [name for name in text.names if name in VECTOR_NAMES] or _numbered(text.names)
+        roles = find_roles(text.names, vectors, text.text)
+        others = [] if roles.long else [n for n in text.names if n not in (*roles.names, *VECTOR_NAMES)]
+        schema = pa.schema([(name, pa.string()) for name in [*roles.names, *others]])
+        cells = pa.Table.from_batches(text.stream(schema.names), schema)
+        columns = {name: _typed(cells[name]) for name in others}
+        return cell_answers(cells.select(roles.names), columns, roles, text.text)
 
     def write(self, records: Records, path: Path) -> None:
         """Write a header and one line a row, the vector as a list in brackets."""

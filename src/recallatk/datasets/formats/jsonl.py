@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.json as pj
 
+from recallatk.datasets.answer_tables import read_table_answers
 from recallatk.datasets.batches import is_number_list, start_before
 from recallatk.datasets.layout import VECTOR_NAMES, table_records
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from recallatk.core import Records
+    from recallatk.core import Answers, Records
     from recallatk.files import Location
 
 _BLOCK_BYTES = 4 << 20
@@ -48,7 +49,7 @@ class _Survey:
 class JsonLines:
     """One JSON Lines file, parsed in blocks of whole lines; the first full look finds the types."""
 
-    def __init__(self, location: Location, vector: str | None = None) -> None:
+    def __init__(self, location: Location, vector: str | None = None, *, holds_vectors: bool = True) -> None:
         self.location, self.text = location, location.text
         first = next(self._blocks(0), None)
         if first is None:
@@ -56,7 +57,7 @@ class JsonLines:
         found = self._inferred(first[1], 0, pa.schema([])).schema
         lists = [field.name for field in found if is_number_list(field.type)]
         usual = [name for name in (vector, *VECTOR_NAMES) if name in lists]
-        self.vector = next(iter(usual or lists), None)
+        self.vector = next(iter(usual or lists), None) if holds_vectors else None
         self.head: pa.Schema = _settled(found, self.vector)
 
     def _blocks(self, offset: int) -> Iterator[tuple[int, bytes]]:
@@ -231,6 +232,10 @@ class Jsonl(Format):
         (location,) = shards
         source = JsonLines(location, options.vector_column)
         return Source(source.text, self.name, {ROWS: table_records(source, options)})
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """A line such as {"query_id": "q", "neighbors": ["a", "b"]}, or one answer a line."""
+        return read_table_answers(JsonLines(location, holds_vectors=False))
 
     def write(self, records: Records, path: Path) -> None:
         """Write one object a row; numbers keep every digit that they need."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.lib import format as npy_format
 
 from recallatk.core import Records, blocks
+from recallatk.datasets.answer_matrices import matrix_answers
 from recallatk.datasets.matrix import NO_COLUMNS, FileMatrix, append_blocks
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.truths import matrix_truth
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from recallatk.core import Metric, Truth
+    from recallatk.core import Answers, Metric, Truth
     from recallatk.files import Location
 
 MAGIC = b"\x93NUMPY"
@@ -28,6 +29,7 @@ MAGIC = b"\x93NUMPY"
 HEADER_BYTES = 16_384
 _NUMBERS = "float16, float32, float64, int8 or uint8 (int32 or int64 for neighbours)"
 _ACCEPTED_KINDS = frozenset(["f2", "f4", "f8", "i1", "u1", "i4", "i8", "u4", "u8"])
+_ANSWER_KINDS = "iufU"
 
 
 def read_header(head: bytes, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -50,10 +52,15 @@ def read_header(head: bytes, where: str) -> tuple[tuple[int, ...], bool, np.dtyp
 
 def check_matrix(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
     """The shape of a matrix of numbers that can be vectors or neighbours."""
-    if len(shape) != 2 or 0 in shape or min(shape) < 0:
-        raise FormatError(where, f"an array of shape {shape}", "a matrix of vectors, one a row")
+    checked = _check_shape(where, shape, "a matrix of vectors, one a row")
     if dtype.str[1:] not in _ACCEPTED_KINDS:
         raise FormatError(where, f"an array of {dtype}", _NUMBERS)
+    return checked
+
+
+def _check_shape(where: str, shape: tuple[int, ...], accepted: str) -> tuple[int, int]:
+    if len(shape) != 2 or 0 in shape or min(shape) < 0:
+        raise FormatError(where, f"an array of shape {shape}", accepted)
     return shape[0], shape[1]
 
 
@@ -61,7 +68,22 @@ def npy_matrix(location: Location) -> FileMatrix:
     """The array of an NPY file, with its length checked."""
     shape, column_major, dtype, offset = read_header(location.read_at(0, HEADER_BYTES), location.text)
     rows, dimension = check_matrix(location.text, shape, dtype)
-    matrix = FileMatrix(location, offset, (rows, dimension), dtype, column_major=column_major)
+    return _file_matrix(location, offset, (rows, dimension), dtype, column_major=column_major)
+
+
+def _answer_matrix(location: Location) -> FileMatrix:
+    """The array of an NPY file when it can be ids: integers of any width, or strings."""
+    shape, column_major, dtype, offset = read_header(location.read_at(0, HEADER_BYTES), location.text)
+    shape = _check_shape(location.text, shape, "a matrix of ids, one row a query")
+    if dtype.kind not in _ANSWER_KINDS or dtype.itemsize == 0:
+        raise FormatError(location.text, f"an array of {dtype}", "a matrix of integers or strings")
+    return _file_matrix(location, offset, shape, dtype, column_major=column_major)
+
+
+def _file_matrix(
+    location: Location, offset: int, shape: tuple[int, int], dtype: np.dtype[Any], *, column_major: bool
+) -> FileMatrix:
+    matrix = FileMatrix(location, offset, shape, dtype, column_major=column_major)
     check_length(location, matrix.end)
     return matrix
 
@@ -96,6 +118,10 @@ class Npy(Format):
     ) -> Truth | None:
         """An integer matrix as the neighbours of each query."""
         return matrix_truth(npy_matrix(location), None, metric, location.text)
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """A matrix of integers or strings as the answers to each query."""
+        return matrix_answers(_answer_matrix(location), location.text)
 
     def write(self, records: Records, path: Path) -> None:
         """Write the vectors in row order."""

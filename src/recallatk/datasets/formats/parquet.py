@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from recallatk.datasets.answer_tables import read_table_answers
 from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
 from recallatk.datasets.layout import table_records
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from recallatk.core import Metric, Records, Truth
+    from recallatk.core import Answers, Metric, Records, Truth
     from recallatk.files import Location
 
 # Pages are fetched through a buffer of this size; without one, or buffering ahead, Arrow loads whole
@@ -115,6 +116,10 @@ class Parquet(Format):
                 f"{location.text}: its neighbours are ids; say of which corpus: read_truth(path, corpus=…)"
             )
         return replace(id_truth(ParquetShard(location), corpus), metric=metric)
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """A list of ids for each query, or one answer a row."""
+        return read_table_answers(ParquetShard(location))
 
     def write(self, records: Records, path: Path) -> None:
         """Write id, vector and metadata, a row group at a time."""

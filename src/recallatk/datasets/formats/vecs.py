@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Records, blocks
+from recallatk.datasets.answer_matrices import matrix_answers
 from recallatk.datasets.matrix import NO_COLUMNS, FileMatrix, append_blocks
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.truths import matrix_truth
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Metric, Truth
+    from recallatk.core import Answers, Metric, Truth
     from recallatk.files import Location
 
 _HEADER = np.dtype("<i4")
@@ -83,6 +84,10 @@ class _Vecs(Format):
     ) -> Truth | None:
         """An ivecs file as the neighbours of each query."""
         return matrix_truth(self._matrix(location), None, metric, location.text)
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """An ivecs file as the answers to each query."""
+        return matrix_answers(self._matrix(location), location.text)
 
     def write(self, records: Records, path: Path) -> None:
         """Write every row behind its dimension."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Records, blocks
+from recallatk.datasets.answer_matrices import matrix_answers
 from recallatk.datasets.matrix import NO_COLUMNS, FileMatrix, append_blocks
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.datasets.truths import matrix_truth
@@ -19,7 +20,7 @@ from recallatk.files import read_exactly
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recallatk.core import Metric, Truth
+    from recallatk.core import Answers, Metric, Truth
     from recallatk.files import Location
 
 # The header is two unsigned integers: of 4 bytes in most files, of 8 in those of more than 2^32 rows.
@@ -63,6 +64,10 @@ class _Xbin(Format):
             f"{columns} columns of {self.stored.name})",
             f"8 + rows * columns * {self.stored.itemsize} bytes, or 16 with a 64-bit header",
         )
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """An ibin file as the answers to each query."""
+        return matrix_answers(self._matrix(location), location.text)
 
     def write(self, records: Records, path: Path) -> None:
         """Write the counts, then the numbers."""
@@ -128,5 +133,14 @@ class Ibin(_Xbin):
             return matrix_truth(ids, None, metric, location.text)
         if metric is not None and metric not in ("l2", "ip"):
             raise UsageError(f"{location.text}: its distances are squared l2 or ip, not {metric}")
-        distances = FileMatrix(location, ids.end, ids.shape, np.dtype("<f4"))
-        return matrix_truth(ids, distances, metric, location.text, squared=True)
+        return matrix_truth(ids, _distances(ids), metric, location.text, squared=True)
+
+    def read_answers(self, location: Location) -> Answers | None:
+        """Neighbours, with the distances after them where there are some."""
+        ids = self._matrix(location)
+        distances = _distances(ids) if self._has_distances(location) else None
+        return matrix_answers(ids, location.text, distances)
+
+
+def _distances(ids: FileMatrix) -> FileMatrix:
+    return FileMatrix(ids.location, ids.end, ids.shape, np.dtype("<f4"))

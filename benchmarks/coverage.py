@@ -1,0 +1,228 @@
+"""How often intervals, bounds and the sequential test are right, on recalls whose true mean is known.
+
+    python benchmarks/coverage.py [--repeats 2000] [--only intervals,sequential] [--seed 0]
+
+Populations are beta-binomial hits out of k = 10, and recall@10 of a faiss HNSW index at several efforts on
+the demo data: its recalls per query are the population, from which samples are drawn with replacement.
+
+`intervals` prints, for samples of n queries, how often nominal 95 % intervals hold the true mean: ours (BCa),
+Student's t, and Wilson's on n x k hits as though they were independent; and how often the 95 % betting lower
+bound is above the true mean. `sequential` prints how often the test decides wrongly, with the truth at the
+target, a little below and a little above, and the median number of queries it takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import faiss
+import numpy as np
+from scipy import stats
+
+from recallatk import ground_truth, open_demo, score
+from recallatk.analysis.betting import SequentialTest, Verdict, lower_bound
+from recallatk.analysis.intervals import mean_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+K = 10
+SIZES = (50, 200, 500, 2000)
+# Standard deviations: 0.12 where hits out of ten can have it. At 0.80 independent hits alone have more; at
+# 0.995 no values from 0 to 1 have as much, and 0.04 is what hits as dependent as at 0.95 have.
+SPREADS = {0.80: 0.137, 0.90: 0.12, 0.95: 0.12, 0.98: 0.12, 0.995: 0.04}
+EFFORTS = (10, 20, 40, 80)
+TARGET = 0.95
+TRUTHS = (0.90, 0.93, 0.945, 0.95, 0.955, 0.96, 0.97, 0.98, 0.99)
+MOST_QUERIES = 4_000
+# Three standard errors of a share of 5 % are no evidence that it is larger.
+ALLOWED = 3.0
+
+
+TITLES = f"{'population':<16} {'mean':>7} {'sd':>6}"
+
+
+class Population(NamedTuple):
+    """Where recalls come from, and their true mean."""
+
+    name: str
+    mean: float
+    spread: float
+    draw: Callable[[Any, tuple[int, int]], Any]
+
+
+class Line(NamedTuple):
+    """One population and sample size: how often each method was right, or wrong for the bound."""
+
+    population: Population
+    n: int
+    bca: float
+    student: float
+    wilson: float
+    bound_wrong: float
+
+
+class Stops(NamedTuple):
+    """One population and target: how often the test said either, and after how many queries."""
+
+    population: Population
+    target: float
+    passed: float
+    failed: float
+    median: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=2_000)
+    parser.add_argument("--only", default="intervals,sequential")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    started = time.perf_counter()
+    random = np.random.default_rng(chosen.seed)
+    real = list(real_populations())
+    claims: list[str] = []
+    if "intervals" in chosen.only:
+        simulated = [beta_binomial(mean, spread) for mean, spread in SPREADS.items()]
+        claims += intervals([*simulated, *real], chosen.repeats, random)
+    if "sequential" in chosen.only:
+        claims += sequential(real, chosen.repeats, random)
+    print("\n" + "\n".join(claims))
+    print(f"{chosen.repeats:,} repeats, {time.perf_counter() - started:.0f} s")
+
+
+def beta_binomial(mean: float, spread: float) -> Population:
+    correlation = correlation_of(mean, spread)
+    both = (1 - correlation) / correlation
+
+    def draw(random: Any, shape: tuple[int, int]) -> Any:
+        return random.binomial(K, random.beta(mean * both, (1 - mean) * both, shape)) / K
+
+    return Population("beta-binomial", mean, spread, draw)
+
+
+def correlation_of(mean: float, spread: float) -> float:
+    """How much the hits of one query depend on each other, for recalls of this mean and deviation."""
+    return (K * spread**2 / (mean * (1 - mean)) - 1) / (K - 1)
+
+
+def real_populations() -> Iterator[Population]:
+    dataset = open_demo()
+    corpus, queries = (
+        np.array(part.vectors.read(0, part.rows), np.float32) for part in (dataset.corpus, dataset.queries)
+    )
+    faiss.normalize_L2(corpus)
+    faiss.normalize_L2(queries)
+    truth = ground_truth(dataset, depth=K)
+    index = faiss.IndexHNSWFlat(corpus.shape[1], 16, faiss.METRIC_INNER_PRODUCT)
+    index.add(corpus)
+    for effort in EFFORTS:
+        index.hnsw.efSearch = effort
+        recalls = score(index.search(queries, K)[1], truth, at=[K], row_numbers=True).per_query[f"recall@{K}"]
+
+        def draw(random: Any, shape: tuple[int, int], recalls: Any = recalls) -> Any:
+            return random.choice(recalls, shape)
+
+        yield Population(f"HNSW, ef {effort}", float(recalls.mean()), float(recalls.std()), draw)
+
+
+def intervals(populations: list[Population], repeats: int, random: Any) -> list[str]:
+    print(f"{TITLES} {'n':>5} {'BCa':>7} {'t':>7} {'Wilson':>7} {'bound wrong':>12}")
+    lines = []
+    for population in populations:
+        for n in SIZES:
+            line = covered(population, n, population.draw(random, (repeats, n)))
+            lines.append(line)
+            found = f"{line.bca:>7.1%} {line.student:>7.1%} {line.wilson:>7.1%} {line.bound_wrong:>12.1%}"
+            print(f"{described(population)} {n:>5} {found}", flush=True)
+    large = [line for line in lines if line.n >= 200]
+    wrong = max(lines, key=lambda line: line.bound_wrong)
+    return [
+        bca_claim("BCa holds the mean in 93 to 97 % where n >= 200", large),
+        claim("the betting bound is wrong in at most 5 %", wrong.bound_wrong, repeats, name(wrong)),
+    ]
+
+
+def described(population: Population) -> str:
+    return f"{population.name:<16} {population.mean:>7.4f} {population.spread:>6.3f}"
+
+
+def covered(population: Population, n: int, samples: Any) -> Line:
+    mean = population.mean
+    found = np.array([mean_interval(values) for values in samples])
+    bounds = np.array([lower_bound(values) for values in samples])
+    means, errors = samples.mean(axis=1), samples.std(axis=1, ddof=1) / np.sqrt(n)
+    student = np.abs(means - mean) <= stats.t.ppf(0.975, n - 1) * errors
+    # Wilson's interval holds what a score test of it does not refuse.
+    wilson = np.abs(means - mean) <= stats.norm.ppf(0.975) * np.sqrt(mean * (1 - mean) / (n * K))
+    holds = (found[:, 0] <= mean) & (mean <= found[:, 1])
+    return Line(
+        population,
+        n,
+        float(holds.mean()),
+        float(student.mean()),
+        float(wilson.mean()),
+        float((bounds > mean).mean()),
+    )
+
+
+def bca_claim(text: str, lines: list[Line]) -> str:
+    worst = max(lines, key=lambda line: abs(line.bca - 0.95))
+    outside = sum(not 0.93 <= line.bca <= 0.97 for line in lines)
+    met = f"not met in {outside} of {len(lines)} lines" if outside else "met"
+    return f"{text}: {met}; worst {worst.bca:.1%} ({name(worst)})"
+
+
+def name(line: Line) -> str:
+    return f"{line.population.name}, mean {line.population.mean:.4f}, n = {line.n}"
+
+
+def claim(text: str, worst: float, repeats: int, where: str) -> str:
+    noise = ALLOWED * np.sqrt(0.05 * 0.95 / repeats)
+    met = "met" if worst <= 0.05 else "met within chance" if worst <= 0.05 + noise else "not met"
+    return f"{text}: {met}; worst {worst:.1%} ({where})"
+
+
+def sequential(real: list[Population], repeats: int, random: Any) -> list[str]:
+    print(f"\n{TITLES} {'target':>7} {'PASS':>7} {'FAIL':>7} {'wrong':>7} {'median queries':>15}")
+    cases = [(beta_binomial(truth, spread_near(truth)), TARGET) for truth in TRUTHS]
+    cases += [(population, population.mean) for population in real]
+    worst = {"PASS": (0.0, ""), "FAIL": (0.0, "")}
+    for population, target in cases:
+        stops = decided(population, target, repeats, random)
+        wrong_by_side = {
+            "PASS": stops.passed if population.mean <= target else 0.0,
+            "FAIL": stops.failed if population.mean >= target else 0.0,
+        }
+        where = f"{population.name}, mean {population.mean:.4f}, target {target:.4f}"
+        for side, wrong in wrong_by_side.items():
+            worst[side] = max(worst[side], (wrong, where))
+        median = f"{stops.median:,.0f}" if stops.median <= MOST_QUERIES else f"over {MOST_QUERIES:,}"
+        shares = f"{stops.passed:>7.1%} {stops.failed:>7.1%} {max(wrong_by_side.values()):>7.1%}"
+        print(f"{described(population)} {target:>7.4f} {shares} {median:>15}", flush=True)
+    return [
+        claim(f"the sequential test says {side} wrongly in at most 5 %", wrong, repeats, where)
+        for side, (wrong, where) in worst.items()
+    ]
+
+
+def spread_near(truth: float) -> float:
+    """0.12, or what hits as dependent as at 0.95 have: towards a mean of 1 there is less room to vary."""
+    same = truth * (1 - truth) * (1 + (K - 1) * correlation_of(0.95, 0.12)) / K
+    return min(0.12, float(np.sqrt(same)))
+
+
+def decided(population: Population, target: float, repeats: int, random: Any) -> Stops:
+    verdicts, used = [], []
+    for _ in range(repeats):
+        test = SequentialTest(target)
+        verdicts.append(test.update(population.draw(random, (1, MOST_QUERIES))[0]))
+        used.append(test.used if test.verdict is not Verdict.UNDECIDED else MOST_QUERIES + 1)
+    shares = (verdicts.count(verdict) / repeats for verdict in (Verdict.PASS, Verdict.FAIL))
+    return Stops(population, target, *shares, float(np.median(used)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Everything there is to say of answers: measures, spread, segments, diagnosis, relevance, comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis import planning
+from recallatk.analysis.answers import Aligned, align
+from recallatk.analysis.betting import lower_bound
+from recallatk.analysis.comparing import Difference, compare
+from recallatk.analysis.diagnosis import Diagnosis, diagnose
+from recallatk.analysis.distribution import Distribution, distribution
+from recallatk.analysis.lists import answers_from_lists
+from recallatk.analysis.measures import (
+    DiscountedGain,
+    Measure,
+    RankBiasedOverlap,
+    Recall,
+    RecallWithin,
+    ReciprocalRank,
+    Robustness,
+    parse_measure,
+)
+from recallatk.analysis.relevance import relevance
+from recallatk.analysis.score import score_aligned, wanted_measures
+from recallatk.analysis.segments import Segment, automatic, by_column, segments
+from recallatk.core import Answers
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.core import Corpus, Dataset, Mean, Score, Truth
+
+_MAIN = 10
+_FURTHER = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """A score with all that explains it."""
+
+    name: str
+    """Of the answers."""
+    score: Score
+    k: int
+    """The k that segments, diagnosis and comparison are about."""
+    distribution: Mapping[str, Distribution]
+    """By recall at each k."""
+    at_least: Mapping[str, float]
+    """Below what recall is not, with 95 % confidence: the bound to decide by."""
+    segments: Mapping[str, list[Segment]]
+    diagnosis: Diagnosis | None
+    planning: str
+    relevance: Mapping[str, Mean] = field(default_factory=dict)
+    """By judgements, not by truth: another thing than recall@k."""
+    differences: tuple[Difference, ...] = ()
+    """Between these answers and others to the same queries."""
+
+
+def assess(
+    answers: Any,
+    truth: Truth,
+    at: Sequence[int] | None = None,
+    *,
+    measures: Sequence[Measure | str] = (),
+    by: Sequence[str] = (),
+    against: Sequence[Answers] = (),
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    corpus: Corpus | None = None,
+    dataset: Dataset | None = None,
+    row_numbers: bool = False,
+) -> Assessment:
+    """Score answers and explain the score.
+
+    Args:
+        answers: what `read_answers` gave, lists of ids or a matrix of ids, as in `score`.
+        truth: what is right.
+        at: the values of k.
+        measures: what else to measure.
+        by: columns to group queries by; beside these, queries are grouped by what the truth tells.
+        against: other answers to the same queries, to compare with.
+        qrels: judgements, for measures of relevance.
+        corpus: what ids are looked up in, to tell unknown ones.
+        dataset: corpus, queries and filters.
+        row_numbers: the answers are row numbers, whatever the ids are.
+    """
+    corpus = dataset.corpus if corpus is None and dataset is not None else corpus
+    wanted = _wanted(truth, at, measures)
+    main = _main(wanted)
+    aligned = align(answers, truth, corpus, row_numbers=row_numbers)
+    wanted += _further(main, aligned.rows.shape[1])
+    scored = _scored(aligned, truth, wanted, dataset)
+    recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
+    spread = {name: distribution(values) for name, values in recalls.items()}
+    headline = str(Recall(main))
+    name = answers.name if isinstance(answers, Answers) else "answers"
+    others = {
+        each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in _named_apart(against, name)
+    }
+    return Assessment(
+        name=name,
+        score=scored,
+        k=main,
+        distribution={each: found for each, found in spread.items() if found is not None},
+        at_least={each: lower_bound(_there(values)) for each, values in recalls.items() if scored.scored},
+        segments=_segments(scored, truth, aligned, dataset, by, headline),
+        diagnosis=diagnose(scored, main),
+        planning=planning.in_words(_there(recalls[headline]), headline) if scored.scored else "",
+        relevance=_relevance(answers, qrels, truth),
+        differences=tuple(_differences(name, scored, others, truth, main)),
+    )
+
+
+def _wanted(truth: Truth, at: Sequence[int] | None, measures: Sequence[Measure | str]) -> list[Measure]:
+    asked = [parse_measure(each) if isinstance(each, str) else each for each in measures]
+    recalls = wanted_measures(truth, at, ())
+    main = _main(recalls)
+    companions = [ReciprocalRank(main), DiscountedGain(main), RankBiasedOverlap(main), Robustness(main, 0.9)]
+    return wanted_measures(truth, at, [*companions, *asked])
+
+
+def _main(measures: Sequence[Measure]) -> int:
+    """10 where it was asked for, else the k that comes next."""
+    cutoffs = [each.k for each in measures if isinstance(each, Recall)]
+    return _MAIN if _MAIN in cutoffs else min(cutoffs, key=lambda k: (abs(k - _MAIN), k))
+
+
+def _further(k: int, width: int) -> list[Measure]:
+    """Whether the true top k stand further down, as far as answers go."""
+    deeper = min(_FURTHER * k, width)
+    return [RecallWithin(deeper, k)] if deeper > k else []
+
+
+def _scored(aligned: Aligned, truth: Truth, wanted: list[Measure], dataset: Dataset | None) -> Score:
+    eligibility = None if dataset is None else dataset.eligibility
+    return score_aligned(
+        aligned, truth, list(dict.fromkeys(wanted)), dataset=dataset, eligibility=eligibility
+    )
+
+
+def _there(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values[~np.isnan(values)]
+
+
+def _segments(
+    scored: Score,
+    truth: Truth,
+    aligned: Aligned,
+    dataset: Dataset | None,
+    by: Sequence[str],
+    headline: str,
+) -> dict[str, list[Segment]]:
+    columns = _columns(truth, aligned, dataset)
+    text_column = None if dataset is None else dataset.queries.text_column
+    groupings = [by_column(columns, name) for name in by] + automatic(truth, columns, text_column)
+    return {each.name: segments(scored, each, [headline]) for each in groupings}
+
+
+def _columns(truth: Truth, aligned: Aligned, dataset: Dataset | None) -> pa.Table | None:
+    """Everything known beside the queries; what the data says wins over copies of it."""
+    found: dict[str, Any] = {}
+    tables = [aligned.columns, truth.query_columns, None if dataset is None else dataset.queries.metadata]
+    for table in tables:
+        if table is not None:
+            found |= {name: table[name] for name in table.column_names}
+    if not found:
+        return None
+    import pyarrow as pa
+
+    return pa.table(found)
+
+
+def _relevance(answers: Any, qrels: Mapping[str, Mapping[str, int]] | None, truth: Truth) -> dict[str, Mean]:
+    if qrels is None:
+        return {}
+    given = answers if isinstance(answers, Answers) else answers_from_lists(answers)
+    names = None if truth.query_ids is None else truth.query_ids.to_pylist()
+    return relevance(given, qrels, query_ids=names)
+
+
+def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:
+    names = [name, *(each.name for each in against)]
+    if len(set(names)) < len(names):
+        raise UsageError(f"answers are compared by name, and two have the same: {', '.join(names)}")
+    return against
+
+
+def _differences(
+    name: str, scored: Score, others: Mapping[str, Aligned], truth: Truth, k: int
+) -> list[Difference]:
+    if not others:
+        return []
+    headline = Recall(k)
+    values = {name: scored.per_query[str(headline)]}
+    for other, aligned in others.items():
+        values[other] = score_aligned(aligned, truth, [headline]).per_query[str(headline)]
+    return compare(values)

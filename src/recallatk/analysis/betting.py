@@ -1,0 +1,197 @@
+"""Bounds of a mean that hold for every sample size, and a test that may be looked at after every query.
+
+Both bet on values in [0, 1] one after the other (Waudby-Smith and Ramdas, "Estimating means of bounded
+random variables by betting", 2024). A gambler who starts with 1 and puts a share of the capital on "the mean
+is larger than m" turns it into the product of 1 + bet (value - m). While the mean is at most m, no bet placed
+before its value is seen gains on average, so that the probability that the capital ever reaches 1 / alpha is
+at most alpha. Reaching it is evidence, at whichever moment one looks.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+# No single value takes more of the capital than this.
+LARGEST_LOSS = 0.9
+VARIANCE_BEFORE_ANY = 0.05
+# The bets of the test, as shares of the one that could lose everything. Recalls of 1 gain little on a target
+# near it, so that only large bets on them are worth it; on the other side all are, from small to large.
+EVEN_SHARES = np.linspace(0.15, 0.99, 7)
+SPREAD_SHARES = np.geomspace(0.02, 0.6, 8)
+BATCH = 256
+
+
+class Verdict(StrEnum):
+    """What is known of a mean and its target."""
+
+    PASS = "pass"  # noqa: S105 - a verdict
+    FAIL = "fail"
+    UNDECIDED = "undecided"
+
+
+class Decision(NamedTuple):
+    """A verdict, and how many queries led to it."""
+
+    verdict: Verdict
+    used: int
+
+
+def lower_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> float:
+    """What the mean of values in [0, 1] is above, with a confidence that holds for every n and distribution.
+
+    Bets are the larger the smaller the variance of the values before. The values are taken in an order drawn
+    from `seed` and the values, for a file may be sorted; the bound does not depend on the order they come in.
+
+    Each factor 1 + min(bet, c / m) (value - m) falls with m: up to m = c / bet it is 1 + bet (value - m),
+    from there 1 - c + c value / m. Capital falls with m therefore, and so does its maximum over time: the
+    means that are refuted are those below one point, which bisection finds.
+    """
+    checked = _checked(values)
+    if not 0 < confidence < 1:
+        raise UsageError(f"a confidence of {confidence}. Accepted: more than 0 and less than 1, such as 0.95")
+    needed = -math.log1p(-confidence)
+    drawn = _shuffled(checked, seed)
+    bets = _bets(drawn, needed)
+    refuted, open_still = 0.0, 1.0
+    while open_still - refuted > 1e-9:
+        middle = (refuted + open_still) / 2
+        gains = np.log1p(np.minimum(bets, LARGEST_LOSS / middle) * (drawn - middle))
+        if np.max(np.cumsum(gains), initial=0.0) >= needed:
+            refuted = middle
+        else:
+            open_still = middle
+    return refuted
+
+
+def upper_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> float:
+    """What the mean of values in [0, 1] is below; the mirror image of `lower_bound`."""
+    return 1.0 - lower_bound(1.0 - _checked(values), confidence, seed)
+
+
+class SequentialTest:
+    """Whether a mean of values in [0, 1] reaches its target, decided as soon as the values say so.
+
+    PASS says that the mean is above the target and FAIL that it is below; the probability that it is wrong is
+    at most `alpha` for each, however often and whenever one looks. The values come in random order, one per
+    query. Each capital is the average over several gamblers, each with the same bet throughout.
+    """
+
+    def __init__(self, target: float, alpha: float = 0.05) -> None:
+        if not 0 < target < 1:
+            raise UsageError(f"a target of {target}. Accepted: more than 0 and less than 1, such as 0.95")
+        if not 0 < alpha < 1:
+            raise UsageError(f"an alpha of {alpha}. Accepted: more than 0 and less than 1, such as 0.05")
+        self.target, self.alpha = target, alpha
+        self.verdict = Verdict.UNDECIDED
+        self.used = 0
+        self._bets_for = _shares(target) / target
+        self._bets_against = _shares(1 - target) / (1 - target)
+        self._for = np.ones_like(self._bets_for)
+        self._against = np.ones_like(self._bets_against)
+
+    @property
+    def capital_for(self) -> float:
+        """What betting on a mean above the target has made of 1."""
+        return float(_average(self._for[None, :])[0])
+
+    @property
+    def capital_against(self) -> float:
+        """What betting on a mean below the target has made of 1."""
+        return float(_average(self._against[None, :])[0])
+
+    def update(self, values: ArrayLike) -> Verdict:
+        """Take one value or more, in order, up to the first that decides; what follows it changes nothing."""
+        checked = np.atleast_1d(_checked(values))
+        for start in range(0, len(checked), BATCH):
+            if self.verdict is not Verdict.UNDECIDED:
+                break
+            self._take(checked[start : start + BATCH] - self.target)
+        return self.verdict
+
+    def _take(self, above: Floats) -> None:
+        # Behind the value that decides, capital may grow beyond any float; those rows are not read.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            capital_for = _capital(self._for, self._bets_for, above)
+            capital_against = _capital(self._against, self._bets_against, -above)
+            passes = _average(capital_for) >= 1 / self.alpha
+            fails = _average(capital_against) >= 1 / self.alpha
+        decides = passes | fails
+        last = int(np.argmax(decides)) if decides.any() else len(above) - 1
+        self.used += last + 1
+        self._for, self._against = capital_for[last], capital_against[last]
+        # With an alpha near 1 one value can bring both there: neither is then evidence against the other.
+        if passes[last] != fails[last]:
+            self.verdict = Verdict.PASS if passes[last] else Verdict.FAIL
+        elif passes[last]:
+            larger = self.capital_for >= self.capital_against
+            self.verdict = Verdict.PASS if larger else Verdict.FAIL
+
+
+def is_at_least(values: Floats, target: float, alpha: float = 0.05) -> Decision:
+    """The sequential test over values in the order they have, which must not be a sorted one."""
+    test = SequentialTest(target, alpha)
+    test.update(values)
+    return Decision(test.verdict, test.used)
+
+
+def _checked(values: ArrayLike) -> Floats:
+    numbers: Floats = np.asarray(values, np.float64)
+    if numbers.ndim > 1:
+        raise UsageError(f"values of shape {numbers.shape}. Accepted: one value per query")
+    if not np.all((numbers >= 0) & (numbers <= 1)):
+        raise UsageError("bets are on values from 0 to 1, and some of these are not")
+    return numbers
+
+
+def _shuffled(values: Floats, seed: int) -> Floats:
+    """The values in an order that is the same for the same values, whatever order they came in.
+
+    The seed alone would give every sample of one size the same permutation of its sorted values, and the
+    bound would be wrong for most of them where that permutation happens to put large values first.
+    """
+    in_order = np.sort(values) + 0.0
+    digest = blake2b(in_order.tobytes(), digest_size=16).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest, "little")]).permutation(in_order)
+
+
+def _bets(drawn: Floats, needed: float) -> Floats:
+    """For each value the bet that would do best at the end, by the variance of the values before it."""
+    if not len(drawn):
+        return drawn
+    seen = np.arange(1, len(drawn) + 1)
+    means = (0.5 + np.cumsum(drawn)) / (seen + 1)
+    variances = (VARIANCE_BEFORE_ANY + np.cumsum((drawn - means) ** 2)) / (seen + 1)
+    before = np.concatenate([[VARIANCE_BEFORE_ANY], variances[:-1]])
+    bets: Floats = np.sqrt(2 * needed / (len(drawn) * before))
+    return bets
+
+
+def _shares(room: float) -> Floats:
+    return EVEN_SHARES if room >= 0.5 else SPREAD_SHARES
+
+
+def _capital(start: Floats, bets: Floats, above: Floats) -> Floats:
+    """The capital of every gambler (columns) after every value (rows).
+
+    Products one after the other: their rounding does not depend on how values are put into batches.
+    """
+    factors = np.concatenate([start[None, :], 1 + bets * above[:, None]])
+    return np.multiply.accumulate(factors, axis=0)[1:]
+
+
+def _average(capital: Floats) -> Floats:
+    # A running sum has one order of additions, whatever the number of rows.
+    average: Floats = np.cumsum(capital, axis=1)[:, -1] / capital.shape[1]
+    return average

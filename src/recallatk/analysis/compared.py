@@ -1,0 +1,158 @@
+"""Answers and truth side by side: how many true neighbours are among the first answers, ties included."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from recallatk.analysis.matching import find_places
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Truth
+
+
+class Hits(NamedTuple):
+    """What was found of the best `cut` rows of each query."""
+
+    tie_aware: NDArray[np.int64]
+    """Any row that ties with the last of them counts, as long as places are left."""
+    strict: NDArray[np.int64]
+    """Only these very rows count: ties are cut by row number."""
+    cut: NDArray[np.int64]
+    """How many rows there are to find: min(k, eligible)."""
+
+
+class Compared:
+    """The answers of every query against its truth.
+
+    Args:
+        truth: the best rows of every query.
+        answers: (queries, width) rows as answered; below 0 for padding, unknown ids and no answer.
+        answer_scores: beside each answer its score, computed from the vectors; NaN where it is no row.
+    """
+
+    def __init__(
+        self, truth: Truth, answers: NDArray[np.int64], answer_scores: NDArray[np.float64] | None = None
+    ) -> None:
+        self.truth, self.answers, self.answer_scores = truth, answers, answer_scores
+        self.places = find_places(truth.rows, answers)
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    @cached_property
+    def available(self) -> NDArray[np.int64]:
+        """How many neighbours the truth has of each query."""
+        rows = self.truth.rows
+        # Padding only ever stands at the end.
+        if rows.shape[1] and rows[:, -1].min(initial=0) >= 0:
+            return np.full(len(rows), rows.shape[1])
+        return np.asarray((rows >= 0).sum(axis=1))
+
+    @cached_property
+    def beyond(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ties beyond the depth that were answered: their queries and places."""
+        none = np.empty(0, np.int64)
+        if self.truth.overflow is None or not len(self.truth.overflow[1]):
+            return none, none
+        offsets, rows = self.truth.overflow
+        lengths = np.diff(offsets)
+        some = np.flatnonzero(lengths)
+        inside = np.arange(lengths.max()) < lengths[some, None]
+        lists = np.full(inside.shape, -1, np.int64)
+        lists[inside] = rows
+        found = find_places(lists, self.answers[some])
+        line, column = np.nonzero(found.of_rows != found.never)
+        return some[line], found.of_rows[line, column].astype(np.int64)
+
+    def ties_with_previous(self, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Beside each neighbour of some queries whether it ties with the one before."""
+        truth = self.truth
+        if truth.tied is not None:
+            return truth.tied[which]
+        tied = np.zeros((len(which), truth.depth), bool)
+        if truth.scores is not None:
+            tied[:, 1:] = truth.scores[which, 1:] == truth.scores[which, :-1]
+        return tied
+
+    def _cut_in_a_tie(self, k: int) -> NDArray[np.int64]:
+        """Queries of which some row after the first k ties with the k-th."""
+        truth = self.truth
+        if k == truth.depth:
+            if truth.overflow is None:
+                return np.empty(0, np.int64)
+            return np.flatnonzero(np.diff(truth.overflow[0]))
+        if truth.tied is not None:
+            return np.flatnonzero(truth.tied[:, k])
+        if truth.scores is None:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(truth.scores[:, k] == truth.scores[:, k - 1])
+
+    def hits(self, k: int, within: int | None = None) -> Hits:
+        """How many of the best k rows are among the first `within` answers, k by default."""
+        require_within(k, self.truth)
+        within = k if within is None else within
+        strict = np.count_nonzero(self.places.of_rows[:, :k] < self._place(within), axis=1)
+        cut = np.minimum(self.available, k)
+        tie_aware = strict
+        which = self._cut_in_a_tie(k)
+        if len(which):
+            tie_aware = strict.copy()
+            tie_aware[which] = self._hits_with_ties(which, k, within)
+        return Hits(tie_aware, strict, cut)
+
+    def _place(self, within: int) -> int:
+        # A place beyond every answer is as good as the number that stands for none.
+        return min(within, self.places.never)
+
+    def _hits_with_ties(self, which: NDArray[np.int64], k: int, within: int) -> NDArray[np.int64]:
+        fresh = ~self.ties_with_previous(which)
+        fresh[:, 0] = True
+        columns = np.arange(self.truth.depth)
+        first = np.where(fresh[:, :k], columns[:k], 0).max(axis=1)
+        ends = np.where(fresh[:, k:], columns[k:], self.truth.depth)
+        end = ends.min(axis=1, initial=self.truth.depth)
+        found = self.places.of_rows[which] < self._place(within)
+        better = (found & (columns < first[:, None])).sum(axis=1)
+        tied = (found & (columns >= first[:, None]) & (columns < end[:, None])).sum(axis=1)
+        queries, places = self.beyond
+        more = np.bincount(queries[places < within], minlength=len(self))[which]
+        tied = tied + np.where(end == self.truth.depth, more, 0)
+        return np.asarray(better + np.minimum(k - first, tied))
+
+    @cached_property
+    def block_starts(self) -> NDArray[np.int64]:
+        """Beside each neighbour the rank of the first that it ties with."""
+        tied = self.ties_with_previous(np.arange(len(self)))
+        columns = np.arange(self.truth.depth)
+        return np.asarray(np.maximum.accumulate(np.where(tied, 0, columns), axis=1))
+
+    def cut_ties(self, k: int) -> int:
+        """How many queries tie at k with more rows than the truth names: their recall may be too low."""
+        truth = self.truth
+        if truth.tie_counts is None or truth.overflow is None:
+            return 0
+        unnamed = truth.tie_counts > np.diff(truth.overflow[0])
+        if not unnamed.any():
+            return 0
+        last = np.minimum(self.available, k) - 1
+        return int((unnamed & (self.block_starts[:, -1] <= last)).sum())
+
+
+def require_within(k: int, truth: Truth) -> None:
+    """Refuse a k beyond the depth."""
+    if not 1 <= k <= truth.depth:
+        raise UsageError(f"recall@{k} needs a truth of at least that depth, and this one has {truth.depth}")
+
+
+def shares(hits: NDArray[Any], cut: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Hits over what there was to hit; NaN where there was nothing."""
+    if cut.min(initial=1) > 0:
+        return np.asarray(hits / cut)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(hits / cut)

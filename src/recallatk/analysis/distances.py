@@ -1,0 +1,65 @@
+"""The scores of what was answered, computed from the vectors: an engine's own are not believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.matching import repeated
+from recallatk.core import Metric, blocks
+from recallatk.errors import UsageError
+from recallatk.pair_scores import norms, pair_scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.analysis.compared import Compared
+    from recallatk.analysis.measures.base import Measure
+    from recallatk.core import Dataset
+
+
+def answer_scores(dataset: Dataset, answers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Beside each answer its float64 score; NaN where it is no row or one that the query may not return."""
+    scores = np.full(answers.shape, np.nan)
+    flat = scores.reshape(-1)
+    queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
+    query, column = np.nonzero((answers >= 0) & (answers < dataset.corpus.rows))
+    rows = answers[query, column]
+    order = np.argsort(rows, kind="stable")
+    query, column, rows = query[order], column[order], rows[order]
+    query_norms = norms(queries) if dataset.metric is Metric.COSINE else None
+    for start, block in blocks(dataset.corpus.vectors):
+        first, last = np.searchsorted(rows, [start, start + len(block)])
+        asked, found = query[first:last], rows[first:last] - start
+        values = pair_scores(dataset.metric, queries, asked, block, found)
+        if query_norms is not None and len(found):
+            values /= query_norms[asked] * norms(block)[found]
+        flat[asked * answers.shape[1] + column[first:last]] = values
+    barred = ~dataset.eligibility.allowed(query, rows)
+    scores[query[barred], column[barred]] = np.nan
+    return scores
+
+
+def needed_scores(compared: Compared, measure: Measure) -> tuple[NDArray[np.float64], Metric]:
+    """The scores of the answers and what they mean, without which some measures cannot be."""
+    metric = compared.truth.metric
+    if compared.answer_scores is None or metric is None or compared.truth.scores is None:
+        raise UsageError(
+            f"{measure} needs the vectors and a truth with scores: score(…, dataset=dataset), "
+            "or --corpus and --queries"
+        )
+    return compared.answer_scores, metric
+
+
+def true_scores(compared: Compared) -> NDArray[np.float64]:
+    """The scores of the truth; asked after `needed_scores`."""
+    assert compared.truth.scores is not None  # noqa: S101 - asked by the caller
+    return compared.truth.scores
+
+
+def counted_scores(compared: Compared, scores: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The scores of the first k distinct known answers, the others NaN."""
+    answers = compared.answers
+    counts = (answers >= 0) & ~repeated(answers)
+    return np.where(counts & (np.cumsum(counts, axis=1) <= k), scores, np.nan)

@@ -1,0 +1,73 @@
+"""How a measure is spread over queries: a good mean can hide queries that found nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.intervals import Interval, quantile, quantile_interval, share_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_QUANTILES = {"p1": 0.01, "p5": 0.05, "median": 0.5}
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its 95 % interval over queries."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The spread of one measure between 0 and 1 over the queries that have it."""
+
+    n: int
+    least: float
+    quantiles: dict[str, Estimate]
+    """p1, p5 and the median, as order statistics: each is the value of a query."""
+    zeros: Estimate
+    """The share of queries at 0."""
+    ones: Estimate
+    histogram: tuple[int, ...]
+    """Queries from 0 up to 0.1, from 0.1 up to 0.2 and so on; the last also has those at 1."""
+
+
+def distribution(values: NDArray[np.float64]) -> Distribution | None:
+    """The spread of per-query values; None when no query has one."""
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return None
+    counts = np.bincount(_bins(values), minlength=_BINS)
+    return Distribution(
+        n=len(values),
+        least=float(values.min()),
+        quantiles={
+            name: _estimate(quantile(values, share), quantile_interval(values, share))
+            for name, share in _QUANTILES.items()
+        },
+        zeros=_share(values == 0.0),
+        ones=_share(values == 1.0),
+        histogram=tuple(counts.tolist()),
+    )
+
+
+def _bins(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    # 0.7 times 10 is below 7 in floating point, and seven of ten belongs to the bin from 0.7.
+    return np.clip(np.floor(values * _BINS + 1e-9).astype(np.int64), 0, _BINS - 1)
+
+
+def _estimate(value: float, interval: Interval | None) -> Estimate:
+    low, high = (None, None) if interval is None else interval
+    return Estimate(value, low, high)
+
+
+def _share(flags: NDArray[np.bool_]) -> Estimate:
+    return _estimate(float(flags.mean()), share_interval(int(flags.sum()), len(flags)))

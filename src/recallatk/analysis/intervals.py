@@ -1,0 +1,233 @@
+"""How far per-query figures can be trusted: intervals of means, of shares of queries and of quantiles."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+# recall@k of queries with fewer than k eligible rows has their number below the line: 1 to 10 are all
+# divisors of 2,520.
+FINEST_LATTICE = 5_040
+LONGEST_EXACT = 2**18
+LONGEST_TRANSFORM = 2**20
+# Splitting a value between two grid points adds at most a quarter of a squared cell to the variance: 1/16,384
+# of it at this many cells.
+CELLS_PER_DEVIATION = 64
+DEVIATIONS = 24
+
+
+class Interval(NamedTuple):
+    """From `low` to `high`, both included."""
+
+    low: float
+    high: float
+
+
+class _Lattice(NamedTuple):
+    """Values from 0 to 1 as weights on the multiples of 1 / cells."""
+
+    weights: Floats
+    cells: int
+    length: int
+
+
+def mean_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
+    """The BCa bootstrap interval of a mean, from the exact bootstrap distribution: nothing is drawn.
+
+    Resampling n values and adding them up is the n-fold convolution of what was observed, which one Fourier
+    transform gives. The values are any finite numbers; a unit of resampling is one query.
+
+    Values without variation leave nothing to resample. When all n are the same v in [0, 1], a distribution
+    that shows this with a probability of at least alpha = 1 - confidence has at least s = alpha^(1/n) of its
+    mass on v; its mean is therefore between v s and 1 - (1 - v) s, which is the interval. Outside [0, 1]
+    nothing bounds the rest of the mass, and there is no interval: None, as for no values.
+    """
+    _check_confidence(confidence)
+    if not len(values):
+        return None
+    in_order = np.sort(values).astype(np.float64)
+    low, high = float(in_order[0]), float(in_order[-1])
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise UsageError("an interval needs finite values, and these have NaN or infinity among them")
+    if max(-low, high) > 1e300:
+        # The width of these would be infinite.
+        inner = mean_interval(in_order / 16, confidence)
+        return inner and Interval(max(inner.low * 16, low), min(inner.high * 16, high))
+    width = high - low
+    if width <= 1e-12 * max(-low, high):  # the same but for rounding
+        return _without_variation(low, len(values), confidence)
+    unit = (in_order - low) / width
+    ends = _bootstrap_ends(unit, confidence)
+    return Interval(*(min(max(low + width * end, low), high) for end in ends))
+
+
+def share_interval(successes: int, n: int, confidence: float = 0.95) -> Interval | None:
+    """Wilson's interval of a share of queries; None without queries.
+
+    For what is one yes or no per query. Hits are not: those of one query depend on each other.
+    """
+    from scipy.special import ndtri
+
+    _check_confidence(confidence)
+    if not 0 <= successes <= n:
+        raise UsageError(f"{successes} of {n} is no share. Accepted: 0 <= successes <= n")
+    if n == 0:
+        return None
+    z = float(ndtri(0.5 + confidence / 2))
+    share, weight = successes / n, z * z / n
+    centre = (share + weight / 2) / (1 + weight)
+    half = z / (1 + weight) * math.sqrt(share * (1 - share) / n + weight / (4 * n))
+    # At the ends the formula gives 0 and 1 but for rounding.
+    return Interval(
+        0.0 if successes == 0 else max(0.0, centre - half), 1.0 if successes == n else min(1.0, centre + half)
+    )
+
+
+def quantile(values: Floats, share: float) -> float:
+    """The smallest of the values that at least `share` of them do not exceed."""
+    _check_share(share)
+    if not len(values):
+        raise UsageError("no values have no quantile")
+    rank = max(1, math.ceil(share * len(values) - 1e-9))
+    return float(np.partition(values, rank - 1)[rank - 1])
+
+
+def quantile_interval(values: Floats, share: float, confidence: float = 0.95) -> Interval | None:
+    """The interval of a quantile of values in [0, 1] between two of them, whatever their distribution.
+
+    How many of n values do not exceed the true quantile is binomial; its quantiles are the two ranks, and the
+    confidence is at least what is asked for. Too few values for a lower rank leave 0 as the lower end, and
+    for an upper rank 1 as the upper end. None without values.
+    """
+    from scipy.special import bdtr
+
+    _check_confidence(confidence)
+    _check_share(share)
+    n = len(values)
+    if not n:
+        return None
+    in_order = np.sort(values)
+    if not (in_order[0] >= 0.0 and in_order[-1] <= 1.0):
+        raise UsageError("the interval of a quantile is of values from 0 to 1")
+    tail = (1 - confidence) / 2
+    lower, upper = (
+        bisect_left(range(n), probability, key=lambda count: float(bdtr(count, n, share)))
+        for probability in (tail, 1 - tail)
+    )
+    return Interval(
+        float(in_order[lower - 1]) if lower >= 1 else 0.0, float(in_order[upper]) if upper < n else 1.0
+    )
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise UsageError(f"a confidence of {confidence}. Accepted: more than 0 and less than 1, such as 0.95")
+
+
+def _check_share(share: float) -> None:
+    if not 0 <= share <= 1:
+        raise UsageError(f"a share of {share}. Accepted: 0 to 1, such as 0.05")
+
+
+def _without_variation(value: float, n: int, confidence: float) -> Interval | None:
+    if not 0 <= value <= 1:
+        return None
+    least = (1 - confidence) ** (1 / n)
+    return Interval(value * least, 1 - (1 - value) * least)
+
+
+def _bootstrap_ends(unit: Floats, confidence: float) -> tuple[float, float]:
+    """The two ends for values from 0 to 1 that include both."""
+    from scipy.special import ndtr, ndtri
+
+    n = len(unit)
+    offsets = unit - unit.mean()
+    squares = float(np.sum(offsets**2))
+    acceleration = float(np.sum(offsets**3)) / (6 * squares**1.5)
+    lattice = _lattice(unit, math.sqrt(squares / n))
+    observed = float(unit.sum()) * lattice.cells
+    centre, probabilities = _sum_distribution(lattice, n, observed)
+    # Half a cell to either side of each sum carries its probability evenly: half of that of the observed sum
+    # is then below it, and quantiles move with the confidence and not in jumps.
+    below = np.concatenate([[0.0], np.cumsum(probabilities)])
+    below /= below[-1]
+    edges = np.arange(len(below)) + (centre - lattice.length // 2 - 0.5)
+    bias = float(ndtri(np.clip(np.interp(observed, edges, below), 1e-12, 1 - 1e-12)))
+    z = float(ndtri(0.5 + confidence / 2))
+    adjusted = ndtr([_adjusted(bias, acceleration, -z), _adjusted(bias, acceleration, z)])
+    low, high = np.interp(adjusted, below, edges) / (n * lattice.cells)
+    return float(low), float(high)
+
+
+def _adjusted(bias: float, acceleration: float, z: float) -> float:
+    moved = bias + z
+    left = 1 - acceleration * moved
+    # Beyond this pole the correction asks for more than the whole distribution.
+    return bias + moved / left if left > 0 else math.copysign(math.inf, moved)
+
+
+def _lattice(unit: Floats, deviation: float) -> _Lattice:
+    n = len(unit)
+    exact = _common_denominator(unit)
+    if exact is not None:
+        length = _transform_length(exact, n, deviation)
+        if length <= LONGEST_EXACT:
+            counts = np.bincount(np.rint(unit * exact).astype(np.int64), minlength=exact + 1)
+            return _Lattice(counts / n, exact, length)
+    affordable = LONGEST_TRANSFORM / (DEVIATIONS * math.sqrt(n))
+    cells = max(1, math.ceil(min(CELLS_PER_DEVIATION, affordable) / deviation))
+    places = unit * cells
+    lower = np.minimum(places.astype(np.int64), cells - 1)
+    above = places - lower
+    weights = np.bincount(lower, 1 - above, cells + 1) + np.bincount(lower + 1, above, cells + 1)
+    return _Lattice(weights / n, cells, min(_transform_length(cells, n, deviation), LONGEST_TRANSFORM))
+
+
+def _common_denominator(unit: Floats) -> int | None:
+    """The smallest number of which all values are multiples of its inverse; None if there is no small one."""
+    found = 1
+    while True:
+        places = unit * found
+        off = np.abs(places - np.rint(places)) > 1e-9 * found
+        first = int(np.argmax(off))
+        if not off[first]:
+            return found
+        denominator = Fraction(float(unit[first])).limit_denominator(FINEST_LATTICE).denominator
+        larger = math.lcm(found, denominator)
+        if larger == found or larger > FINEST_LATTICE:
+            return None
+        found = larger
+
+
+def _transform_length(cells: int, n: int, deviation: float) -> int:
+    """A power of two that holds every sum to both sides of any, or so many that the rest is negligible."""
+    needed = min(2 * n * cells + 2, DEVIATIONS * deviation * cells * math.sqrt(n))
+    return max(64, 1 << math.ceil(math.log2(needed)))
+
+
+def _sum_distribution(lattice: _Lattice, n: int, observed: float) -> tuple[int, Floats]:
+    """The sum in cells at the middle of the window, and the probabilities of the sums in the window."""
+    weights, _, length = lattice
+    centre = round(observed)
+    # Near its mean a distribution has phases near zero, which lose least when they are multiplied by n.
+    middle = round(observed / n)
+    wrapped = np.bincount((np.arange(len(weights)) - middle) % length, weights, length)
+    spectrum = np.fft.rfft(wrapped)
+    size = np.abs(spectrum)
+    powers = np.zeros_like(spectrum)
+    # What is left out is below the rounding of the transform.
+    kept = size > math.exp(-60 / n)
+    powers[kept] = np.exp(n * (np.log(size[kept]) + 1j * np.angle(spectrum[kept])))
+    sums = np.maximum(np.fft.irfft(powers, length), 0.0)
+    return centre, np.roll(sums, length // 2 - (centre - n * middle))

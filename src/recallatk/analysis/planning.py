@@ -1,0 +1,90 @@
+"""How many queries a claim needs: half widths, and the number that tells two values apart."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STEP = 0.01
+
+
+def half_width(spread: float, n: int, confidence: float = 0.95) -> float:
+    """Half of the interval of a mean over n queries whose values have this standard deviation."""
+    if n < 1:
+        raise UsageError(f"{n} queries have no interval. Accepted: 1 or more")
+    return _quantile_of(confidence) * _checked_spread(spread) / math.sqrt(n)
+
+
+def queries_for(half_width: float, spread: float, confidence: float = 0.95) -> int:
+    """How many queries make the interval of the mean no wider than `half_width` to each side."""
+    if not 0 < half_width < math.inf:
+        raise UsageError(f"a half width of {half_width}. Accepted: more than 0, such as 0.01")
+    return _rounded_up((_quantile_of(confidence) * _checked_spread(spread) / half_width) ** 2)
+
+
+def queries_to_tell(
+    first: float, second: float, spread: float, confidence: float = 0.95, power: float = 0.8
+) -> int:
+    """How many queries tell a mean of `second` from the fixed value `first`, in `power` of all tries."""
+    difference = abs(second - first)
+    if not 0 < difference < math.inf:
+        raise UsageError(f"{first} and {second} cannot be told apart by any number of queries")
+    if not 0 < power < 1:
+        raise UsageError(f"a power of {power}. Accepted: more than 0 and less than 1, such as 0.8")
+    from scipy.special import ndtri
+
+    # A power below the share of chance findings takes no queries at all.
+    reach = max(0.0, _quantile_of(confidence) + float(ndtri(power)))
+    return _rounded_up((reach * _checked_spread(spread) / difference) ** 2)
+
+
+def in_words(values: NDArray[np.float64], k_name: str) -> str:
+    """What these queries are enough for, and how many one step of 0.01 takes; `k_name` such as recall@10."""
+    n = len(values)
+    if n < 2:
+        raise UsageError(f"{n} queries say nothing of their spread. Accepted: 2 or more")
+    spread, mean = float(np.std(values, ddof=1)), float(np.mean(values))
+    if spread <= 1e-12 * abs(mean):
+        return (
+            f"all of these {n:,} queries have the same {k_name}, {mean:.4g}: "
+            "there is no spread to tell from how many are needed"
+        )
+    shown = round(mean, 2)
+    other = shown - STEP if shown >= 1 else shown + STEP
+    needed = queries_to_tell(shown, other, spread)
+    return (
+        f"with these {n:,} queries the interval of {k_name} is {_plus_or_minus(half_width(spread, n))}; "
+        f"to tell {shown:.2f} from {other:.2f} you need about {needed:,} queries"
+    )
+
+
+def _plus_or_minus(half: float) -> str:
+    if half < 0.0001:
+        return "within ±0.0001"
+    return f"±{half:.3f}" if half >= 0.01 else f"±{half:.4f}"
+
+
+def _quantile_of(confidence: float) -> float:
+    from scipy.special import ndtri
+
+    if not 0 < confidence < 1:
+        raise UsageError(f"a confidence of {confidence}. Accepted: more than 0 and less than 1, such as 0.95")
+    return float(ndtri(0.5 + confidence / 2))
+
+
+def _checked_spread(spread: float) -> float:
+    if not 0 <= spread < math.inf:
+        raise UsageError(f"a spread of {spread}. Accepted: a standard deviation, 0 or more")
+    return spread
+
+
+def _rounded_up(count: float) -> int:
+    # A whole number that rounding has lifted is no query more.
+    return max(1, math.ceil(count * (1 - 1e-12)))

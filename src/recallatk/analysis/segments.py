@@ -1,0 +1,161 @@
+"""Queries in groups: by a column, by how hard they are, by how selective their filter is, by text length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from recallatk.analysis.hardness import contrast, intrinsic_dimension
+from recallatk.analysis.summarising import mean_of
+from recallatk.errors import UsageError, choices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Mean, Score, Truth
+
+_QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")
+# A column with more values than this is cut into quarters, if it is of numbers.
+_MOST_VALUES = 64
+_LENGTHS = ((5, "1 to 5 words"), (10, "6 to 10 words"), (20, "11 to 20 words"))
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Some of the queries, and what they score."""
+
+    name: str
+    queries: int
+    measures: Mapping[str, Mean]
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """One way to group queries: a name for each query, None for those in no group."""
+
+    name: str
+    labels: NDArray[Any]
+    order: tuple[str, ...] | None = None
+    """The groups in their own order; without one they come worst first."""
+
+
+def segments(score: Score, grouping: Grouping, measures: list[str] | None = None) -> list[Segment]:
+    """What each group scores."""
+    names = list(score.per_query) if measures is None else measures
+    labels = grouping.labels
+    found = []
+    for label in sorted({each for each in labels if each is not None}, key=_rank(grouping)):
+        inside = labels == label
+        means = {name: mean_of(score.per_query[name][inside], name) for name in names}
+        found.append(Segment(label, int(inside.sum()), means))
+    if grouping.order is None and names:
+        found.sort(key=lambda each: (_or_one(each.measures[names[0]].value), each.name))
+    return found
+
+
+def _rank(grouping: Grouping) -> Any:
+    order = grouping.order or ()
+    return lambda label: (order.index(label) if label in order else len(order), label)
+
+
+def _or_one(value: float | None) -> float:
+    return 1.0 if value is None else value
+
+
+def by_column(columns: pa.Table | None, name: str) -> Grouping:
+    """A group for each value of a column; numbers of many values in quarters."""
+    if columns is None or name not in columns.column_names:
+        known = [] if columns is None else columns.column_names
+        said = f"Known: {choices(known)}" if known else "Nothing is known of the queries"
+        raise UsageError(
+            f"no column {name!r} beside the queries. {said}. Columns stand in the truth, in the answers, or "
+            "in the queries' file: --queries FILE"
+        )
+    column = columns[name].combine_chunks()
+    numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if numeric and len(pc.unique(column)) > _MOST_VALUES:
+        values = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+        return _ranges(name, values)
+    texts = column.cast(pa.string()).to_pylist()
+    return Grouping(name, np.array(texts, object))
+
+
+def _ranges(name: str, values: NDArray[np.float64]) -> Grouping:
+    edges = np.nanquantile(values, [0, 0.25, 0.5, 0.75, 1])
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, 3)
+    names = [f"{edges[i]:g} to {edges[i + 1]:g}" for i in range(4)]
+    labels = np.array(names, object)[place]
+    labels[np.isnan(values)] = None
+    return Grouping(name, labels, tuple(dict.fromkeys(names)))
+
+
+def automatic(
+    truth: Truth, columns: pa.Table | None = None, text_column: str | None = None
+) -> list[Grouping]:
+    """Every grouping that the truth and the queries allow."""
+    found = [
+        _quarters("hardness by intrinsic dimension", intrinsic_dimension(truth)),
+        _quarters("hardness by contrast", _negated(contrast(truth))),
+        _selectivity(truth),
+        _text_length(columns, text_column),
+    ]
+    return [each for each in found if each is not None]
+
+
+def _negated(values: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    return None if values is None else -values
+
+
+def _quarters(name: str, hardness: NDArray[np.float64] | None) -> Grouping | None:
+    """Four groups of equal size; equal hardness stays together."""
+    if hardness is None:
+        return None
+    known = ~np.isnan(hardness)
+    if known.sum() < len(_QUARTERS) or np.ptp(hardness[known]) == 0:
+        return None
+    edges = np.quantile(hardness[known], [0.25, 0.5, 0.75])
+    labels = np.full(len(hardness), None, object)
+    labels[known] = np.array(_QUARTERS, object)[np.searchsorted(edges, hardness[known])]
+    return Grouping(name, labels, _QUARTERS)
+
+
+def _selectivity(truth: Truth) -> Grouping | None:
+    """By the share of rows that a query may return, in powers of ten."""
+    if truth.eligible is None or not truth.corpus_rows:
+        return None
+    share = truth.eligible / truth.corpus_rows
+    # A query that leaves out only itself has no filter.
+    if (truth.eligible >= truth.corpus_rows - 1).all():
+        return None
+    with np.errstate(divide="ignore"):
+        decade = np.floor(np.log10(np.where(share > 0, share, np.nan)) + 1e-9)
+    names = [None if np.isnan(each) else _decade(each) for each in decade]
+    order = tuple(_decade(float(each)) for each in range(0, -10, -1))
+    return Grouping("filter selectivity", np.array(names, object), order)
+
+
+def _decade(power: float) -> str:
+    if power >= 0:
+        return "all rows"
+    return f"{10.0 ** (power + 2):g} to {10.0 ** (power + 3):g} % of the rows"
+
+
+def _text_length(columns: pa.Table | None, text_column: str | None) -> Grouping | None:
+    name = text_column or "text"
+    if columns is None or name not in columns.column_names:
+        return None
+    column = columns[name].combine_chunks()
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return None
+    words = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(column)))
+    counts = words.fill_null(0).to_numpy(zero_copy_only=False)
+    names = [*(text for _, text in _LENGTHS), "21 words and more"]
+    labels = np.array(names, object)[np.searchsorted([most for most, _ in _LENGTHS], counts)]
+    labels[~column.is_valid().to_numpy(zero_copy_only=False)] = None
+    return Grouping("text length", labels, tuple(names))

@@ -1,0 +1,190 @@
+"""An assessment as the terminal shows it and as one JSON object."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from recallatk.report.summary import number
+from recallatk.report.text import aligned, printable
+
+if TYPE_CHECKING:
+    from recallatk.analysis.assessing import Assessment
+    from recallatk.analysis.distribution import Distribution, Estimate
+    from recallatk.analysis.segments import Segment
+    from recallatk.core import Mean
+
+_SHOWN = 12
+_NAMED = 5
+_ANOMALIES = {
+    "missing": "queries were not answered at all and score 0",
+    "short": "queries have fewer answers than there are rows to return",
+    "duplicate": "answers repeat a row of the same query",
+    "padding": "answers are padding (-1 or null)",
+    "unknown": "answers name an id that is not in the corpus",
+    "ineligible": "answers name a row that the query may not return",
+    "no_eligible": "queries have no eligible row, and leave the mean",
+    "cut_ties": "queries tie at the boundary with more rows than the truth names: recall may be too low",
+}
+
+
+def assessment_to_text(assessment: Assessment) -> str:
+    """The measures, what explains them, and a warning for everything odd."""
+    parts = [
+        _heading(assessment),
+        [*_measures(assessment), *_explained(assessment)],
+        _relevance(assessment),
+        *(_segment_lines(name, found) for name, found in assessment.segments.items()),
+        [f"{each.in_words}." for each in assessment.differences],
+        _warnings(assessment),
+    ]
+    return "\n\n".join("\n".join(printable(line) for line in part) for part in parts if part)
+
+
+def _heading(assessment: Assessment) -> list[str]:
+    score = assessment.score
+    lines = [f"{assessment.name}: {score.queries:,} queries, {score.scored:,} scored"]
+    if score.sampled_from is not None:
+        lines.append(
+            f"a corpus sample of {score.sampled_from:,} rows: recall on it does not carry over to all of them"
+        )
+    return lines
+
+
+def _measures(assessment: Assessment) -> list[str]:
+    rows = [["measure", "mean", "95 % interval", "by ids", "queries"]]
+    for name, mean in assessment.score.measures.items():
+        differs = mean.ids is not None and mean.ids != mean.value
+        rows.append(
+            [
+                name,
+                number(mean.value, ".4f"),
+                _interval(mean),
+                number(mean.ids, ".4f") if differs else "",
+                f"{mean.n:,}",
+            ]
+        )
+    return aligned(rows)
+
+
+def _interval(mean: Mean | Estimate) -> str:
+    return "-" if mean.low is None or mean.high is None else f"{mean.low:.4f} to {mean.high:.4f}"
+
+
+def _explained(assessment: Assessment) -> list[str]:
+    name = f"recall@{assessment.k}"
+    lines = [""]
+    if name in assessment.distribution:
+        lines += _spread(name, assessment.distribution[name])
+    if name in assessment.at_least:
+        lines.append(
+            f"{name} is at least {assessment.at_least[name]:.4f} with 95 % confidence (betting bound, the "
+            "one to decide by)."
+        )
+    if assessment.planning:
+        lines.append(f"{assessment.planning}.")
+    if assessment.diagnosis is not None:
+        lines.append(f"Diagnosis: {assessment.diagnosis.in_words}")
+    return lines
+
+
+def _spread(name: str, found: Distribution) -> list[str]:
+    p1, p5, median = (found.quantiles[each].value for each in ("p1", "p5", "median"))
+    most = max(found.histogram)
+    bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in found.histogram)
+    return [
+        f"{name} of single queries: worst {found.least:.2f}, p1 {p1:.2f}, p5 {p5:.2f}, median {median:.2f}; "
+        f"{found.zeros.value:.1%} at 0, {found.ones.value:.1%} at 1; from 0 to 1 [{bars}]"
+    ]
+
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def _relevance(assessment: Assessment) -> list[str]:
+    if not assessment.relevance:
+        return []
+    rows = [["relevance by judgements, not recall@k", "mean", "95 % interval", "queries"]]
+    for name, mean in assessment.relevance.items():
+        rows.append([name, number(mean.value, ".4f"), _interval(mean), f"{mean.n:,}"])
+    return aligned(rows)
+
+
+def _segment_lines(name: str, found: list[Segment]) -> list[str]:
+    if not found:
+        return []
+    measure = next(iter(found[0].measures))
+    rows = [[f"by {name}", measure, "95 % interval", "queries"]]
+    for each in found[:_SHOWN]:
+        mean = each.measures[measure]
+        rows.append([f"  {each.name}", number(mean.value, ".4f"), _interval(mean), f"{each.queries:,}"])
+    lines = aligned(rows)
+    if len(found) > _SHOWN:
+        lines.append(f"  ... and {len(found) - _SHOWN:,} better ones; --json has them all")
+    return lines
+
+
+def _warnings(assessment: Assessment) -> list[str]:
+    lines = []
+    for kind, said in _ANOMALIES.items():
+        count = assessment.score.anomalies.get(kind)
+        if count:
+            lines.append(f"warning: {count:,} {said}{_names(assessment) if kind == 'missing' else ''}")
+    untold = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
+    if untold:
+        lines.append(f"not told: {' and '.join(untold)} ids. Give --corpus and --queries to count them")
+    return lines
+
+
+def _names(assessment: Assessment) -> str:
+    missing = assessment.score.missing
+    more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
+    return f": {', '.join(map(str, missing[:_NAMED]))}{more}"
+
+
+def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
+    """The same for programs."""
+    score = assessment.score
+    return {
+        "answers": assessment.name,
+        "queries": score.queries,
+        "scored": score.scored,
+        "k": assessment.k,
+        "measures": {name: _mean(mean) for name, mean in score.measures.items()},
+        "at_least": dict(assessment.at_least),
+        "distribution": {name: _distribution(found) for name, found in assessment.distribution.items()},
+        "anomalies": dict(score.anomalies),
+        "missing": list(score.missing),
+        "segments": {
+            name: {each.name: _segment(each) for each in found} for name, found in assessment.segments.items()
+        },
+        "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
+        "planning": assessment.planning or None,
+        "relevance": {name: _mean(mean) for name, mean in assessment.relevance.items()},
+        "comparisons": [{**each._asdict(), "in_words": each.in_words} for each in assessment.differences],
+        "sampled_from": score.sampled_from,
+    }
+
+
+def _mean(mean: Mean) -> dict[str, Any]:
+    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+
+
+def _distribution(found: Distribution) -> dict[str, Any]:
+    return {
+        "n": found.n,
+        "min": found.least,
+        **{name: asdict(each) for name, each in found.quantiles.items()},
+        "zeros": asdict(found.zeros),
+        "ones": asdict(found.ones),
+        "histogram": list(found.histogram),
+    }
+
+
+def _segment(segment: Segment) -> dict[str, Any]:
+    return {"queries": segment.queries, **{name: _mean(mean) for name, mean in segment.measures.items()}}
+
+
+def _diagnosis(assessment: Assessment) -> dict[str, Any]:
+    assert assessment.diagnosis is not None  # noqa: S101 - asked by the caller
+    return {**asdict(assessment.diagnosis), "in_words": assessment.diagnosis.in_words}
