@@ -27,6 +27,9 @@ def folder(tmp_path, monkeypatch):
     pq.write_table(
         pa.table({"id": rows["id"], "vector": vectors, "category": rows["category"]}), "corpus.parquet"
     )
+    (tmp_path / "answers.jsonl").write_text(
+        '{"query_id": "a", "neighbors": ["c", "a"]}\n{"query_id": "b", "neighbors": ["b", "b", "zzz"]}\n'
+    )
     return tmp_path
 
 

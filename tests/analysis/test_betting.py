@@ -140,7 +140,7 @@ def test_a_mean_at_the_target_is_rarely_decided(target):
     assert verdicts.count(Verdict.FAIL) / 300 <= most_of(300)
 
 
-@pytest.mark.parametrize(("truth", "verdict", "most"), [(0.90, "fail", 61), (0.98, "pass", 170)])
+@pytest.mark.parametrize(("truth", "verdict", "most"), [(0.90, "FAIL", 61), (0.98, "PASS", 170)])
 def test_clear_cases_are_decided_soon(truth, verdict, most):
     samples = beta_binomial(np.random.default_rng(8), truth, 0.2, (100, 2000))
     decisions = [is_at_least(values, 0.95) for values in samples]

@@ -112,7 +112,7 @@ def assess(
         at_least={each: lower_bound(_there(values)) for each, values in recalls.items() if scored.scored},
         segments=_segments(scored, truth, aligned, dataset, by, headline),
         diagnosis=diagnose(scored, main),
-        planning=planning.in_words(_there(recalls[headline]), headline) if scored.scored else "",
+        planning=planning.in_words(_there(recalls[headline]), headline) if scored.scored > 1 else "",
         relevance=_relevance(answers, qrels, truth),
         differences=tuple(_differences(name, scored, others, truth, main)),
     )
@@ -122,7 +122,14 @@ def _wanted(truth: Truth, at: Sequence[int] | None, measures: Sequence[Measure |
     asked = [parse_measure(each) if isinstance(each, str) else each for each in measures]
     recalls = wanted_measures(truth, at, ())
     main = _main(recalls)
-    companions = [ReciprocalRank(main), DiscountedGain(main), RankBiasedOverlap(main), Robustness(main, 0.9)]
+    companions: list[Measure] = []
+    if main > 1:  # of one neighbour they all say the same
+        companions = [
+            ReciprocalRank(main),
+            DiscountedGain(main),
+            RankBiasedOverlap(main),
+            Robustness(main, 0.9),
+        ]
     return wanted_measures(truth, at, [*companions, *asked])
 
 

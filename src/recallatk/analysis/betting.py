@@ -36,9 +36,9 @@ BATCH = 256
 class Verdict(StrEnum):
     """What is known of a mean and its target."""
 
-    PASS = "pass"  # noqa: S105 - a verdict
-    FAIL = "fail"
-    UNDECIDED = "undecided"
+    PASS = "PASS"  # noqa: S105 - a verdict
+    FAIL = "FAIL"
+    UNDECIDED = "UNDECIDED"
 
 
 class Decision(NamedTuple):

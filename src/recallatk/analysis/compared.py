@@ -41,6 +41,7 @@ class Compared:
     ) -> None:
         self.truth, self.answers, self.answer_scores = truth, answers, answer_scores
         self.places = find_places(truth.rows, answers)
+        self._found: dict[tuple[int, int], Hits] = {}
 
     def __len__(self) -> int:
         return len(self.truth)
@@ -97,6 +98,11 @@ class Compared:
         """How many of the best k rows are among the first `within` answers, k by default."""
         require_within(k, self.truth)
         within = k if within is None else within
+        if (k, within) not in self._found:
+            self._found[k, within] = self._count_hits(k, within)
+        return self._found[k, within]
+
+    def _count_hits(self, k: int, within: int) -> Hits:
         strict = np.count_nonzero(self.places.of_rows[:, :k] < self._place(within), axis=1)
         cut = np.minimum(self.available, k)
         tie_aware = strict

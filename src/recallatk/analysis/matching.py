@@ -106,17 +106,17 @@ def _place(
     keys.fill(both[:, width:], answers, keys.top + 1, 1)
     both.sort(axis=1)
     owners = both >> keys.dtype(keys.bits)
-    # Even for a row of the list, odd for an answer that names it: one more is its first answer.
-    follows = owners[:, 1:] - owners[:, :-1]
-    hits = (follows == 1) & (owners[:, 1:] & keys.dtype(1)).astype(bool)
+    # Even for a row of the list, odd for an answer that names it: its first answer differs in that alone.
+    hits = owners[:, 1:] == (owners[:, :-1] ^ keys.dtype(1))
     lines = np.repeat(np.arange(len(rows)), np.count_nonzero(hits, axis=1))
     start = np.flatnonzero(hits) + lines
     flat, mask = both.reshape(-1), keys.dtype((1 << keys.bits) - 1)
     target = found.of_rows[part]
     target.reshape(-1)[lines * width + (flat[start] & mask)] = flat[start + 1] & mask
-    odd = (answers < 0).sum(axis=1)
+    odd = np.count_nonzero(answers < 0, axis=1)
     # Rows of a list are distinct, so that what follows itself is an answer that says "none" or a repeat.
-    same = (follows == 0).sum(axis=1) - np.maximum((rows < 0).sum(axis=1) - 1, 0) - np.maximum(odd - 1, 0)
+    same = np.count_nonzero(owners[:, 1:] == owners[:, :-1], axis=1)
+    same -= np.maximum(np.count_nonzero(rows < 0, axis=1) - 1, 0) + np.maximum(odd - 1, 0)
     found.repeats[part] = same
     found.distinct[part] = answers.shape[1] - odd - same
     strange = np.flatnonzero((odd > 0) | (same > 0))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +16,7 @@ from recallatk.analysis.distances import answer_scores
 from recallatk.analysis.lists import longest, truth_from_lists
 from recallatk.analysis.measures import Measure, Recall, parse_measure
 from recallatk.analysis.summarising import mean_of
-from recallatk.core import Corpus, Score, Truth
+from recallatk.core import Corpus, Mean, Score, Truth
 from recallatk.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
@@ -80,18 +83,24 @@ def score_aligned(
     if dataset is not None and any(each.needs_scores for each in measures):
         scores = answer_scores(dataset, rows)
     compared = Compared(truth, rows, scores)
-    per_query = {str(each): each.per_query(compared) for each in measures}
+    with ThreadPoolExecutor(min(len(measures), os.cpu_count() or 1)) as pool:
+        found = dict(zip(map(str, measures), pool.map(partial(_measured, compared), measures), strict=True))
     told = aligned.tells_unknown or eligibility is not None
     deepest = max((each.k for each in measures if isinstance(each, Recall)), default=truth.depth)
     return Score(
         queries=len(truth),
         scored=int((compared.available > 0).sum()),
-        measures={str(each): mean_of(per_query[str(each)], each, each.by_ids(compared)) for each in measures},
+        measures={name: mean for name, (mean, _) in found.items()},
         anomalies=_anomalies(compared, aligned.missing, deepest, eligibility, told=told),
-        per_query=per_query,
+        per_query={name: values for name, (_, values) in found.items()},
         sampled_from=truth.sampled_from,
         missing=query_names(truth, aligned.missing) if aligned.missing.any() else (),
     )
+
+
+def _measured(compared: Compared, measure: Measure) -> tuple[Mean, NDArray[np.float64]]:
+    values = measure.per_query(compared)
+    return mean_of(values, measure, measure.by_ids(compared)), values
 
 
 def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> list[Measure]:

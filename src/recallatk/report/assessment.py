@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 _SHOWN = 12
 _NAMED = 5
 _ANOMALIES = {
-    "missing": "queries were not answered at all and score 0",
-    "short": "queries have fewer answers than there are rows to return",
-    "duplicate": "answers repeat a row of the same query",
-    "padding": "answers are padding (-1 or null)",
-    "unknown": "answers name an id that is not in the corpus",
-    "ineligible": "answers name a row that the query may not return",
-    "no_eligible": "queries have no eligible row, and leave the mean",
-    "cut_ties": "queries tie at the boundary with more rows than the truth names: recall may be too low",
+    "missing": "queries that were not answered at all and score 0",
+    "short": "queries with fewer answers than there are rows to return",
+    "duplicate": "answers that repeat a row of the same query",
+    "padding": "answers that are padding (-1 or null)",
+    "unknown": "answers that name an id which is not in the corpus",
+    "ineligible": "answers that name a row which the query may not return",
+    "no_eligible": "queries without any eligible row, which leave the mean",
+    "cut_ties": "queries that tie at the boundary with more rows than the truth names, so that recall may be "
+    "too low",
 }
 
 
@@ -82,7 +83,7 @@ def _explained(assessment: Assessment) -> list[str]:
             "one to decide by)."
         )
     if assessment.planning:
-        lines.append(f"{assessment.planning}.")
+        lines.append(f"{assessment.planning[0].upper()}{assessment.planning[1:]}.")
     if assessment.diagnosis is not None:
         lines.append(f"Diagnosis: {assessment.diagnosis.in_words}")
     return lines
@@ -129,7 +130,8 @@ def _warnings(assessment: Assessment) -> list[str]:
     for kind, said in _ANOMALIES.items():
         count = assessment.score.anomalies.get(kind)
         if count:
-            lines.append(f"warning: {count:,} {said}{_names(assessment) if kind == 'missing' else ''}")
+            names = _names(assessment) if kind == "missing" else ""
+            lines.append(f"warning: {said}: {count:,}{names}")
     untold = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if untold:
         lines.append(f"not told: {' and '.join(untold)} ids. Give --corpus and --queries to count them")
@@ -139,7 +141,7 @@ def _warnings(assessment: Assessment) -> list[str]:
 def _names(assessment: Assessment) -> str:
     missing = assessment.score.missing
     more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
-    return f": {', '.join(map(str, missing[:_NAMED]))}{more}"
+    return f" ({', '.join(map(str, missing[:_NAMED]))}{more})"
 
 
 def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:

@@ -1,0 +1,210 @@
+"""What scoring costs: recall at five k with ties, intervals and anomalies, against Python loops in one run.
+
+    python benchmarks/scoring.py [--rounds 5] [--queries 10000] [--grow 10000,100000,1000000]
+
+10,000 queries with 100 answers each, nine of ten right, some ties in the truth. Ours is `recallatk.score` as a
+user calls it. The loops are given what is easiest for them and do less:
+
+- a set loop: for each query and k the intersection of two sets, no ties, no interval, no anomalies;
+- the same with ties, strict ids and anomalies, which is what ours counts;
+- ann-benchmarks' way: the answers' distances against the k-th true one plus an epsilon;
+- VectorDBBench's way: for each answer whether it is in the list of right ones.
+
+Then ours alone on more and more queries, each in a process of its own: time per query, and the largest memory
+beyond the inputs as a multiple of the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import recallatk
+from recallatk.core import Metric, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AT = (1, 5, 10, 50, 100)
+WIDTH, ROWS = 100, 1_000_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=10_000)
+    parser.add_argument("--grow", default="10000,100000,1000000")
+    parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.alone:
+        measure_alone(chosen.alone)
+        return
+    compare(chosen.queries, chosen.rounds)
+    print(f"\n{'queries':>10} {'seconds':>8} {'us a query':>11} {'memory beyond inputs / answers':>31}")
+    for queries in chosen.grow.split(","):
+        subprocess.run([sys.executable, __file__, "--alone", queries], check=True)
+
+
+def made(queries: int) -> tuple[Truth, Any, Any]:
+    """A truth with ties, answers, and the answers' distances."""
+    random = np.random.default_rng(0)
+    # Distinct rows in every line: a random step through the corpus from a random start.
+    start = random.integers(0, ROWS, (queries, 1), dtype=np.int64)
+    step = random.integers(1, ROWS // WIDTH - 1, (queries, 1), dtype=np.int64)
+    rows = (start + step * np.arange(WIDTH)) % ROWS
+    scores = np.sort(random.integers(0, 20_000, (queries, WIDTH)), axis=1) / 20_000.0
+    answers, distances = rows.copy(), scores.copy()
+    wrong = random.random(rows.shape) < 0.1
+    answers[wrong] = random.integers(0, ROWS, int(wrong.sum()))
+    distances[wrong] += 0.1
+    order = np.argsort(distances + random.normal(0, 0.01, distances.shape), axis=1)
+    answers, distances = (np.take_along_axis(each, order, axis=1) for each in (answers, distances))
+    offsets = np.zeros(queries + 1, np.int64)
+    truth = Truth(
+        rows,
+        scores,
+        np.full(queries, ROWS),
+        Metric.L2,
+        overflow=(offsets, np.empty(0, np.int64)),
+        corpus_rows=ROWS,
+    )
+    return truth, answers, distances
+
+
+def compare(queries: int, rounds: int) -> None:
+    truth, answers, distances = made(queries)
+    plain = truth.rows.tolist(), answers.tolist()
+    tasks: dict[str, Callable[[], object]] = {
+        "ours: five k, ties, intervals, anomalies": lambda: recallatk.score(answers, truth, AT),
+        "set loop over arrays": lambda: set_loop(truth.rows, answers),
+        "set loop over lists": lambda: set_loop(*plain),
+        "set loop over lists, ties and anomalies": lambda: full_loop(truth, *plain),
+        "as ann-benchmarks does, by distance": lambda: by_distance(truth.scores, distances),
+        "as VectorDBBench does, by list": lambda: by_list(*plain),
+    }
+    check(recallatk.score(answers, truth, AT), full_loop(truth, *plain))
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for number in range(rounds + 1):
+        for name in np.random.default_rng(number).permutation(list(tasks)):
+            started = time.perf_counter()
+            tasks[name]()
+            if number:
+                times[name].append(time.perf_counter() - started)
+    base = statistics.median(times["ours: five k, ties, intervals, anomalies"])
+    print(f"{queries:,} queries x {WIDTH} answers, recall at {', '.join(map(str, AT))}")
+    print(f"{'task':<42} {'seconds':>8} {'range':>18} {'x ours':>7}")
+    for name, each in times.items():
+        middle = statistics.median(each)
+        print(f"{name:<42} {middle:>8.4f} {f'{min(each):.4f} to {max(each):.4f}':>18} {middle / base:>7.1f}")
+
+
+def check(ours: Any, loop: dict[int, float]) -> None:
+    """Nothing is compared that does not agree."""
+    for k, value in loop.items():
+        assert abs(ours[f"recall@{k}"] - value) < 1e-12, (k, ours[f"recall@{k}"], value)
+
+
+def set_loop(truth: Any, answers: Any) -> list[float]:
+    recalls = []
+    for k in AT:
+        found = [
+            len(set(right[:k]) & set(given[:k])) / k for right, given in zip(truth, answers, strict=True)
+        ]
+        recalls.append(sum(found) / len(found))
+    return recalls
+
+
+def full_loop(truth: Truth, rights: Any, answers: Any) -> dict[int, float]:
+    """recall@k with ties at the boundary, and everything odd counted, in plain Python."""
+    recalls: dict[int, list[float]] = {k: [] for k in AT}
+    strict: dict[int, list[float]] = {k: [] for k in AT}
+    odd = {"duplicate": 0, "padding": 0, "unknown": 0, "short": 0}
+    assert truth.scores is not None
+    for right, scores, given in zip(rights, truth.scores.tolist(), answers, strict=True):
+        counted: dict[int, None] = {}
+        for each in given:
+            if each < 0:
+                odd["padding"] += 1
+            elif each >= ROWS:
+                odd["unknown"] += 1
+            elif each in counted:
+                odd["duplicate"] += 1
+            else:
+                counted[each] = None
+        distinct = list(counted)
+        odd["short"] += len(distinct) < WIDTH
+        for k in AT:
+            first, boundary = set(distinct[:k]), scores[k - 1]
+            better = {row for row, score in zip(right, scores, strict=True) if score < boundary}
+            tied = {row for row, score in zip(right, scores, strict=True) if score == boundary}
+            recalls[k].append((len(first & better) + min(k - len(better), len(first & tied))) / k)
+            strict[k].append(len(first & set(right[:k])) / k)
+    return {k: sum(each) / len(each) for k, each in recalls.items()}
+
+
+def by_distance(true: Any, distances: Any) -> list[float]:
+    recalls = []
+    for k in AT:
+        found = []
+        for right, given in zip(true, distances, strict=True):
+            limit = right[k - 1] + 1e-3
+            hits = 0
+            for each in given[:k]:
+                if each <= limit:
+                    hits += 1
+            found.append(hits / k)
+        recalls.append(float(np.mean(found)))
+    return recalls
+
+
+def by_list(truth: Any, answers: Any) -> list[float]:
+    recalls = []
+    for k in AT:
+        found = []
+        for right, given in zip(truth, answers, strict=True):
+            hits, right_ones = np.zeros(k), right[:k]
+            for place, each in enumerate(given[:k]):
+                if each in right_ones:
+                    hits[place] = 1
+            found.append(np.mean(hits))
+        recalls.append(float(np.mean(found)))
+    return recalls
+
+
+def measure_alone(queries: int) -> None:
+    truth, answers, _ = made(queries)
+    recallatk.score(answers[:100], _part(truth, 100), AT)  # imports are not what grows
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    resident = _resident()
+    started = time.perf_counter()
+    recallatk.score(answers, truth, AT)
+    seconds = time.perf_counter() - started
+    peak = max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, before) - resident
+    # Making the data peaked higher than scoring it may: then only an upper bound is known.
+    bound = "<= " if peak + resident <= before else ""
+    print(
+        f"{queries:>10,} {seconds:>8.3f} {seconds / queries * 1e6:>11.2f} {bound + f'{peak / answers.nbytes:.2f}':>31}"
+    )
+
+
+def _part(truth: Truth, queries: int) -> Truth:
+    assert truth.scores is not None
+    none = (np.zeros(queries + 1, np.int64), np.empty(0, np.int64))
+    return Truth(truth.rows[:queries], truth.scores[:queries], None, truth.metric, overflow=none)
+
+
+def _resident() -> int:
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+if __name__ == "__main__":
+    main()
