@@ -2,8 +2,8 @@
 
     python benchmarks/scoring.py [--rounds 5] [--queries 10000] [--grow 10000,100000,1000000]
 
-10,000 queries with 100 answers each, nine of ten right, some ties in the truth. Ours is `recallatk.score` as a
-user calls it. The loops are given what is easiest for them and do less:
+10,000 queries with 100 answers each, nine of ten right, some ties in the truth. Ours is `recallatk.score` as
+a user calls it. The loops are given what is easiest for them and do less:
 
 - a set loop: for each query and k the intersection of two sets, no ties, no interval, no anomalies;
 - the same with ties, strict ids and anomalies, which is what ours counts;
@@ -189,9 +189,8 @@ def measure_alone(queries: int) -> None:
     peak = max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, before) - resident
     # Making the data peaked higher than scoring it may: then only an upper bound is known.
     bound = "<= " if peak + resident <= before else ""
-    print(
-        f"{queries:>10,} {seconds:>8.3f} {seconds / queries * 1e6:>11.2f} {bound + f'{peak / answers.nbytes:.2f}':>31}"
-    )
+    memory = f"{bound}{peak / answers.nbytes:.2f}"
+    print(f"{queries:>10,} {seconds:>8.3f} {seconds / queries * 1e6:>11.2f} {memory:>31}")
 
 
 def _part(truth: Truth, queries: int) -> Truth:

@@ -16,6 +16,7 @@ from scipy import stats
 
 from recallatk.analysis import intervals
 from recallatk.analysis.intervals import (
+    bca_interval,
     mean_interval,
     quantile,
     quantile_interval,
@@ -57,7 +58,7 @@ def test_the_interval_is_what_scipy_approaches_by_drawing(name, confidence):
         batch=1_000,
         rng=np.random.default_rng(1),
     ).confidence_interval
-    found = mean_interval(values, confidence)
+    found = bca_interval(values, confidence)
     error = values.std() / math.sqrt(len(values))
     # Drawing is off by some 0.02 standard errors at 95 % and by more at 99 %; and it stays on the lattice of
     # sums, from which ours is up to half a cell away.
@@ -100,7 +101,7 @@ def enumerated(values, confidence):
 )
 def test_the_distribution_is_that_of_all_resamples(values, confidence):
     if len(set(values)) > 1:
-        assert mean_interval(np.array(values), confidence) == pytest.approx(
+        assert bca_interval(np.array(values), confidence) == pytest.approx(
             enumerated(values, confidence), abs=1e-7
         )
 
@@ -254,3 +255,16 @@ def test_importing_the_room_does_not_import_scipy():
     modules = ", ".join(f"recallatk.analysis.{name}" for name in ("intervals", "betting", "comparing"))
     code = f"import sys, {modules}, recallatk.analysis.planning; sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_interval_shown_is_wider_only_where_few_values_have_a_long_tail():
+    random = np.random.default_rng(3)
+    even = random.binomial(10, 0.8, 500) / 10
+    assert mean_interval(even) == bca_interval(even)
+    rare = np.ones(200)
+    rare[:3] = [0.2, 0.9, 0.8]
+    plain, shown = bca_interval(rare), mean_interval(rare)
+    assert shown.high == plain.high
+    assert shown.low == bca_interval(np.append(rare, 0.2)).low < plain.low
+    mirrored = mean_interval(1 - rare)
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - shown.high, 1 - shown.low), abs=1e-9)

@@ -25,6 +25,12 @@ LONGEST_TRANSFORM = 2**20
 # of it at this many cells.
 CELLS_PER_DEVIATION = 64
 DEVIATIONS = 24
+# The acceleration from which on BCa's own correction for skew falls short.
+SKEWED = 0.03
+# Differences of larger numbers may be infinite.
+_LARGE = 1e300
+# What lies closer is the same but for rounding.
+_SAME = 1e-12
 
 
 class Interval(NamedTuple):
@@ -43,6 +49,29 @@ class _Lattice(NamedTuple):
 
 
 def mean_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
+    """The interval of a mean that is shown: `bca_interval`, wider where few values have a long tail.
+
+    A tail that few values show is longer than they say. Where the acceleration is beyond 0.03, the end on
+    that side is that of the same values with the outermost one drawn once more, which brings the coverage
+    of recalls near 1 closer to what it should be (benchmarks/coverage.py).
+    """
+    plain = bca_interval(values, confidence)
+    if plain is None:
+        return None
+    largest = max(-float(values.min()), float(values.max()))
+    if largest > _LARGE or np.ptp(values) <= _SAME * largest:
+        return plain
+    acceleration = _acceleration(values)
+    if acceleration < -SKEWED:
+        longer = bca_interval(np.append(values, values.min()), confidence)
+        return plain if longer is None else Interval(min(plain.low, longer.low), plain.high)
+    if acceleration > SKEWED:
+        longer = bca_interval(np.append(values, values.max()), confidence)
+        return plain if longer is None else Interval(plain.low, max(plain.high, longer.high))
+    return plain
+
+
+def bca_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
     """The BCa bootstrap interval of a mean, from the exact bootstrap distribution: nothing is drawn.
 
     Resampling n values and adding them up is the n-fold convolution of what was observed, which one Fourier
@@ -60,12 +89,12 @@ def mean_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
     low, high = float(in_order[0]), float(in_order[-1])
     if not (math.isfinite(low) and math.isfinite(high)):
         raise UsageError("an interval needs finite values, and these have NaN or infinity among them")
-    if max(-low, high) > 1e300:
+    if max(-low, high) > _LARGE:
         # The width of these would be infinite.
-        inner = mean_interval(in_order / 16, confidence)
+        inner = bca_interval(in_order / 16, confidence)
         return inner and Interval(max(inner.low * 16, low), min(inner.high * 16, high))
     width = high - low
-    if width <= 1e-12 * max(-low, high):  # the same but for rounding
+    if width <= _SAME * max(-low, high):
         return _without_variation(low, len(values), confidence)
     unit = (in_order - low) / width
     ends = _bootstrap_ends(unit, confidence)
@@ -147,15 +176,19 @@ def _without_variation(value: float, n: int, confidence: float) -> Interval | No
     return Interval(value * least, 1 - (1 - value) * least)
 
 
+def _acceleration(values: Floats) -> float:
+    """How fast the spread of the mean changes with it, by the jackknife; whatever the scale of the values."""
+    offsets = (values - values.mean()) / np.ptp(values)
+    return float(np.sum(offsets**3) / (6 * np.sum(offsets**2) ** 1.5))
+
+
 def _bootstrap_ends(unit: Floats, confidence: float) -> tuple[float, float]:
     """The two ends for values from 0 to 1 that include both."""
     from scipy.special import ndtr, ndtri
 
     n = len(unit)
-    offsets = unit - unit.mean()
-    squares = float(np.sum(offsets**2))
-    acceleration = float(np.sum(offsets**3)) / (6 * squares**1.5)
-    lattice = _lattice(unit, math.sqrt(squares / n))
+    acceleration = _acceleration(unit)
+    lattice = _lattice(unit, float(unit.std()))
     observed = float(unit.sum()) * lattice.cells
     centre, probabilities = _sum_distribution(lattice, n, observed)
     # Half a cell to either side of each sum carries its probability evenly: half of that of the observed sum

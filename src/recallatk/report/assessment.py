@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 12
 _NAMED = 5
+# Where coverage of the interval was measured to fall short of 93 %.
+_NEAR_ONE, _FEW = 0.97, 500
 _ANOMALIES = {
     "missing": "queries that were not answered at all and score 0",
     "short": "queries with fewer answers than there are rows to return",
@@ -81,6 +83,11 @@ def _explained(assessment: Assessment) -> list[str]:
         lines.append(
             f"{name} is at least {assessment.at_least[name]:.4f} with 95 % confidence (betting bound, the "
             "one to decide by)."
+        )
+    mean = assessment.score.measures[name]
+    if mean.value is not None and mean.value > _NEAR_ONE and mean.n < _FEW:
+        lines.append(
+            f"So close to 1, {mean.n:,} queries are few: the interval may be too narrow, and the bound is not."
         )
     if assessment.planning:
         lines.append(f"{assessment.planning[0].upper()}{assessment.planning[1:]}.")
