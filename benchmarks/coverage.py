@@ -7,8 +7,9 @@ the demo data: its recalls per query are the population, from which samples are 
 
 `intervals` prints, for samples of n queries, how often nominal 95 % intervals hold the true mean: what we
 show (BCa, wider where few queries have a long tail), BCa alone, Student's t, and Wilson's on n x k hits as
-though they were independent; and how often the 95 % betting lower bound is above the true mean. `sequential` prints how often the test decides wrongly, with the truth at the
-target, a little below and a little above, and the median number of queries it takes.
+though they were independent; and how often the 95 % betting lower bound is above the true mean. `sequential`
+prints how often the test decides wrongly, with the truth at the target, a little below and a little above,
+and the median number of queries it takes.
 """
 
 from __future__ import annotations

@@ -105,6 +105,7 @@ def _next(out: Path) -> str:
             f"trial-{len(EFFORTS)}.parquet with every answer and latency.",
             "",
             "Try next:",
+            f"  {program} score {folder}/truth.parquet {folder}/trial-1.parquet --by category",
             f"  {program} inspect {data}",
             f"  {program} convert {data} queries.npy --part queries --dtype float32",
             f"  {program} convert {data} demo.hdf5 --metric cosine",

@@ -87,7 +87,7 @@ def _explained(assessment: Assessment) -> list[str]:
     mean = assessment.score.measures[name]
     if mean.value is not None and mean.value > _NEAR_ONE and mean.n < _FEW:
         lines.append(
-            f"So close to 1, {mean.n:,} queries are few: the interval may be too narrow, and the bound is not."
+            f"So close to 1, {mean.n:,} queries are few: the interval may be too narrow; the bound is not."
         )
     if assessment.planning:
         lines.append(f"{assessment.planning[0].upper()}{assessment.planning[1:]}.")

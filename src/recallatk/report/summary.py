@@ -92,6 +92,7 @@ def notes(run: Run) -> list[str]:
         f"Machine: {run.environment.get('processor')}, {run.environment.get('cores')} cores.",
         f"Index answered: {first.exercised}.",
     ]
+    said += _interval_notes(run)
     said += _tie_notes(summarise(run))
     for line, measurement in zip(summarise(run), run.measurements, strict=True):
         odd = {kind: count for kind, count in measurement.score.anomalies.items() if count}
@@ -108,6 +109,17 @@ def _sample_notes(run: Run) -> list[str]:
         f"The corpus is a sample of {run.sampled_from:,} rows: fewer rows are easier to search, and "
         "recall on them does not carry over to all."
     ]
+
+
+def _interval_notes(run: Run) -> list[str]:
+    """How sure each recall is; nothing for a run that was saved without intervals."""
+    said = []
+    for name in run.measurements[0].score.measures:
+        means = [each.score.measures[name] for each in run.measurements]
+        if all(mean.low is not None for mean in means):
+            listed = ", ".join(f"{number(mean.low, '.4f')} to {number(mean.high, '.4f')}" for mean in means)
+            said.append(f"{name}, 95 % intervals over queries: {listed}.")
+    return said
 
 
 def _tie_notes(lines: list[Line]) -> list[str]:
