@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.intervals import mean_interval, share_interval
+from recallatk.analysis.summarising import interval_of
 from recallatk.core import Mean
 from recallatk.errors import MismatchError, UsageError
 
@@ -77,7 +77,6 @@ def _run(answers: Answers, query_ids: Sequence[Any] | None) -> dict[str, dict[st
 
 
 def _mean(values: Any) -> Mean:
-    binary = bool(np.isin(values, (0.0, 1.0)).all())
-    interval = share_interval(int(values.sum()), len(values)) if binary else mean_interval(values)
+    interval = interval_of(values, is_share=bool(np.isin(values, (0.0, 1.0)).all()))
     low, high = (None, None) if interval is None else interval
     return Mean(float(values.mean()), None, len(values), low, high)

@@ -1,4 +1,4 @@
-"""Per-query values as one mean with its interval: of shares of queries Wilson's, of all else BCa's."""
+"""Per-query values as one mean with its interval: Wilson's for shares of queries, BCa's for all else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.intervals import mean_interval, share_interval
+from recallatk.analysis.betting import lower_bound, upper_bound
+from recallatk.analysis.intervals import Interval, mean_interval, share_interval
 from recallatk.analysis.measures import parse_measure
 from recallatk.core import Mean
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.analysis.measures import Measure
+
+# Fewer queries than this are too few to resample: two of them would be sure of all that lies between.
+FEWEST_RESAMPLED = 30
 
 
 def mean_of(
@@ -26,7 +30,16 @@ def mean_of(
     if not len(values):
         return Mean(None, None, 0)
     known = parse_measure(measure) if isinstance(measure, str) else measure
-    interval = share_interval(int(values.sum()), len(values)) if known.is_share else mean_interval(values)
+    interval = interval_of(values, is_share=known.is_share)
     low, high = (None, None) if interval is None else interval
     ids = None if by_ids is None else float(by_ids.mean())
     return Mean(float(values.mean()), ids, len(values), low, high)
+
+
+def interval_of(values: NDArray[np.float64], *, is_share: bool) -> Interval | None:
+    """The 95 % interval of a mean over queries; of few queries what holds for any distribution."""
+    if is_share:
+        return share_interval(int(values.sum()), len(values))
+    if len(values) < FEWEST_RESAMPLED and values.min() >= 0 and values.max() <= 1:
+        return Interval(lower_bound(values, 0.975), upper_bound(values, 0.975))
+    return mean_interval(values)
