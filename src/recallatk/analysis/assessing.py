@@ -13,7 +13,6 @@ from recallatk.analysis.betting import lower_bound
 from recallatk.analysis.comparing import Difference, compare
 from recallatk.analysis.diagnosis import Diagnosis, diagnose
 from recallatk.analysis.distribution import Distribution, distribution
-from recallatk.analysis.lists import answers_from_lists
 from recallatk.analysis.measures import (
     DiscountedGain,
     Measure,
@@ -25,7 +24,7 @@ from recallatk.analysis.measures import (
     parse_measure,
 )
 from recallatk.analysis.relevance import relevance
-from recallatk.analysis.score import score_aligned, wanted_measures
+from recallatk.analysis.score import require_same, score_aligned, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, by_column, segments
 from recallatk.core import Answers
 from recallatk.errors import UsageError
@@ -92,6 +91,7 @@ def assess(
         row_numbers: the answers are row numbers, whatever the ids are.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
+    require_same(truth, corpus, dataset)
     wanted = _wanted(truth, at, measures)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
@@ -113,7 +113,7 @@ def assess(
         segments=_segments(scored, truth, aligned, dataset, by, headline),
         diagnosis=diagnose(scored, main),
         planning=planning.in_words(_there(recalls[headline]), headline) if scored.scored > 1 else "",
-        relevance=_relevance(answers, qrels, truth),
+        relevance={} if qrels is None else relevance(_by_ids(answers, aligned, truth, corpus), qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
     )
 
@@ -135,7 +135,7 @@ def _wanted(truth: Truth, at: Sequence[int] | None, measures: Sequence[Measure |
 
 def _main(measures: Sequence[Measure]) -> int:
     """10 where it was asked for, else the k that comes next."""
-    cutoffs = [each.k for each in measures if isinstance(each, Recall)]
+    cutoffs = [each.k for each in measures if isinstance(each, Recall) and not each.strict]
     return _MAIN if _MAIN in cutoffs else min(cutoffs, key=lambda k: (abs(k - _MAIN), k))
 
 
@@ -184,12 +184,21 @@ def _columns(truth: Truth, aligned: Aligned, dataset: Dataset | None) -> pa.Tabl
     return pa.table(found)
 
 
-def _relevance(answers: Any, qrels: Mapping[str, Mapping[str, int]] | None, truth: Truth) -> dict[str, Mean]:
-    if qrels is None:
-        return {}
-    given = answers if isinstance(answers, Answers) else answers_from_lists(answers)
-    names = None if truth.query_ids is None else truth.query_ids.to_pylist()
-    return relevance(given, qrels, query_ids=names)
+def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None) -> Answers:
+    """The answers by the ids that judgements use, for queries and rows alike."""
+    import pyarrow as pa
+
+    kept = ~aligned.missing
+    rows = aligned.rows[kept]
+    known = corpus.ids if corpus is not None else truth.corpus_ids
+    if isinstance(answers, Answers) and answers.query_ids is not None and answers.ids.type == pa.string():
+        return answers
+    there = rows >= 0 if known is None else (rows >= 0) & (rows < len(known))
+    flat = np.where(there, rows, -1)[there]
+    ids = truth.ids_of(flat) if known is None else known.take(pa.array(flat))
+    names = pa.array(np.arange(len(truth))) if truth.query_ids is None else truth.query_ids
+    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    return Answers(ids, offsets, names.filter(pa.array(kept)))
 
 
 def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset
 
 
+# Similarities of float64 are off by some times 1e-16 for every component.
+_PARALLEL = 1e-12
+
+
 def answer_scores(dataset: Dataset, answers: NDArray[np.int64]) -> NDArray[np.float64]:
     """Beside each answer its float64 score; NaN where it is no row or one that the query may not return."""
     scores = np.full(answers.shape, np.nan)
@@ -39,6 +43,12 @@ def answer_scores(dataset: Dataset, answers: NDArray[np.int64]) -> NDArray[np.fl
     barred = ~dataset.eligibility.allowed(query, rows)
     scores[query[barred], column[barred]] = np.nan
     return scores
+
+
+def cosine_distances(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 - similarity, and 0 for vectors that are parallel but for the rounding of float64."""
+    distances = 1.0 - similarities
+    return np.asarray(np.where(distances < _PARALLEL, 0.0, distances))
 
 
 def needed_scores(compared: Compared, measure: Measure) -> tuple[NDArray[np.float64], Metric]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.distances import cosine_distances
 from recallatk.core import Metric
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _distances(truth: Truth) -> NDArray[np.float64] | None:
     if truth.metric is Metric.L2:
         return truth.scores
     # Between unit vectors.
-    return np.asarray(np.sqrt(np.maximum(2.0 - 2.0 * truth.scores, 0.0)))
+    return np.asarray(np.sqrt(2.0 * cosine_distances(truth.scores)))
 
 
 def _last(distances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -64,7 +64,7 @@ def _lists(lists: Any) -> list[list[_Id]]:
     if isinstance(lists, str) or not isinstance(lists, Iterable):
         raise UsageError(f"{lists!r:.60} is no list of lists of ids")
     rows = list(lists)
-    if not all(isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) for row in rows):
+    if not all(isinstance(row, Sequence | np.ndarray) and not isinstance(row, str | bytes) for row in rows):
         raise UsageError("answers are one list of ids per query, best first: [[…], […]]")
     return [[_id(each) for each in row] for row in rows]
 

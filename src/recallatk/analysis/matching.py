@@ -112,7 +112,8 @@ def _place(
     start = np.flatnonzero(hits) + lines
     flat, mask = both.reshape(-1), keys.dtype((1 << keys.bits) - 1)
     target = found.of_rows[part]
-    target.reshape(-1)[lines * width + (flat[start] & mask)] = flat[start + 1] & mask
+    ranks = (flat[start] & mask).astype(np.int64)  # a sum of signed and unsigned 64 bits would be a float
+    target.reshape(-1)[lines * width + ranks] = flat[start + 1] & mask
     odd = np.count_nonzero(answers < 0, axis=1)
     # Rows of a list are distinct, so that what follows itself is an answer that says "none" or a repeat.
     same = np.count_nonzero(owners[:, 1:] == owners[:, :-1], axis=1)

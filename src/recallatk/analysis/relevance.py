@@ -22,8 +22,6 @@ def relevance(
     answers: Answers,
     qrels: Mapping[str, Mapping[str, int]],
     measures: Sequence[str] = USUAL,
-    *,
-    query_ids: Sequence[Any] | None = None,
 ) -> dict[str, Mean]:
     """Each measure over the queries with judgements; one that was not answered scores 0.
 
@@ -31,12 +29,11 @@ def relevance(
         answers: what was returned, best first; repeats count once.
         qrels: by query and by document how relevant it was found.
         measures: names of ir-measures: nDCG@10, RR@10 (MRR), P@10, R@10, Success@10 …
-        query_ids: the ids of the queries, for answers that go by position.
     """
     import ir_measures
 
     parsed = _parsed(measures)
-    run = _run(answers, query_ids)
+    run = _run(answers)
     judged = [query for query, grades in qrels.items() if grades]
     if not set(judged) & set(run):
         raise MismatchError(f"{answers.name}: none of its queries has a judgement in the qrels")
@@ -63,11 +60,9 @@ def _parsed(measures: Sequence[str]) -> list[Any]:
     return parsed
 
 
-def _run(answers: Answers, query_ids: Sequence[Any] | None) -> dict[str, dict[str, float]]:
+def _run(answers: Answers) -> dict[str, dict[str, float]]:
     """The answers as evaluators want them: by query, documents with falling scores."""
-    names = answers.query_ids.to_pylist() if answers.query_ids is not None else query_ids
-    if names is None:
-        names = range(len(answers))
+    names = range(len(answers)) if answers.query_ids is None else answers.query_ids.to_pylist()
     ids = answers.ids.to_pylist()
     run = {}
     for name, first, last in zip(names, answers.offsets[:-1], answers.offsets[1:], strict=False):

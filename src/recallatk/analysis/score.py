@@ -62,7 +62,7 @@ def score(
     wanted = wanted_measures(truth, at, measures)
     if not isinstance(truth, Truth):
         truth = truth_from_lists(truth, max(each.deepest for each in wanted))
-    _require_same(truth, dataset)
+    require_same(truth, corpus, dataset)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     return score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
 
@@ -129,14 +129,14 @@ def _is_cutoff(k: object) -> bool:
     return not isinstance(k, bool) and isinstance(k, int | np.integer) and int(k) > 0
 
 
-def _require_same(truth: Truth, dataset: Dataset | None) -> None:
-    """Refuse a dataset that the truth is plainly not of."""
+def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None) -> None:
+    """Refuse data that the truth is plainly not of."""
+    if corpus is not None and truth.corpus_rows not in (None, corpus.rows):
+        raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
     if dataset is None:
         return
     if dataset.queries.rows != len(truth):
         raise MismatchError(f"{dataset.queries.rows:,} queries, and a truth of {len(truth):,}")
-    if truth.corpus_rows is not None and truth.corpus_rows != dataset.corpus.rows:
-        raise MismatchError(f"a corpus of {dataset.corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
     if truth.metric is not None and truth.metric is not dataset.metric:
         raise MismatchError(f"a dataset under {dataset.metric}, and a truth under {truth.metric}")
 

@@ -78,21 +78,28 @@ def by_column(columns: pa.Table | None, name: str) -> Grouping:
             "in the queries' file: --queries FILE"
         )
     column = columns[name].combine_chunks()
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise UsageError(f"the column {name!r} is of {column.type}. Accepted: columns of text or numbers")
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if numeric and len(pc.unique(column)) > _MOST_VALUES:
-        values = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+        values = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
         return _ranges(name, values)
     texts = column.cast(pa.string()).to_pylist()
     return Grouping(name, np.array(texts, object))
 
 
 def _ranges(name: str, values: NDArray[np.float64]) -> Grouping:
-    edges = np.nanquantile(values, [0, 0.25, 0.5, 0.75, 1])
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, 3)
-    names = [f"{edges[i]:g} to {edges[i + 1]:g}" for i in range(4)]
-    labels = np.array(names, object)[place]
-    labels[np.isnan(values)] = None
-    return Grouping(name, labels, tuple(dict.fromkeys(names)))
+    """Quarters, each called by the smallest and the largest value in it."""
+    inner = np.quantile(values[np.isfinite(values)], [0.25, 0.5, 0.75])
+    place = np.searchsorted(inner, values, side="right")
+    labels = np.full(len(values), None, object)
+    order = []
+    for quarter in range(len(inner) + 1):
+        inside = (place == quarter) & ~np.isnan(values)
+        if inside.any():
+            order.append(f"{values[inside].min():.15g} to {values[inside].max():.15g}")
+            labels[inside] = order[-1]
+    return Grouping(name, labels, tuple(order))
 
 
 def automatic(

@@ -24,7 +24,7 @@ class Measure:
     """Whether the answers' own scores have to be computed from the vectors."""
 
     def __post_init__(self) -> None:
-        if self.k < 1:
+        if self.k != int(self.k) or self.k < 1:
             raise UsageError(f"k = {self.k!r}. Accepted: whole numbers from 1")
 
     @property

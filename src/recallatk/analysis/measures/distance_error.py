@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from recallatk.analysis.compared import require_within
-from recallatk.analysis.distances import counted_scores, needed_scores, true_scores
+from recallatk.analysis.distances import cosine_distances, counted_scores, needed_scores, true_scores
 from recallatk.analysis.measures.base import Measure
 from recallatk.core import Metric
 from recallatk.errors import UsageError
@@ -40,7 +40,7 @@ class DistanceError(Measure):
         counted = counted_scores(compared, scores, self.k)
         true = true_scores(compared)[:, : self.k]
         if metric is Metric.COSINE:
-            counted, true = 1 - counted, 1 - true
+            counted, true = cosine_distances(counted), cosine_distances(true)
         answered = np.full(true.shape, np.nan)
         ordered = np.sort(counted, axis=1)[:, : self.k]
         answered[:, : ordered.shape[1]] = ordered

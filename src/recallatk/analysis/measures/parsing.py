@@ -23,7 +23,7 @@ ACCEPTED = (
     "recall@10, recall@10(ids), recall1@100, robust(0.9)@10, mrr@10, ndcg@10, rbo(0.9)@10, eps(0.01)@10 "
     "or rde@10"
 )
-_NUMBER = r"([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)"
+_NUMBER = r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)"
 _K = r"@([0-9]{1,9})"
 _MAKERS: dict[str, Callable[..., Measure]] = {
     rf"recall{_K}": lambda k: Recall(int(k)),
