@@ -7,6 +7,7 @@ a user calls it. The loops are given what is easiest for them and do less:
 
 - a set loop: for each query and k the intersection of two sets, no ties, no interval, no anomalies;
 - the same with ties, strict ids and anomalies, which is what ours counts;
+- the same with scipy's BCa intervals (9,999 resamples), which is the whole of what ours does;
 - ann-benchmarks' way: the answers' distances against the k-th true one plus an epsilon;
 - VectorDBBench's way: for each answer whether it is in the list of right ones.
 
@@ -86,6 +87,7 @@ def compare(queries: int, rounds: int) -> None:
         "set loop over arrays": lambda: set_loop(truth.rows, answers),
         "set loop over lists": lambda: set_loop(*plain),
         "set loop over lists, ties and anomalies": lambda: full_loop(truth, *plain),
+        "... and intervals by scipy.stats.bootstrap": lambda: with_intervals(truth, *plain),
         "as ann-benchmarks does, by distance": lambda: by_distance(truth.scores, distances),
         "as VectorDBBench does, by list": lambda: by_list(*plain),
     }
@@ -121,9 +123,12 @@ def set_loop(truth: Any, answers: Any) -> list[float]:
     return recalls
 
 
-def full_loop(truth: Truth, rights: Any, answers: Any) -> dict[int, float]:
+def full_loop(
+    truth: Truth, rights: Any, answers: Any, recalls: dict[int, list[float]] | None = None
+) -> dict[int, float]:
     """recall@k with ties at the boundary, and everything odd counted, in plain Python."""
-    recalls: dict[int, list[float]] = {k: [] for k in AT}
+    recalls = {} if recalls is None else recalls
+    recalls.update({k: [] for k in AT})
     strict: dict[int, list[float]] = {k: [] for k in AT}
     odd = {"duplicate": 0, "padding": 0, "unknown": 0, "short": 0}
     assert truth.scores is not None
@@ -147,6 +152,17 @@ def full_loop(truth: Truth, rights: Any, answers: Any) -> dict[int, float]:
             recalls[k].append((len(first & better) + min(k - len(better), len(first & tied))) / k)
             strict[k].append(len(first & set(right[:k])) / k)
     return {k: sum(each) / len(each) for k, each in recalls.items()}
+
+
+def with_intervals(truth: Truth, rights: Any, answers: Any) -> list[Any]:
+    from scipy import stats
+
+    per_query: dict[int, list[float]] = {}
+    full_loop(truth, rights, answers, per_query)
+    return [
+        stats.bootstrap((np.array(values),), np.mean, method="BCa", batch=100).confidence_interval
+        for values in per_query.values()
+    ]
 
 
 def by_distance(true: Any, distances: Any) -> list[float]:

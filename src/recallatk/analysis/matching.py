@@ -48,11 +48,16 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
     if rows.size and answers.size:
         if max(int(rows.max()), int(answers.max())) >= _LARGEST_ROW:
             rows, answers = _renamed(rows, answers)
-        keys = _Keys.for_rows(rows, answers)
-        step = max(1, _BLOCK_KEYS // (rows.shape[1] + answers.shape[1]))
+        step = max(1, min(queries, _BLOCK_KEYS // (rows.shape[1] + answers.shape[1])))
         parts = [slice(first, first + step) for first in range(0, queries, step)]
-        with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
-            list(pool.map(lambda part: _place(keys, rows[part], answers[part], part, places), parts))
+        workers = min(len(parts), os.cpu_count() or 1)
+        with ThreadPoolExecutor(workers) as pool:
+            jobs = [
+                pool.submit(_Block(rows, answers, step).place, parts[worker::workers], places)
+                for worker in range(workers)
+            ]
+            for job in jobs:
+                job.result()
     else:
         places.distinct[:], places.repeats[:] = 0, 0
         if answers.size:
@@ -74,55 +79,82 @@ def _renamed(
     )
 
 
-@dataclass(frozen=True)
-class _Keys:
-    """How a row and its place become one number: row, then whether it is an answer, then the place."""
+class _Block:
+    """What one thread works with; made once, because fresh memory is slow.
 
-    bits: int
-    top: int
-    dtype: Any
-    """Sorting numbers of 32 bits takes a third of the time."""
+    A row and its place become one number: the row, then whether it is an answer, then the place.
+    """
 
-    @classmethod
-    def for_rows(cls, rows: NDArray[np.int64], answers: NDArray[np.int64]) -> _Keys:
-        top = 1 + max(int(rows.max()), int(answers.max()), 0)
-        bits = max(rows.shape[1], answers.shape[1]).bit_length()
+    def __init__(self, rows: NDArray[np.int64], answers: NDArray[np.int64], lines: int) -> None:
+        self.rows, self.answers, self.width = rows, answers, rows.shape[1]
+        columns = self.width + answers.shape[1]
         # Two more numbers stand for "none" on either side, so that they never meet.
-        wide = ((top + 2) << (bits + 1)) > np.iinfo(np.uint32).max
-        return cls(bits, top, np.uint64 if wide else np.uint32)
+        self.top = 1 + max(int(rows.max()), int(answers.max()), 0)
+        bits = max(rows.shape[1], answers.shape[1]).bit_length()
+        wide = ((self.top + 2) << (bits + 1)) > np.iinfo(np.uint32).max
+        # Sorting numbers of 32 bits takes a third of the time.
+        self.dtype: Any = np.uint64 if wide else np.uint32
+        self.bits, self.mask = self.dtype(bits), self.dtype((1 << bits) - 1)
+        ends = np.concatenate([np.arange(self.width), np.arange(answers.shape[1]) | (1 << bits)])
+        self.ends = ends.astype(self.dtype)
+        self.keys = np.empty((lines, columns), self.dtype)
+        self.owners, self.steps = np.empty_like(self.keys), np.empty((lines, columns - 1), self.dtype)
+        self.flags = np.empty(self.steps.shape, bool)
 
-    def fill(self, target: NDArray[Any], rows: NDArray[np.int64], none: int, mark: int) -> None:
-        np.copyto(target, np.where(rows < 0, none, rows) if rows.min() < 0 else rows, casting="unsafe")
-        target <<= self.dtype(self.bits + 1)
-        target |= np.arange(rows.shape[1], dtype=self.dtype) | self.dtype(mark << self.bits)
+    def place(self, parts: list[slice], found: Places) -> None:
+        """Find the places of some blocks of lines."""
+        for part in parts:
+            self._place(self.rows[part], self.answers[part], part, found)
+
+    def _place(self, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places) -> None:
+        lines, width = len(rows), self.width
+        keys, owners, steps = self.keys[:lines], self.owners[:lines], self.steps[:lines]
+        flags = self.flags[:lines]
+        np.copyto(keys[:, :width], _without_negative(rows, self.top), casting="unsafe")
+        np.copyto(keys[:, width:], _without_negative(answers, self.top + 1), casting="unsafe")
+        np.left_shift(keys, self.bits + self.dtype(1), out=keys)
+        np.bitwise_or(keys, self.ends, out=keys)
+        keys.sort(axis=1)
+        # Even for a row of the list, odd for an answer that names it: its first answer differs in that alone.
+        np.right_shift(keys, self.bits, out=owners)
+        np.bitwise_xor(owners[:, 1:], owners[:, :-1], out=steps)
+        hits = np.flatnonzero(np.equal(steps, 1, out=flags))
+        owner = hits // steps.shape[1]
+        start = hits + owner
+        ends = (keys & self.mask).astype(found.of_rows.dtype).reshape(-1)
+        target = found.of_rows[part]
+        target.reshape(-1)[owner * width + ends.take(start)] = ends.take(start + 1)
+        again = np.flatnonzero(np.equal(steps, 0, out=flags)) // steps.shape[1]
+        self._count(rows, answers, again, part, found)
+
+    def _count(
+        self,
+        rows: NDArray[np.int64],
+        answers: NDArray[np.int64],
+        again: NDArray[np.int64],
+        part: slice,
+        found: Places,
+    ) -> None:
+        """Rows of a list are distinct, so that what follows itself is a repeat or says "none"."""
+        odd = _negative(answers)
+        repeats = np.bincount(again, minlength=len(rows))
+        repeats -= np.maximum(_negative(rows) - 1, 0) + np.maximum(odd - 1, 0)
+        found.repeats[part] = repeats
+        found.distinct[part] = answers.shape[1] - odd - repeats
+        strange = np.flatnonzero((odd > 0) | (repeats > 0))
+        if len(strange):
+            _renumber(found.of_rows[part], strange, answers[strange], found.never)
 
 
-def _place(
-    keys: _Keys, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places
-) -> None:
-    width = rows.shape[1]
-    both = np.empty((len(rows), width + answers.shape[1]), keys.dtype)
-    keys.fill(both[:, :width], rows, keys.top, 0)
-    keys.fill(both[:, width:], answers, keys.top + 1, 1)
-    both.sort(axis=1)
-    owners = both >> keys.dtype(keys.bits)
-    # Even for a row of the list, odd for an answer that names it: its first answer differs in that alone.
-    hits = owners[:, 1:] == (owners[:, :-1] ^ keys.dtype(1))
-    lines = np.repeat(np.arange(len(rows)), np.count_nonzero(hits, axis=1))
-    start = np.flatnonzero(hits) + lines
-    flat, mask = both.reshape(-1), keys.dtype((1 << keys.bits) - 1)
-    target = found.of_rows[part]
-    ranks = (flat[start] & mask).astype(np.int64)  # a sum of signed and unsigned 64 bits would be a float
-    target.reshape(-1)[lines * width + ranks] = flat[start + 1] & mask
-    odd = np.count_nonzero(answers < 0, axis=1)
-    # Rows of a list are distinct, so that what follows itself is an answer that says "none" or a repeat.
-    same = np.count_nonzero(owners[:, 1:] == owners[:, :-1], axis=1)
-    same -= np.maximum(np.count_nonzero(rows < 0, axis=1) - 1, 0) + np.maximum(odd - 1, 0)
-    found.repeats[part] = same
-    found.distinct[part] = answers.shape[1] - odd - same
-    strange = np.flatnonzero((odd > 0) | (same > 0))
-    if len(strange):
-        _renumber(target, strange, answers[strange], found.never)
+def _without_negative(rows: NDArray[np.int64], none: int) -> NDArray[np.int64]:
+    return np.where(rows < 0, none, rows) if rows.min() < 0 else rows
+
+
+def _negative(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of each line are no rows."""
+    if rows.min() >= 0:
+        return np.zeros(len(rows), np.int64)
+    return np.asarray(np.count_nonzero(rows < 0, axis=1))
 
 
 def _renumber(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +80,7 @@ def score_aligned(
     if dataset is not None and any(each.needs_scores for each in measures):
         scores = answer_scores(dataset, rows)
     compared = Compared(truth, rows, scores)
-    with ThreadPoolExecutor(min(len(measures), os.cpu_count() or 1)) as pool:
-        found = dict(zip(map(str, measures), pool.map(partial(_measured, compared), measures), strict=True))
+    found = {str(each): _measured(compared, each) for each in measures}
     told = aligned.tells_unknown or eligibility is not None
     deepest = max((each.k for each in measures if isinstance(each, Recall)), default=truth.depth)
     return Score(
