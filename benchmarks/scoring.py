@@ -18,11 +18,11 @@ beyond the inputs as a multiple of the answers.
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,15 +197,13 @@ def by_list(truth: Any, answers: Any) -> list[float]:
 def measure_alone(queries: int) -> None:
     truth, answers, _ = made(queries)
     recallatk.score(answers[:100], _part(truth, 100), AT)  # imports are not what grows
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    resident = _resident()
+    # Making the data may have taken more memory than scoring it will (Linux only).
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _memory("VmRSS")
     started = time.perf_counter()
     recallatk.score(answers, truth, AT)
     seconds = time.perf_counter() - started
-    peak = max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, before) - resident
-    # Making the data peaked higher than scoring it may: then only an upper bound is known.
-    bound = "<= " if peak + resident <= before else ""
-    memory = f"{bound}{peak / answers.nbytes:.2f}"
+    memory = f"{(_memory('VmHWM') - before) / answers.nbytes:.2f}"
     print(f"{queries:>10,} {seconds:>8.3f} {seconds / queries * 1e6:>11.2f} {memory:>31}")
 
 
@@ -215,10 +213,9 @@ def _part(truth: Truth, queries: int) -> Truth:
     return Truth(truth.rows[:queries], truth.scores[:queries], None, truth.metric, overflow=none)
 
 
-def _resident() -> int:
-    import psutil
-
-    return int(psutil.Process().memory_info().rss)
+def _memory(name: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split(f"{name}:")[1].split()[0]) * 1024
 
 
 if __name__ == "__main__":
