@@ -35,6 +35,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/fingerprint.py
 	$(BIN)/python benchmarks/opening.py
 	$(BIN)/python benchmarks/truth.py
+	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/coverage.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo

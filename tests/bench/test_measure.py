@@ -25,7 +25,7 @@ from recallatk.bench.environment import describe_environment
 from recallatk.bench.memory import private_bytes
 from recallatk.core import Metric, Origin, Truth
 from recallatk.engines import get_engine
-from recallatk.engines.registry import ENGINES
+from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.testing import tiny_dataset
@@ -195,13 +195,15 @@ BROKEN = """
 def broken(tmp_path, monkeypatch):
     """An engine that fails as the environment says, known to this process and to the worker."""
     (tmp_path / "broken_engine.py").write_text(textwrap.dedent(BROKEN))
-    entry = "broken_engine:Broken"
-    registered = f"from recallatk.engines.registry import ENGINES; ENGINES['broken'] = ('{entry}', None)"
-    (tmp_path / "sitecustomize.py").write_text(registered)
+    described = tmp_path / "broken_engine-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-engine\nVersion: 1\n")
+    (described / "entry_points.txt").write_text("[recallatk.engines]\nbroken = broken_engine:Broken\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(ENGINES, "broken", (entry, None))
+    registered.cache_clear()
     yield lambda how: monkeypatch.setenv("BROKEN", how)
+    registered.cache_clear()
     sys.modules.pop("broken_engine", None)
 
 

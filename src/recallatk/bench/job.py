@@ -26,8 +26,8 @@ class Job:
 
     engine: str
     metric: str
-    build: dict[str, int]
-    searches: list[dict[str, int]]
+    build: dict[str, Any]
+    searches: list[dict[str, Any]]
     k: int
     rounds: int
     seed: int

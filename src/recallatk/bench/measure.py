@@ -17,7 +17,7 @@ from recallatk.bench.environment import describe_environment, usable_cores
 from recallatk.bench.job import Job, Result, read_result, write_job
 from recallatk.core import Build, Dataset, Measurement, Run, Trial, Truth
 from recallatk.engines import get_engine
-from recallatk.engines.base import require_metric, resolved
+from recallatk.engines.base import require_constraints, require_installed, require_metric, resolved
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 
@@ -35,8 +35,8 @@ def measure(
     truth: Truth,
     *,
     engine: str = "faiss-hnsw",
-    build: Mapping[str, int] | None = None,
-    search: Sequence[Mapping[str, int]] = ({},),
+    build: Mapping[str, Any] | None = None,
+    search: Sequence[Mapping[str, Any]] = ({},),
     at: Sequence[int] = (1, 10, 100),
     rounds: int = 3,
     seed: int = 0,
@@ -89,21 +89,28 @@ def measure(
 def _job(
     engine: str,
     dataset: Dataset,
-    build: dict[str, int],
-    search: Sequence[Mapping[str, int]],
+    build: dict[str, Any],
+    search: Sequence[Mapping[str, Any]],
     k: int,
     rounds: int,
     seed: int,
 ) -> Job:
     """What the worker is to do, with every parameter settled."""
     made = get_engine(engine)
+    require_installed(made)
     require_metric(made, dataset.metric)
+    built = resolved(engine, made.build_knobs, build)
+    searches = [resolved(engine, made.search_knobs, each) for each in search]
+    k = min(k, dataset.corpus.rows)
+    for each in searches:
+        known = {"k": k, "rows": dataset.corpus.rows, "dimension": dataset.corpus.dimension}
+        require_constraints(made, **known, **built, **each)
     return Job(
         engine=engine,
         metric=dataset.metric,
-        build=resolved(engine, made.build_knobs, build),
-        searches=[resolved(engine, made.search_knobs, dict(each)) for each in search],
-        k=min(k, dataset.corpus.rows),
+        build=built,
+        searches=searches,
+        k=k,
         rounds=rounds,
         seed=seed,
         build_threads=usable_cores(),

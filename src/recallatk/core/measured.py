@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recallatk.errors import UsageError
@@ -16,20 +17,49 @@ if TYPE_CHECKING:
     from recallatk.core.data import Metric
 
 Parameters: TypeAlias = tuple[tuple[str, Any], ...]
+KnobValue: TypeAlias = int | float | str
 
 
 @dataclass(frozen=True)
 class Knob:
-    """One parameter of an engine: what it is called and what it may be."""
+    """One parameter of an engine: what it is called and what it may be.
+
+    A number from `low` to `high`, whole where the default is whole; or one of `choices`.
+    """
 
     name: str
-    default: int
-    low: int
-    high: int
+    default: KnobValue
+    low: float = 0
+    high: float = 0
     scale: str = "log"
     """`log` or `linear`: how a sweep should step through it."""
     effort: bool = False
     """More of it is slower and does not lose recall."""
+    choices: tuple[str, ...] = ()
+    """What it may be where it is no number; without any, a text may be anything."""
+    help: str = ""
+    """What it does, in a few words."""
+
+    @property
+    def accepted(self) -> str:
+        """What it may be, in words."""
+        if isinstance(self.default, str):
+            return ", ".join(self.choices) or "text"
+        kind = "whole numbers" if isinstance(self.default, int) else "numbers"
+        return f"{kind} from {self.low} to {self.high}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether it may be this."""
+        if isinstance(self.default, str):
+            return isinstance(value, str) and (not self.choices or value in self.choices)
+        whole = isinstance(self.default, int)
+        if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+            return False
+        return self.low <= float(value) <= self.high
+
+    def plain(self, value: Any) -> KnobValue:
+        """The value as a plain int, float or text."""
+        return type(self.default)(value)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Metric
-from recallatk.engines.base import Engine
+from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
 from recallatk.errors import EngineError
 
@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recallatk.engines.base import Filters
+
 
 class Exact(Engine):
     """Every row is compared with every query."""
 
     name = "exact"
+    family = "exact"
+    distribution = "faiss-cpu"
     metrics = frozenset(Metric)
+    abilities = Abilities(threads=True, deterministic=True, exact_search=True)
 
     answered = 0
 
@@ -31,8 +36,9 @@ class Exact(Engine):
         self.index = faiss.IndexFlat(corpus.dimension, kind)
         self.index.add(float32_matrix(corpus.vectors.read(0, corpus.rows), unit=unit))
 
-    def search(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
+    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows by the kernel's float32 scores."""
+        self.refuse_filters(filters)
         rows: NDArray[np.int64] = self.index.search(float32_matrix(queries), k)[1]
         self.answered += len(rows)
         return rows

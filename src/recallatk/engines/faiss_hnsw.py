@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Engine
+from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
 from recallatk.errors import EngineError
 
@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recallatk.engines.base import Filters
+
 
 class FaissHnsw(Engine):
     """IndexHNSWFlat; cosine is inner product on vectors of unit length."""
 
     name = "faiss-hnsw"
+    family = "faiss"
+    distribution = "faiss-cpu"
+    abilities = Abilities(threads=True)
     metrics = frozenset(Metric)
     build_knobs = (
         Knob("M", default=16, low=2, high=256),
@@ -45,8 +50,9 @@ class FaissHnsw(Engine):
         self.index.hnsw.efSearch = parameters["ef"]
         faiss.cvar.hnsw_stats.reset()
 
-    def search(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
+    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows that the walk over the graph found."""
+        self.refuse_filters(filters)
         rows: NDArray[np.int64] = self.index.search(float32_matrix(queries), k)[1]
         return rows
 
