@@ -25,7 +25,9 @@ class Exact(Engine):
     metrics = frozenset(Metric)
     abilities = Abilities(threads=True, deterministic=True, exact_search=True)
 
-    answered = 0
+    def __init__(self) -> None:
+        self.index: Any = None
+        self.answered = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
         """Hold the vectors, of unit length under cosine."""
@@ -43,9 +45,13 @@ class Exact(Engine):
         self.answered += len(rows)
         return rows
 
+    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """What it does anyway."""
+        return self.search(queries, k, filters)
+
     def exercised(self) -> str:
         """A flat scan has no index to miss, once it has been asked."""
-        if not self.answered:
+        if self.index is None or not self.answered:
             raise EngineError("exact: nothing was searched yet")
         return f"flat scan of {self.index.ntotal:,} rows"
 
@@ -58,6 +64,10 @@ class Exact(Engine):
         import faiss
 
         return f"faiss {faiss.__version__}"
+
+    def close(self) -> None:
+        """Let go of the vectors."""
+        self.index = None
 
     def set_threads(self, count: int) -> None:
         """OpenMP threads of faiss."""

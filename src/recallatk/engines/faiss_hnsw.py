@@ -30,6 +30,9 @@ class FaissHnsw(Engine):
     )
     search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
 
+    def __init__(self) -> None:
+        self.index: Any = None
+
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
         """Insert every row, block by block."""
         import faiss
@@ -61,7 +64,7 @@ class FaissHnsw(Engine):
         import faiss
 
         stats = faiss.cvar.hnsw_stats
-        if not stats.n1:
+        if self.index is None or not stats.n1:
             raise EngineError("faiss-hnsw: no search went through the graph since it was configured")
         compared = stats.ndis / stats.n1
         return (
@@ -80,6 +83,10 @@ class FaissHnsw(Engine):
         import faiss
 
         return f"faiss {faiss.__version__}"
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self.index = None
 
     def set_threads(self, count: int) -> None:
         """OpenMP threads of faiss."""
