@@ -137,3 +137,11 @@ def test_every_module_opens_with_a_sentence():
 
     for path in (ROOT / "src").rglob("*.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_every_engine_is_in_the_engines_page():
+    from recallatk.engines import registered
+
+    page = (ROOT / "docs" / "engines.md").read_text()
+    ours = [name for name, entry in registered().items() if entry.package == "recallatk"]
+    assert [name for name in ours if f"`{name}`" not in page] == []

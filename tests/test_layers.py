@@ -16,9 +16,9 @@ def test_imports_go_down_only():
 
 def test_registries_are_in_order():
     from recallatk.datasets.registry import FORMATS, get_format
-    from recallatk.engines.registry import ENGINES, get_engine
+    from recallatk.engines.registry import get_engine, registered
 
     assert list(FORMATS) == sorted(FORMATS)
-    assert list(ENGINES) == sorted(ENGINES)
+    assert list(registered()) == sorted(registered())
     assert all(get_format(name).name == name for name in FORMATS)
-    assert all(get_engine(name).name == name for name in ENGINES)
+    assert all(get_engine(name).name == name for name in registered())

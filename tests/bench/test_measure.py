@@ -383,13 +383,23 @@ def test_a_truth_of_other_data_is_refused(tiny):
         measure(tiny_dataset(300, 24, metric="l2"), truth, at=(1,))
 
 
-def test_queries_that_may_not_return_everything_are_refused(tiny):
+def test_queries_that_are_corpus_rows_are_refused(tiny):
     dataset = tiny[0]
-    filtered = open_dataset(dataset.corpus, dataset.queries, metric="l2", where="size > 5")
     own = open_dataset(dataset.corpus, queries_from_corpus(dataset.corpus, 25), metric="l2")
-    for each in (filtered, own):
-        with pytest.raises(UsageError, match="filters or are corpus rows"):
-            measure(each, ground_truth(each, depth=20), at=(1,))
+    with pytest.raises(UsageError, match="these queries are corpus rows"):
+        measure(own, ground_truth(own, depth=20), at=(1,))
+
+
+def test_filters_reach_engines_that_are_able_and_no_others(tiny):
+    dataset = tiny[0]
+    filtered = open_dataset(dataset.corpus, dataset.queries, metric="l2", where="size > 50")
+    truth = ground_truth(filtered, depth=20)
+    run = measure(filtered, truth, engine="exact", at=(1, 10), rounds=1)
+    score = run.measurements[0].score
+    assert score["recall@10"] == 1.0
+    assert score.anomalies["ineligible"] == 0
+    with pytest.raises(EngineError, match="faiss-nsg cannot filter while it searches"):
+        measure(filtered, truth, engine="faiss-nsg", at=(1,))
 
 
 def test_the_environment_says_what_a_reader_needs():

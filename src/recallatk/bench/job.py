@@ -7,17 +7,21 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import feather
 
 from recallatk.core import blocks
+from recallatk.datasets.opening import make_corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Vectors
+    from recallatk.core import Corpus, Dataset, Vectors
 
-_JOB, _RESULT = "job.json", "result.json"
+_JOB, _RESULT, _COLUMNS = "job.json", "result.json", "corpus.arrow"
+_ID, _BESIDE = "id", "beside."
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ class Job:
     seed: int
     build_threads: int
     search_threads: int
+    filters: list[dict[str, Any] | None] | None = None
+    """What each query may return, in the JSON form of filters."""
+    needs_ids: bool = False
+    """Whether the engine answers with the user's ids."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,32 @@ def write_job(folder: Path, job: Job, dataset: Dataset) -> None:
     (folder / _JOB).write_text(json.dumps(asdict(job)))
     _write_vectors(folder / "corpus.npy", dataset.corpus.vectors)
     _write_vectors(folder / "queries.npy", dataset.queries.vectors)
+    _write_columns(folder / _COLUMNS, job, dataset)
+
+
+def _write_columns(path: Path, job: Job, dataset: Dataset) -> None:
+    """The ids, which attached engines answer with, and the metadata that filters ask for."""
+    corpus = dataset.corpus
+    columns = {_ID: corpus.ids} if job.needs_ids and corpus.id_column is not None else {}
+    filters = [each for each in dataset.queries.filters or () if each is not None]
+    names = sorted(frozenset[str]().union(*(each.columns() for each in filters)))
+    if names:
+        beside = corpus.columns.read(names, 0, corpus.rows)
+        columns |= {f"{_BESIDE}{name}": beside[name] for name in names}
+    if columns:
+        feather.write_feather(pa.table(columns), path, compression="uncompressed")
+
+
+def read_corpus(folder: Path) -> Corpus:
+    """The corpus of a folder, its vectors mapped."""
+    vectors = read_vectors(folder, "corpus")
+    if not (folder / _COLUMNS).exists():
+        return make_corpus(vectors)
+    table = feather.read_table(folder / _COLUMNS)
+    names = [name for name in table.column_names if name.startswith(_BESIDE)]
+    metadata = table.select(names).rename_columns([name.removeprefix(_BESIDE) for name in names])
+    ids = table[_ID].to_pylist() if _ID in table.column_names else None
+    return make_corpus(vectors, ids, metadata if names else None)
 
 
 def _write_vectors(path: Path, vectors: Vectors) -> None:

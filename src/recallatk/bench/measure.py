@@ -16,7 +16,7 @@ from recallatk.analysis import score
 from recallatk.bench.environment import describe_environment, usable_cores
 from recallatk.bench.job import Job, Result, read_result, write_job
 from recallatk.core import Build, Dataset, Measurement, Run, Trial, Truth
-from recallatk.engines import get_engine
+from recallatk.engines import Engine, get_engine
 from recallatk.engines.base import require_constraints, require_installed, require_metric, resolved
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
@@ -115,15 +115,26 @@ def _job(
         seed=seed,
         build_threads=usable_cores(),
         search_threads=1,
+        filters=_filters(made, dataset),
+        needs_ids=made.abilities.attaches,
     )
+
+
+def _filters(engine: type[Engine], dataset: Dataset) -> list[dict[str, Any] | None] | None:
+    """The filters of the queries, for engines that take them into account."""
+    if dataset.queries.filters is None:
+        return None
+    if not engine.abilities.filters:
+        raise EngineError(f"{engine.name} cannot filter while it searches, and these queries have filters")
+    return [None if each is None else each.to_json() for each in dataset.queries.filters]
 
 
 def _require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> None:
     """Refuse what could not be scored, and a truth of other data, before anything is built."""
-    if dataset.queries.filters is not None or dataset.queries.corpus_rows is not None:
+    if dataset.queries.corpus_rows is not None:
         raise UsageError(
-            "these queries have filters or are corpus rows; the truth knows what they may return, "
-            "and the engines are searched without filters"
+            "these queries are corpus rows, each of which would find itself: no engine can be told to leave "
+            "it out"
         )
     if not at or not 1 <= min(at) <= max(at) <= truth.depth:
         raise UsageError(f"at = {list(at)}. Accepted: from 1 to {truth.depth}, the depth of the truth")

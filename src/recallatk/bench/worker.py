@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.bench.job import Job, Result, read_job, read_vectors, write_result
+from recallatk.bench.job import Job, Result, read_corpus, read_job, read_vectors, write_result
 from recallatk.bench.memory import private_bytes
 from recallatk.core import Metric
-from recallatk.datasets.opening import make_corpus
 from recallatk.engines import Engine, get_engine
 from recallatk.errors import EngineError
+from recallatk.filters import filter_from_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ _WARM_UP_CALLS = 100
 def work(folder: Path) -> None:
     """Do the job of a folder."""
     job = read_job(folder)
-    corpus = make_corpus(read_vectors(folder, "corpus"))
+    corpus = read_corpus(folder)
     queries = np.array(read_vectors(folder, "queries"))
     with get_engine(job.engine)() as engine:
         engine.set_threads(job.build_threads)
@@ -59,6 +59,7 @@ def _search_all(
     answers = np.full((count, len(queries), job.k), -1, np.int64)
     latencies = np.zeros((count, job.rounds, len(queries)), np.int64)
     exercised = [""] * count
+    arguments = _arguments(job, len(queries))
     shuffled = random.Random(job.seed)  # noqa: S311
     gc.collect()
     gc.freeze()
@@ -67,28 +68,35 @@ def _search_all(
         for step, number in enumerate(shuffled.sample(range(count), count)):
             engine.configure(**job.searches[number])
             for query in range(min(_WARM_UP_CALLS, len(queries))):
-                engine.search(queries[query : query + 1], job.k)
-            _timed_calls(engine, queries, job.k, answers[number], latencies[number, turn])
+                engine.search(queries[query : query + 1], *arguments[query])
+            _timed_calls(engine, queries, arguments, answers[number], latencies[number, turn])
             exercised[number] = engine.exercised()
             _say(2 + turn * count + step, 1 + job.rounds * count)
     return answers, latencies, exercised
 
 
+def _arguments(job: Job, queries: int) -> list[tuple[Any, ...]]:
+    """What each call says beside the query: k, and what may be returned where that is not everything."""
+    if job.filters is None:
+        return [(job.k,)] * queries
+    return [(job.k,) if each is None else (job.k, [filter_from_json(each)]) for each in job.filters]
+
+
 def _timed_calls(
     engine: Engine,
     queries: NDArray[np.float32],
-    k: int,
+    arguments: list[tuple[Any, ...]],
     answers: NDArray[np.int64],
     latencies: NDArray[np.int64],
 ) -> None:
     """One query at a time, one latency each."""
     clock = time.perf_counter_ns
     for query in range(len(queries)):
-        asked = queries[query : query + 1]
+        asked, beside = queries[query : query + 1], arguments[query]
         started = clock()
-        found = engine.search(asked, k)
+        found = engine.search(asked, *beside)
         latencies[query] = clock() - started
-        _require_rows(found, k)
+        _require_rows(found, beside[0])
         answers[query, : found.shape[1]] = found[0]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from recallatk.cli.convert import convert
 from recallatk.cli.demo import demo
+from recallatk.cli.engines import engines
 from recallatk.cli.guard import guarded
 from recallatk.cli.inspect import inspect
 from recallatk.cli.score import score
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (demo, inspect, convert, score):
+for command in (demo, inspect, convert, score, engines):
     app.command()(guarded(command))
 truth = typer.Typer(
     cls=DefaultGroup,

@@ -1,0 +1,186 @@
+"""What all engines share that attach to what exists: nothing is built, and the user's ids come back."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recallatk.core import Corpus, Knob, Metric
+from recallatk.engines.base import Abilities, Engine
+from recallatk.errors import EngineError, UsageError
+
+if TYPE_CHECKING:
+    import collections.abc as abc
+
+    from numpy.typing import NDArray
+
+    from recallatk.engines.base import Filters
+
+_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
+_GAP = -1
+_SHOWN = 200
+
+
+class RowsById:
+    """The rows that the user's ids stand for.
+
+    An id that no row has becomes the number of rows, which is the first number that no row has: scoring
+    counts it as unknown. None and -1 are gaps: at the end they pad, before the end they count as unknown.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.unknown = corpus.rows
+        self.rows: dict[Any, int] | None = None
+        self.text = False
+        if corpus.id_column is not None:
+            self.rows = {each: row for row, each in enumerate(corpus.ids.to_pylist())}
+            self.text = bool(self.rows) and isinstance(next(iter(self.rows)), str)
+
+    def example(self) -> object:
+        """Some id that there is."""
+        return 0 if self.rows is None else next(iter(self.rows), None)
+
+    def row(self, found: object) -> int:
+        """The row of one id; numbers and their decimal text are the same."""
+        key: Any = found
+        if isinstance(found, int | np.integer) and not isinstance(found, bool):
+            if found == _GAP:
+                return _GAP
+            key = str(found) if self.text else int(found)
+        elif isinstance(found, str):
+            key = int(found) if not self.text and _NUMBER.fullmatch(found) else found
+        elif found is None:
+            return _GAP
+        else:
+            raise TypeError(f"an id is a {type(found).__name__}. Accepted: strings and whole numbers")
+        if self.rows is not None:
+            return self.rows.get(key, self.unknown)
+        return key if isinstance(key, int) and 0 <= key < self.unknown else self.unknown
+
+    def matrix(self, lists: abc.Sequence[abc.Sequence[object]], k: int) -> NDArray[np.int64]:
+        """The rows of the first k ids of each list; repeats stay, and short lists end in -1."""
+        found = np.full((len(lists), k), _GAP, np.int64)
+        for line, ids in zip(found, lists, strict=True):
+            rows = [self.row(each) for each in ids[:k]]
+            while rows and rows[-1] == _GAP:
+                rows.pop()
+            line[: len(rows)] = [self.unknown if row == _GAP else row for row in rows]
+        return found
+
+
+class Attached(Engine):
+    """What exists already is asked as it is: nothing is built, loaded or copied but the ids of the corpus.
+
+    Subclasses write `connect` and `ask`, and `target`, the words that messages have for what is asked.
+    """
+
+    family = "attached"
+    metrics = frozenset(Metric)
+    abilities = Abilities(batch=False, attaches=True)
+    search_knobs: ClassVar[tuple[Knob, ...]] = (
+        Knob("parameters", default="{}", help="a JSON object of what the target is told with every query"),
+    )
+    target = ""
+
+    def __init__(self) -> None:
+        self.ids: RowsById | None = None
+        self.passed: dict[str, Any] = {}
+        self.answered = self.returned = self.known = 0
+        self._stranger: object = None
+        self._first: NDArray[Any] = np.empty((0, 0))
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Remember the ids and connect; which metric the target has is the target's affair."""
+        self.close()
+        self.connect(parameters)
+        self.ids = RowsById(corpus)
+        self._first = np.array(corpus.vectors.read(0, min(1, corpus.rows)))
+
+    def connect(self, parameters: dict[str, Any]) -> None:
+        """Reach the target, or say why not."""
+        raise NotImplementedError
+
+    def ask(self, queries: NDArray[Any], k: int) -> abc.Sequence[abc.Sequence[object]]:
+        """For each query the ids that the target returns, best first."""
+        raise NotImplementedError
+
+    def configure(self, **parameters: Any) -> None:
+        """Set what goes along with every query, and see that one is answered before any is timed."""
+        self.passed = self.read_parameters(parameters)
+        if len(self._first):
+            self._rows_of(self._first, 1)
+        self.answered = self.returned = self.known = 0
+
+    def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """What goes along, by name."""
+        return json_object(self.name, "parameters", parameters["parameters"])
+
+    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
+        self.refuse_filters(filters)
+        return self._rows_of(queries, k)
+
+    def _rows_of(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
+        if self.ids is None:
+            raise EngineError(f"{self.name}: it is attached to nothing")
+        lists = self.ask(queries, k)
+        if len(lists) != len(queries):
+            raise self.failed(f"it answered {len(queries):,} queries with {len(lists):,} lists of ids")
+        try:
+            found = self.ids.matrix(lists, k)
+        except TypeError as problem:
+            raise self.failed(str(problem)) from None
+        self.answered += len(lists)
+        self.returned += int((found != _GAP).sum())
+        known = int(((found >= 0) & (found < self.ids.unknown)).sum())
+        self.known += known
+        if not known and lists and len(lists[0]):
+            self._stranger = lists[0][0]
+        return found
+
+    def exercised(self) -> str:
+        """What the target said; an error where it knows none of our ids, and so is of other data."""
+        if self.ids is None or not self.answered:
+            raise EngineError(f"{self.name}: nothing was searched yet")
+        if self.returned and not self.known:
+            raise self.failed(
+                f"of the {self.returned:,} ids that it returned the corpus has none: it says "
+                f"{self._stranger!r}, and the corpus has ids such as {self.ids.example()!r}"
+            )
+        said = self.said()
+        return (
+            f"{self.answered:,} queries answered by {self.target}{said and ', ' + said}; "
+            "what its index did is not known"
+        )
+
+    def said(self) -> str:
+        """What else the target said, in words."""
+        return ""
+
+    def failed(self, what: str) -> EngineError:
+        """The error that says what the target did."""
+        return EngineError(f"{self.name}: {self.target}: {what}")
+
+    def close(self) -> None:
+        """Forget the ids; the target stays as it is."""
+        self.ids = None
+
+
+def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
+    """A knob that is a JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError as problem:
+        raise UsageError(f"{engine}: {name} is no JSON: {problem}") from problem
+    if not isinstance(found, dict):
+        raise UsageError(f"{engine}: {name} = {shortened(text)}. Accepted: a JSON object")
+    return found
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."

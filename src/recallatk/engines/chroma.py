@@ -1,0 +1,252 @@
+"""chroma: an HNSW index behind an embedded database in a temporary folder, or behind its server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.engines.base import Abilities, Engine
+from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.payloads import StoredColumns, address, grouped, padded, told
+from recallatk.errors import EngineError
+from recallatk.filters import And, Exists, In, Not, Or, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recallatk.engines.base import Filters
+    from recallatk.filters import Filter
+
+# Chroma writes its graph to the disk after so many rows, and keeps younger ones in a log.
+SYNC_THRESHOLD = 1000
+DEFAULT_EF = 100
+
+
+class Chroma(Engine):
+    """Chroma fixes ef_search when it loads a collection, so every change loads or makes it anew."""
+
+    name = "chroma"
+    family = "chroma"
+    distribution = "chromadb"
+    extra = "chroma"
+    metrics = frozenset(Metric)
+    abilities = Abilities(filters=True, updates=True)
+    build_knobs = (
+        Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),
+        Knob("M", default=16, low=2, high=256),
+        Knob("ef_construction", default=100, low=2, high=5000),
+    )
+    search_knobs = (Knob("ef_search", default=DEFAULT_EF, low=1, high=10_000, effort=True),)
+
+    def __init__(self) -> None:
+        self.client: Any = None
+        self.folder: TemporaryDirectory[str] | None = None
+        self.answered = self.rows = 0
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Add every row to a new collection."""
+        self.close()
+        self.corpus, self.metric, self.parameters = corpus, metric, parameters
+        self.columns = StoredColumns(self.name, corpus)
+        self.updated = False
+        if not parameters["url"]:
+            self.folder = TemporaryDirectory(prefix="recallatk-", ignore_cleanup_errors=True)
+        with quiet(), told(self.name, _token()):
+            self.client = self._open()
+            self._fill(DEFAULT_EF)
+
+    def _open(self) -> Any:
+        import chromadb
+        from chromadb.config import Settings
+
+        settings = Settings(anonymized_telemetry=False)
+        if self.folder is not None:
+            return chromadb.PersistentClient(path=self.folder.name, settings=settings)
+        url = urlsplit(address(self.name, self.parameters["url"]))
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise EngineError("chroma: an address is written http://host:port")
+        token = _token()
+        return chromadb.HttpClient(
+            host=url.hostname,
+            port=url.port or (443 if url.scheme == "https" else 8000),
+            ssl=url.scheme == "https",
+            headers={"x-chroma-token": token} if token else None,
+            settings=settings,
+        )
+
+    def _fill(self, ef_search: int) -> None:
+        hnsw = {
+            "space": str(self.metric),
+            "ef_construction": self.parameters["ef_construction"],
+            "max_neighbors": self.parameters["M"],
+            "ef_search": ef_search,
+            "sync_threshold": max(2, min(SYNC_THRESHOLD, self.corpus.rows)),
+        }
+        self.collection = self.client.create_collection(
+            f"recallatk-{uuid.uuid4().hex}", configuration={"hnsw": hnsw}, embedding_function=None
+        )
+        self.rows, self.ef_search = 0, ef_search
+        for start, block in blocks(self.corpus.vectors):
+            self._add(block, self.columns.read(start, start + len(block)))
+        self._warm()
+
+    def _add(self, vectors: NDArray[Any], payloads: list[dict[str, Any]]) -> None:
+        matrix, step = float32_matrix(vectors), self.client.get_max_batch_size()
+        for start in range(0, len(matrix), step):
+            part = matrix[start : start + step]
+            metadatas: Any = [each or None for each in payloads[start : start + step]]
+            self.collection.add(
+                ids=[str(self.rows + number) for number in range(len(part))],
+                embeddings=part,
+                metadatas=metadatas if any(metadatas) else None,
+            )
+            self.rows += len(part)
+
+    def _warm(self) -> None:
+        """A collection is loaded by its first query, which nobody should time."""
+        self.collection.query(query_embeddings=[[1.0] * self.corpus.dimension], n_results=1, include=[])
+
+    def configure(self, **parameters: Any) -> None:
+        """Load the collection with another ef_search, or on a server make it anew."""
+        self.answered, ef_search = 0, parameters["ef_search"]
+        if ef_search == self.ef_search:
+            return
+        with quiet(), told(self.name, _token()):
+            if self.folder is None:
+                if self.updated:
+                    raise EngineError("chroma: a server takes no other ef_search once rows were updated")
+                self.client.delete_collection(self.collection.name)
+                self._fill(ef_search)
+                return
+            self.collection.modify(configuration={"hnsw": {"ef_search": ef_search}})
+            name, self.ef_search = self.collection.name, ef_search
+            self.client.close()
+            self.client = self._open()
+            self.collection = self.client.get_collection(name, embedding_function=None)
+            self._warm()
+
+    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """The nearest rows by the graph; queries of one filter go together."""
+        if self.client is None:
+            raise EngineError("chroma: nothing is built")
+        matrix = float32_matrix(queries)
+        answers: list[list[int]] = [[] for _ in matrix]
+        with told(self.name, _token()):
+            for condition, numbers in grouped(filters, len(matrix)):
+                reduced = True if condition is None else self.columns.reduced(condition)
+                if reduced is False:
+                    continue
+                where = None if reduced is True else self._where(reduced)
+                found = self.collection.query(
+                    query_embeddings=matrix[numbers], n_results=k, where=where, include=[]
+                )
+                for number, ids in zip(numbers, found["ids"], strict=True):
+                    answers[number] = [int(each) for each in ids]
+        self.answered += len(matrix)
+        return padded(answers, k)
+
+    def _where(self, condition: Filter) -> dict[str, Any]:
+        match condition:
+            case And(operands) | Or(operands):
+                return {f"${condition.word}": [self._where(each) for each in operands]}
+            case In(key, values):
+                return {key: {"$in": list(values)}}
+            case Not(In(key, values)):
+                return {key: {"$nin": list(values)}}
+            case Range(key):
+                return _all_or_any("$and", [{key: {f"${each}": v}} for each, v in _numbers(condition)])
+            case Not(Range(key) as bounded):
+                opposite = {"gte": "$lt", "gt": "$lte", "lte": "$gt", "lt": "$gte"}
+                return _all_or_any("$or", [{key: {opposite[each]: v}} for each, v in _numbers(bounded)])
+            case Exists(key):
+                kind = next(each.kind for each in self.columns.columns.values() if each.key == key)
+                if kind == "truth":
+                    return {key: {"$in": [True, False]}}
+                if kind != "text":
+                    return {"$or": [{key: {"$gte": 0}}, {key: {"$lt": 0}}]}
+        raise EngineError("chroma cannot filter by whether a value is there")
+
+    def exercised(self) -> str:
+        """How many rows the graph's file holds; a server shows no more than what it was told."""
+        if self.client is None or not self.answered:
+            raise EngineError("chroma: nothing was searched since it was configured")
+        if self.folder is None:
+            return (
+                f"the server has a collection of {self.collection.count():,} rows, ef_search {self.ef_search}"
+            )
+        # One number for each row stands in this file of the graph.
+        held = sum(each.stat().st_size // 4 for each in Path(self.folder.name).glob("*/length.bin"))
+        if not held:
+            raise EngineError("chroma has written no graph")
+        return (
+            f"graph of {held:,} rows on the disk, of {self.collection.count():,}; ef_search {self.ef_search}"
+        )
+
+    def insert(self, vectors: NDArray[Any]) -> None:
+        """Add rows without metadata."""
+        self.columns.lose()
+        self.updated = True
+        with told(self.name, _token()):
+            self._add(vectors, [{} for _ in vectors])
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Take rows out."""
+        self.updated = True
+        with told(self.name, _token()):
+            for start in range(0, len(rows), step := self.client.get_max_batch_size()):
+                self.collection.delete(ids=[str(row) for row in rows[start : start + step].tolist()])
+
+    def size_bytes(self) -> int | None:
+        """What the folder takes; a server does not tell."""
+        if self.folder is None:
+            return None
+        return sum(each.stat().st_size for each in Path(self.folder.name).rglob("*"))
+
+    def close(self) -> None:
+        """Drop the collection and the folder."""
+        client, self.client = self.client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.delete_collection(self.collection.name)
+            client.close()
+            # Closing a client of a server leaves its connections open, and it has two kinds of them.
+            for holder in (client, getattr(client, "_admin_client", None)):
+                session = getattr(getattr(holder, "_server", None), "_session", None)
+                if session is not None:
+                    session.close()
+        folder, self.folder = self.folder, None
+        if folder is not None:
+            folder.cleanup()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warning that a collection has no embedding function, which none here needs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "legacy embedding function config", DeprecationWarning)
+        yield
+
+
+def _numbers(condition: Range) -> list[tuple[str, Any]]:
+    bounds = list(condition.bounds().items())
+    if any(isinstance(value, str) for _, value in bounds):
+        raise EngineError("chroma cannot filter by the order of texts")
+    return bounds
+
+
+def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    return parts[0] if len(parts) == 1 else {word: parts}
+
+
+def _token() -> str | None:
+    return os.environ.get("CHROMA_API_KEY")

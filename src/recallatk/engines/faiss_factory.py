@@ -1,0 +1,51 @@
+"""faiss-factory: any index that faiss's index factory can make, with any parameter that faiss can set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Corpus, Knob, Metric
+from recallatk.engines.base import Abilities
+from recallatk.engines.faiss_library import FaissEngine
+from recallatk.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What these are in an index that nobody has set them on.
+_UNSET = {"nprobe": 1, "efSearch": 16, "k_factor_rf": 1, "max_codes": 0}
+
+
+class FaissFactory(FaissEngine):
+    """What it can do beside searching depends on the recipe, so that it promises nothing of it."""
+
+    name = "faiss-factory"
+    abilities = Abilities(threads=True, saves=True)
+    build_knobs = (Knob("factory", default="HNSW32", help='such as "IVF1024,PQ16x4fs,RFlat"'),)
+    search_knobs = (Knob("parameters", default="", help='such as "nprobe=16,k_factor_rf=4"'),)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.touched: set[str] = set()
+
+    def recipe(self, corpus: Corpus, parameters: Mapping[str, Any]) -> str:
+        """As it is given."""
+        return str(parameters["factory"])
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Make a new index, on which nothing is set."""
+        self.touched = set()
+        super().build(corpus, metric, **parameters)
+
+    def apply(self, settings: Mapping[str, Any]) -> None:
+        """Set the parameters, and put back those that an earlier setting had and this one has not."""
+        import faiss
+
+        space, text = faiss.ParameterSpace(), str(settings["parameters"])
+        named = {each.partition("=")[0].strip() for each in text.split(",") if each.strip()}
+        for name in sorted(self.touched - named):
+            if name not in _UNSET:
+                raise EngineError(f"{self.name}: {name} was set before and faiss keeps it; give it again")
+            space.set_index_parameter(self.index, name, _UNSET[name])
+        self.touched |= named
+        space.set_index_parameters(self.index, text)

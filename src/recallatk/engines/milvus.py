@@ -1,0 +1,234 @@
+"""milvus: graph, cluster and flat indexes of Milvus Lite in a temporary folder, or of a server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import uuid
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.engines.base import Abilities, Engine
+from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.payloads import StoredColumns, address, grouped, padded, told
+from recallatk.errors import EngineError
+from recallatk.filters import And, Exists, In, Not, Or, Range
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recallatk.engines.base import Filters
+    from recallatk.filters import Filter
+
+# A server builds no index for smaller segments, and says all the same that it has finished.
+SMALLEST_SEGMENT = 1024
+_TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOOL"}
+_OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
+
+
+class Milvus(Engine):
+    """Lite scans what is not flushed, whatever its index says; so every row is flushed first."""
+
+    name = "milvus"
+    family = "milvus"
+    distribution = "pymilvus"
+    extra = "milvus"
+    metrics = frozenset(Metric)
+    abilities = Abilities(filters=True, updates=True)
+    build_knobs = (
+        Knob("uri", default="", help="a server; without one, Milvus Lite (token: MILVUS_TOKEN)"),
+        Knob("index", default="HNSW", choices=("HNSW", "IVF_FLAT", "FLAT")),
+        Knob("M", default=16, low=2, high=256, help="of HNSW"),
+        Knob("ef_construction", default=200, low=1, high=5000, help="of HNSW"),
+        Knob("nlist", default=128, low=1, high=65_536, help="of IVF_FLAT"),
+    )
+    search_knobs = (
+        Knob("ef", default=64, low=1, high=10_000, effort=True, help="of HNSW"),
+        Knob("nprobe", default=8, low=1, high=65_536, effort=True, help="of IVF_FLAT"),
+    )
+
+    def __init__(self) -> None:
+        self.client: Any = None
+        self.folder: TemporaryDirectory[str] | None = None
+        self.answered = self.rows = 0
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Insert and flush every row, index, and load."""
+        from pymilvus import MilvusClient
+
+        self.close()
+        self.parameters, self.rows = parameters, 0
+        self.columns = StoredColumns(self.name, corpus)
+        self.collection = f"recallatk_{uuid.uuid4().hex}"
+        if not parameters["uri"]:
+            self.folder = TemporaryDirectory(prefix="recallatk-", ignore_cleanup_errors=True)
+        # Every failure would be logged with its traceback, beside the error that is raised here.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+        with told(self.name, _token()):
+            if self.folder is None:
+                uri = address(self.name, parameters["uri"])
+                self.client = MilvusClient(uri, token=_token() or "", timeout=600)
+            else:
+                self.client = MilvusClient(self._path(self.folder))
+            self._create(corpus.dimension)
+            for start, block in blocks(corpus.vectors):
+                self._add(block, self.columns.read(start, start + len(block)))
+            self.client.flush(self.collection)
+            self._index(metric)
+            self.client.load_collection(self.collection)
+
+    def _create(self, dimension: int) -> None:
+        from pymilvus import DataType
+
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+        for column in self.columns.stored.values():
+            size = {"max_length": 65_535} if column.kind == "text" else {}
+            schema.add_field(column.key, DataType[_TYPES[column.kind]], nullable=True, **size)
+        self.client.create_collection(self.collection, schema=schema, consistency_level="Strong")
+
+    def _index(self, metric: Metric) -> None:
+        kind, given = self.parameters["index"], self.parameters
+        shape = {
+            "HNSW": {"M": given["M"], "efConstruction": given["ef_construction"]},
+            "IVF_FLAT": {"nlist": given["nlist"]},
+            "FLAT": {},
+        }
+        wanted = self.client.prepare_index_params()
+        # Lite silently builds with its defaults unless these are nested once more; a server takes both.
+        params = {"params": shape[kind]}
+        wanted.add_index("vector", index_type=kind, metric_type=metric.upper(), params=params)
+        self.client.create_index(self.collection, wanted)
+
+    def _add(self, vectors: NDArray[Any], payloads: list[dict[str, Any]]) -> None:
+        lines = enumerate(zip(float32_matrix(vectors), payloads, strict=True), self.rows)
+        self.client.insert(
+            self.collection, [{"id": row, "vector": vector, **payload} for row, (vector, payload) in lines]
+        )
+        self.rows += len(vectors)
+
+    def configure(self, **parameters: Any) -> None:
+        """Set how much a search looks at."""
+        self.effort, self.answered = parameters, 0
+
+    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """The nearest rows by the index; queries of one filter go together."""
+        if self.client is None:
+            raise EngineError("milvus: nothing is built")
+        matrix = float32_matrix(queries)
+        answers: list[list[int]] = [[] for _ in matrix]
+        nprobe = min(self.effort["nprobe"], self.parameters["nlist"])
+        # A server refuses a smaller ef than k.
+        effort = {"HNSW": {"ef": max(self.effort["ef"], k)}, "IVF_FLAT": {"nprobe": nprobe}}
+        params = {"params": effort.get(self.parameters["index"], {})}
+        with told(self.name, _token()):
+            for condition, numbers in grouped(filters, len(matrix)):
+                reduced = True if condition is None else self.columns.reduced(condition)
+                if reduced is False:
+                    continue
+                found = self.client.search(
+                    self.collection,
+                    data=list(matrix[numbers]),
+                    filter="" if reduced is True else expression(reduced),
+                    limit=k,
+                    search_params=params,
+                    output_fields=["id"],
+                )
+                for number, hits in zip(numbers, found, strict=True):
+                    answers[number] = [hit["id"] for hit in hits]
+        self.answered += len(matrix)
+        return padded(answers, k)
+
+    def exercised(self) -> str:
+        """How many rows are in the index files of Lite, or what a server says of its index."""
+        kind = self.parameters["index"] if self.client is not None else ""
+        if not kind or not self.answered:
+            raise EngineError("milvus: nothing was searched since it was configured")
+        if kind == "FLAT":
+            return f"flat scan of {self.rows:,} rows, which is what the index FLAT does"
+        if self.folder is not None:
+            held = sum(_rows_of_index(each) for each in Path(self.folder.name).rglob("*.vector.*.idx"))
+        else:
+            held = self.client.describe_index(self.collection, "vector")["indexed_rows"]
+            if self.rows < SMALLEST_SEGMENT:
+                raise EngineError(f"a Milvus server builds no index below {SMALLEST_SEGMENT:,} rows")
+        if held < self.rows:
+            raise EngineError(
+                f"milvus: {held:,} of {self.rows:,} rows are in an index; the others are scanned"
+            )
+        return f"{held:,} of {self.rows:,} rows in {kind} indexes"
+
+    def insert(self, vectors: NDArray[Any]) -> None:
+        """Add rows without other values, flushed so that they are indexed."""
+        self.columns.lose()
+        with told(self.name, _token()):
+            self._add(vectors, [{} for _ in vectors])
+            self.client.flush(self.collection)
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Take rows out."""
+        with told(self.name, _token()):
+            self.client.delete(self.collection, ids=rows.tolist())
+
+    def size_bytes(self) -> int | None:
+        """What the folder takes; a server does not tell."""
+        if self.folder is None:
+            return None
+        return sum(each.stat().st_size for each in Path(self.folder.name).rglob("*"))
+
+    def version(self) -> str | None:
+        """Of Milvus Lite or the server, where one runs."""
+        return super().version() if self.client is None else f"milvus {self.client.get_server_version()}"
+
+    def close(self) -> None:
+        """Drop the collection, stop Lite and remove its folder."""
+        client, self.client = self.client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.drop_collection(self.collection)
+            client.close()
+        folder, self.folder = self.folder, None
+        if folder is not None:
+            from milvus_lite.server_manager import server_manager_instance
+
+            server_manager_instance.release_server(self._path(folder))
+            folder.cleanup()
+
+    def _path(self, folder: TemporaryDirectory[str]) -> str:
+        return str(Path(folder.name, "milvus.db"))
+
+
+def expression(condition: Filter) -> str:
+    """A reduced filter as Milvus writes it; JSON's literals are its own."""
+    match condition:
+        case And(operands) | Or(operands):
+            return f" {condition.word} ".join(f"({expression(each)})" for each in operands)
+        case Not(operand):
+            return f"not ({expression(operand)})"
+        case Exists(key):
+            return f"{key} is not null"
+        case In(key, values):
+            return " or ".join(f"{key} == {json.dumps(value, ensure_ascii=False)}" for value in values)
+        case Range(key):
+            parts = condition.bounds().items()
+            return " and ".join(
+                f"{key} {_OPERATORS[each]} {json.dumps(value, ensure_ascii=False)}" for each, value in parts
+            )
+    raise EngineError(f"milvus cannot filter by {type(condition).__name__}")
+
+
+def _rows_of_index(file: Path) -> int:
+    """Lite's indexes are files of faiss."""
+    import faiss
+
+    return int(faiss.read_index(str(file)).ntotal)
+
+
+def _token() -> str | None:
+    return os.environ.get("MILVUS_TOKEN")

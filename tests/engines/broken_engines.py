@@ -1,0 +1,339 @@
+"""A correct little engine that can do everything, and engines that differ from it by one fault each."""
+
+import numpy as np
+
+from recallatk.core import Knob, Metric
+from recallatk.engines.base import Abilities, Engine
+from recallatk.errors import EngineError
+from recallatk.filters.eligibility import eligibility
+
+
+class Little(Engine):
+    """Compares everything with everything, in float64; with less effort, the first rows only."""
+
+    name = "little"
+    metrics = frozenset(Metric)
+    abilities = Abilities(
+        filters=True, updates=True, threads=True, deterministic=True, saves=True, exact_search=True
+    )
+    search_knobs = (Knob("percent", default=100, low=1, high=100, effort=True),)
+
+    def __init__(self):
+        self.vectors = self.deleted = self.metric = self.corpus = None
+        self.percent, self.answered = 100, 0
+
+    def build(self, corpus, metric, **parameters):
+        self.corpus, self.metric, self.answered = corpus, metric, 0
+        self.vectors = np.array(corpus.vectors.read(0, corpus.rows), np.float64)
+        self.deleted = np.zeros(corpus.rows, bool)
+
+    def configure(self, **parameters):
+        self.percent = parameters["percent"]
+
+    def search(self, queries, k, filters=None):
+        return self.nearest(queries, k, filters, -(-len(self.vectors) * self.percent // 100))
+
+    def exact_search(self, queries, k, filters=None):
+        return self.nearest(queries, k, filters, len(self.vectors))
+
+    def nearest(self, queries, k, filters, looked_at):
+        scores = self.scores(np.asarray(queries, np.float64))
+        scores[:, self.deleted] = -np.inf
+        scores[:, looked_at:] = -np.inf
+        if filters is not None:
+            scores[~self.allowed(filters)] = -np.inf
+        self.answered += len(scores)
+        rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        found = np.full((len(scores), k), -1, np.int64)
+        found[:, : rows.shape[1]] = np.where(np.take_along_axis(scores, rows, 1) == -np.inf, -1, rows)
+        return found
+
+    def scores(self, queries):
+        if self.metric is Metric.L2:
+            return -np.linalg.norm(queries[:, None] - self.vectors[None], axis=2)
+        products = queries @ self.vectors.T
+        return products / np.linalg.norm(self.vectors, axis=1) if self.metric is Metric.COSINE else products
+
+    def allowed(self, filters):
+        rows = len(self.vectors)
+        told = eligibility(tuple(filters), self.corpus.metadata, None, rows)
+        query, row = np.divmod(np.arange(len(filters) * rows), rows)
+        return told.allowed(query, row).reshape(len(filters), rows)
+
+    def exercised(self):
+        if self.vectors is None or not self.answered:
+            raise EngineError("little: nothing was searched yet")
+        return f"{self.answered} queries compared with {len(self.vectors)} rows"
+
+    def insert(self, vectors):
+        self.vectors = np.concatenate([self.vectors, np.asarray(vectors, np.float64)])
+        self.deleted = np.concatenate([self.deleted, np.zeros(len(vectors), bool)])
+
+    def delete(self, rows):
+        self.deleted[rows] = True
+
+    def save(self, folder):
+        np.save(folder / "vectors.npy", self.vectors)
+
+    def load(self, folder, corpus, metric, **parameters):
+        self.build(corpus, metric, **parameters)
+        self.vectors = np.load(folder / "vectors.npy")
+        self.deleted = np.zeros(len(self.vectors), bool)
+
+    def size_bytes(self):
+        return self.vectors.nbytes
+
+    def close(self):
+        self.vectors = None
+
+
+class OnlyCosine(Little):
+    """As correct, and refuses what it does not declare."""
+
+    metrics = frozenset([Metric.COSINE])
+
+    def build(self, corpus, metric, **parameters):
+        if metric not in self.metrics:
+            raise EngineError(f"little: it cannot search by {metric}")
+        super().build(corpus, metric, **parameters)
+
+
+CAUGHT = {}
+
+
+def caught_by(test):
+    """The test of the contract that has to fail."""
+    return lambda kind: CAUGHT.setdefault(kind, test) and kind
+
+
+@caught_by("test_declarations_are_sound")
+class DefaultOutOfRange(Little):
+    search_knobs = (Knob("percent", default=100, low=1, high=50, effort=True),)
+
+
+@caught_by("test_it_says_its_version_and_size")
+class NoSize(Little):
+    def size_bytes(self):
+        return 0
+
+
+@caught_by("test_answers_have_their_shape_and_type")
+class Int32(Little):
+    def search(self, queries, k, filters=None):
+        return super().search(queries, k, filters).astype(np.int32)
+
+
+@caught_by("test_rows_are_known_and_distinct")
+class DuplicateIds(Little):
+    def search(self, queries, k, filters=None):
+        found = super().search(queries, k, filters)
+        found[:, -1] = found[:, 0]
+        return found
+
+
+@caught_by("test_a_query_alone_is_answered_as_in_a_batch")
+class DependsOnTheBatch(Little):
+    def search(self, queries, k, filters=None):
+        found = super().search(queries, k, filters)
+        found[-1] = found[0]
+        return found
+
+
+@caught_by("test_at_full_effort_it_agrees_with_exact_search")
+class IgnoresTheMetric(Little):
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, Metric.L2, **parameters)
+
+
+@caught_by("test_more_effort_does_not_cost_recall")
+class EffortThatLies(Little):
+    def configure(self, **parameters):
+        self.percent = 101 - parameters["percent"]
+
+
+@caught_by("test_the_best_row_comes_first")
+class OffByOneRows(Little):
+    def search(self, queries, k, filters=None):
+        found = super().search(queries, k, filters)
+        return np.where(found < 0, found, (found + 1) % len(self.vectors))
+
+
+@caught_by("test_more_neighbours_than_rows_are_padded_at_the_end")
+class PaddingInFront(Little):
+    def search(self, queries, k, filters=None):
+        found = super().search(queries, k, filters)
+        return np.take_along_axis(found, np.argsort(found >= 0, axis=1, kind="stable"), 1)
+
+
+@caught_by("test_one_neighbour_and_one_row")
+class NeedsTwoRows(Little):
+    def build(self, corpus, metric, **parameters):
+        if corpus.rows < 2:
+            raise EngineError("little: it needs two rows")
+        super().build(corpus, metric, **parameters)
+
+
+@caught_by("test_float16_and_int8_corpora")
+class ComparesInTheStoredType(Little):
+    def scores(self, queries):
+        dtype = self.corpus.vectors.dtype
+        return -np.square(queries.astype(dtype)[:, None] - self.vectors.astype(dtype)).sum(-1, float)
+
+
+@caught_by("test_ids_may_be_strings_numbers_or_missing")
+class ReturnsIds(Little):
+    def search(self, queries, k, filters=None):
+        found = super().search(queries, k, filters)
+        ids = self.corpus.ids
+        return found if isinstance(ids[0].as_py(), str) else ids.to_numpy()[found]
+
+
+@caught_by("test_building_again_forgets")
+class ForgetsNothing(Little):
+    def build(self, corpus, metric, **parameters):
+        before = self.vectors
+        super().build(corpus, metric, **parameters)
+        if before is not None:
+            self.insert(before)
+
+
+@caught_by("test_two_engines_do_not_disturb_each_other")
+class SharesItsRows(Little):
+    shared = None
+
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, metric, **parameters)
+        SharesItsRows.shared = self.vectors
+
+    def scores(self, queries):
+        self.vectors = SharesItsRows.shared
+        return super().scores(queries)
+
+    def close(self):
+        SharesItsRows.shared = self.vectors = None
+
+
+@caught_by("test_inputs_are_left_alone")
+class ScalesTheQueries(Little):
+    def search(self, queries, k, filters=None):
+        queries *= 1
+        return super().search(queries, k, filters)
+
+
+@caught_by("test_inputs_are_left_alone")
+class ScalesTheCorpus(Little):
+    def build(self, corpus, metric, **parameters):
+        rows = corpus.vectors.read(0, corpus.rows)
+        super().build(corpus, metric, **parameters)
+        rows += 1
+
+
+@caught_by("test_closing_twice_is_harmless")
+class ClosesOnce(Little):
+    def close(self):
+        if self.vectors is None:
+            raise EngineError("little: it is closed")
+        super().close()
+
+
+@caught_by("test_it_shows_that_its_index_answered")
+class AlwaysExercised(Little):
+    def exercised(self):
+        return "it surely did"
+
+
+@caught_by("test_threads_change_no_answer")
+class ThreadsLoseRows(Little):
+    def set_threads(self, count):
+        self.percent = 100 // count
+
+
+@caught_by("test_filters_are_kept_or_refused")
+class IgnoresFilters(Little):
+    def search(self, queries, k, filters=None):
+        return super().search(queries, k)
+
+
+@caught_by("test_filters_are_kept_or_refused")
+class FiltersAfterwards(Little):
+    def search(self, queries, k, filters=None):
+        found = super().search(queries, k)
+        if filters is None:
+            return found
+        kept = np.take_along_axis(self.allowed(filters), found, 1)
+        return np.where(kept, found, -1)
+
+
+@caught_by("test_filters_are_kept_or_refused")
+class RefusesNoFilters(IgnoresFilters):
+    abilities = Abilities(updates=True, threads=True, saves=True, exact_search=True)
+
+
+@caught_by("test_exact_search_is_exact_or_refused")
+class ExactSearchIsNot(Little):
+    def exact_search(self, queries, k, filters=None):
+        return self.nearest(queries, k, filters, len(self.vectors) // 2)
+
+
+@caught_by("test_saving_and_loading_change_nothing")
+class SavesHalf(Little):
+    def save(self, folder):
+        np.save(folder / "vectors.npy", self.vectors[: len(self.vectors) // 2])
+
+
+@caught_by("test_inserted_and_deleted_rows_are_seen_or_refused")
+class InsertsAreNotSeen(Little):
+    def insert(self, vectors):
+        pass
+
+
+@caught_by("test_inserted_and_deleted_rows_are_seen_or_refused")
+class DeletesAreNotSeen(Little):
+    def delete(self, rows):
+        pass
+
+
+@caught_by("test_two_engines_do_not_disturb_each_other")
+class SharesItsRowsForGood(SharesItsRows):
+    def scores(self, queries):
+        self.vectors = SharesItsRows.shared
+        self.deleted = np.zeros(len(self.vectors), bool)
+        return Little.scores(self, queries)
+
+    def close(self):
+        self.vectors = None
+
+
+@caught_by("test_it_shows_that_its_index_answered")
+class ExercisedWhenBuilt(Little):
+    def exercised(self):
+        if self.vectors is None:
+            raise EngineError("little: it is not built")
+        return f"{len(self.vectors)} rows"
+
+
+@caught_by("test_inserted_and_deleted_rows_are_seen_or_refused")
+class RenumbersAfterDeletes(Little):
+    def delete(self, rows):
+        self.vectors = np.delete(self.vectors, rows, axis=0)
+        self.deleted = np.delete(self.deleted, rows)
+
+
+@caught_by("test_saving_and_loading_change_nothing")
+class LoadsAsL2(Little):
+    def load(self, folder, corpus, metric, **parameters):
+        super().load(folder, corpus, Metric.L2, **parameters)
+
+
+@caught_by("test_exact_search_is_exact_or_refused")
+class ExactSearchByL2(Little):
+    def exact_search(self, queries, k, filters=None):
+        self.metric = Metric.L2
+        return super().exact_search(queries, k, filters)
+
+
+@caught_by("test_filters_are_kept_or_refused")
+class PadsFiltersWithOthers(Little):
+    def search(self, queries, k, filters=None):
+        found = super().search(queries, k, filters)
+        return found if filters is None else np.where(found < 0, super().search(queries, k), found)

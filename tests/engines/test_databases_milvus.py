@@ -1,0 +1,80 @@
+"""Milvus Lite: the contract, and whether it built the index that it says it has."""
+
+from pathlib import Path
+
+import faiss
+import pytest
+
+from recallatk.engines.milvus import Milvus
+from recallatk.errors import EngineError
+from recallatk.testing import EngineContract
+from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
+
+
+class TestMilvus(EngineContract):
+    engine = "milvus"
+
+
+@pytest.fixture
+def engine():
+    with Milvus() as made:
+        yield made
+
+
+def built(engine):
+    """The one index on the disk."""
+    (file,) = Path(engine.folder.name).rglob("*.vector.*.idx")
+    return faiss.read_index(str(file))
+
+
+def test_parameters_reach_the_graph(engine):
+    rebuild(engine, data(), {"M": 4, "ef_construction": 33}, {})
+    index = built(engine)
+    assert isinstance(index, faiss.IndexHNSWFlat)
+    assert index.hnsw.nb_neighbors(0) == 8
+    assert index.hnsw.efConstruction == 33
+
+
+def test_parameters_reach_the_clusters(engine):
+    dataset = data(rows=600)
+    rebuild(engine, dataset, {"index": "IVF_FLAT", "nlist": 7}, {"nprobe": 1})
+    assert built(engine).nlist == 7
+    low = recall(engine.search(vectors_of(dataset), K), dataset)
+    engine.configure(ef=1, nprobe=7)
+    assert low < recall(engine.search(vectors_of(dataset), K), dataset) == 1
+    assert engine.exercised() == "600 of 600 rows in IVF_FLAT indexes"
+
+
+def test_a_flat_index_says_that_it_scans(engine):
+    dataset = data()
+    rebuild(engine, dataset, {"index": "FLAT"}, {})
+    assert recall(engine.search(vectors_of(dataset), K), dataset) == 1
+    assert engine.exercised().startswith("flat scan of 300 rows")
+
+
+def test_rows_that_are_scanned_are_no_evidence_even_if_lite_calls_them_indexed(engine):
+    dataset = data()
+    rebuild(engine, dataset, {}, {})
+    engine._add(vectors_of(dataset), [{} for _ in range(24)])
+    engine.search(vectors_of(dataset), K)
+    assert engine.client.describe_index(engine.collection, "vector")["indexed_rows"] == 324
+    with pytest.raises(EngineError, match="300 of 324 rows are in an index"):
+        engine.exercised()
+
+
+def test_inserted_rows_are_indexed(engine):
+    dataset = data()
+    rebuild(engine, dataset, {}, {})
+    engine.insert(vectors_of(dataset))
+    engine.search(vectors_of(dataset), K)
+    assert engine.exercised() == "324 of 324 rows in HNSW indexes"
+
+
+def test_closing_leaves_nothing_behind(engine):
+    from milvus_lite.server_manager import server_manager_instance
+
+    rebuild(engine, data(rows=20), {}, {})
+    folder = Path(engine.folder.name)
+    engine.close()
+    assert not folder.exists()
+    assert not server_manager_instance._servers

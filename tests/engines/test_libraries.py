@@ -1,0 +1,182 @@
+"""Engines that drive a library in this process: the contract, and what is special about each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recallatk.core import Dataset, Metric
+from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
+from recallatk.engines.base import require_constraints
+from recallatk.engines.registry import get_engine
+from recallatk.errors import EngineError, UsageError
+from recallatk.testing import EngineContract
+from recallatk.testing.asking import K, agreement, data, rebuild, recall, vectors_of
+from recallatk.testing.gaps import Gap, Kind
+
+LIBRARIES = ("usearch", "hnswlib", "voyager", "annoy", "pynndescent", "scann")
+BUILDS: dict[str, dict[str, Any]] = {"scann": {"num_leaves": 10}}
+TOO_FEW = Gap(Kind.UPSTREAM, "scann learns its codes from 16 rows at least")
+
+
+class TestUsearch(EngineContract):
+    engine = "usearch"
+
+
+class TestHnswlib(EngineContract):
+    engine = "hnswlib"
+
+
+class TestVoyager(EngineContract):
+    engine = "voyager"
+
+
+class TestAnnoy(EngineContract):
+    engine = "annoy"
+
+
+class TestPyNNDescent(EngineContract):
+    engine = "pynndescent"
+
+
+class TestScann(EngineContract):
+    engine = "scann"
+    build = BUILDS["scann"]
+    full_effort = {"leaves_to_search": 10}  # noqa: RUF012
+    gaps = {  # noqa: RUF012
+        "test_more_neighbours_than_rows_are_padded_at_the_end": TOO_FEW,
+        "test_one_neighbour_and_one_row": TOO_FEW,
+    }
+
+
+def built(name: str, dataset: Dataset, build: dict[str, Any] | None = None, **search: Any) -> Any:
+    engine = get_engine(name)()
+    rebuild(engine, dataset, {**BUILDS.get(name, {}), **(build or {})}, search)
+    return engine
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_there_is_no_evidence_before_a_search(name: str) -> None:
+    dataset = data()
+    with built(name, dataset) as engine:
+        with pytest.raises(EngineError, match="since it was configured"):
+            engine.exercised()
+        engine.search(vectors_of(dataset), K)
+        assert "300" in engine.exercised()
+        assert get_engine(name).distribution in engine.version()
+
+
+@pytest.mark.parametrize("name", ["usearch", "hnswlib", "voyager", "annoy", "pynndescent"])
+def test_one_thread_builds_the_same_index_twice(name: str) -> None:
+    dataset = data(rows=2000)
+    least = {knob.name: knob.low for knob in get_engine(name).search_knobs}
+    least |= {"ef": K} if "ef" in least else {}
+    with built(name, dataset, **least) as one, built(name, dataset, **least) as other:
+        found = one.search(vectors_of(dataset), K)
+        assert recall(found, dataset) < 1, "an index that finds everything tells nothing"
+        assert (other.search(vectors_of(dataset), K) == found).all()
+
+
+@pytest.mark.parametrize("name", ["usearch", "hnswlib", "voyager"])
+def test_rows_that_are_deleted_leave_room_for_padding(name: str) -> None:
+    dataset = data()
+    with built(name, dataset) as engine:
+        engine.delete(np.arange(4, 300))
+        for asked in (vectors_of(dataset), vectors_of(dataset)[:1]):
+            found = engine.search(asked, K)
+            assert found.shape == (len(asked), K)
+            assert (np.sort(found[:, :4]) == np.arange(4)).all()
+            assert (found[:, 4:] == -1).all()
+
+
+@pytest.mark.parametrize("name", ["hnswlib", "voyager"])
+def test_an_ef_below_k_is_refused(name: str) -> None:
+    require_constraints(get_engine(name), ef=K, k=K)
+    with pytest.raises(UsageError, match="ef of at least k, and has ef = 9, k = 10"):
+        require_constraints(get_engine(name), ef=9, k=K)
+
+
+def test_fewer_bits_make_usearch_smaller_and_cost_it_recall() -> None:
+    dataset = data(rows=2000, metric=Metric.COSINE, seed=2)
+    sizes, recalls = {}, {}
+    for storage in ("f32", "f16", "bf16", "i8"):
+        with built("usearch", dataset, {"storage": storage}, expansion=1000) as engine:
+            sizes[storage] = engine.size_bytes()
+            recalls[storage] = recall(engine.search(vectors_of(dataset), K), dataset)
+    assert sizes["f32"] > sizes["f16"] == sizes["bf16"] > sizes["i8"]
+    assert recalls["f32"] >= recalls["bf16"] > recalls["i8"] > 0.5
+
+
+def test_usearch_forgets_lengths_when_it_stores_i8() -> None:
+    dataset = data(metric=Metric.L2)
+    with built("usearch", dataset, {"storage": "i8"}, expansion=1000) as engine:
+        assert recall(engine.search(vectors_of(dataset), K), dataset) < 0.9
+    assert not get_engine("usearch").build_knobs[2].accepts("b1")
+
+
+def unreachable() -> Dataset:
+    """Two crowds of equal rows, which graphs of few neighbours do not join."""
+    rows = np.repeat(np.eye(2, 8, dtype=np.float32), 100, axis=0)
+    return open_dataset(make_corpus(rows), make_queries(rows[:3]), metric="l2")
+
+
+@pytest.mark.parametrize(("name", "said"), [("hnswlib", "at ef = 200: raise ef"), ("voyager", "ef = 200")])
+def test_a_graph_that_cannot_be_crossed_is_an_error_that_names_ef(name: str, said: str) -> None:
+    dataset = unreachable()
+    build = {"M": 2, "ef_construction": 10}
+    with built(name, dataset, build, ef=200) as engine, pytest.raises(EngineError, match=said):
+        engine.search(vectors_of(dataset), 150)
+
+
+def test_annoy_sees_new_rows_after_a_rebuild_only() -> None:
+    dataset = data()
+    asked = vectors_of(dataset)
+    more = np.concatenate([dataset.corpus.vectors.read(0, 300), asked])
+    larger = open_dataset(make_corpus(more), make_queries(asked), metric="l2")
+    with built("annoy", dataset) as engine:
+        with pytest.raises(EngineError, match="annoy cannot insert rows"):
+            engine.insert(asked)
+        assert engine.search(asked, K).max() < 300
+        rebuild(engine, larger, {}, {"search_k": 100_000})
+        assert (engine.search(asked, K)[:, 0] == np.arange(300, 300 + len(asked))).all()
+
+
+def test_measuring_the_size_of_annoy_changes_no_answer() -> None:
+    dataset = data()
+    with built("annoy", dataset) as engine:
+        before = engine.search(vectors_of(dataset), K)
+        assert engine.size_bytes() == engine.size_bytes() > 300 * 16 * 4
+        assert (engine.search(vectors_of(dataset), K) == before).all()
+
+
+def test_pynndescent_takes_fewer_rows_than_neighbours() -> None:
+    for rows in (2, 20, 31):
+        dataset = data(rows=rows)
+        with built("pynndescent", dataset, epsilon=0.5) as engine:
+            assert recall(engine.search(vectors_of(dataset), K), dataset) == 1
+            assert f"graph of {rows} nodes" in engine.exercised()
+
+
+def test_voyager_says_what_values_its_one_byte_storage_takes() -> None:
+    with pytest.raises(EngineError, match="voyager cannot take these vectors"):
+        built("voyager", data(), {"storage": "i8"})
+    dataset = data(metric=Metric.COSINE)
+    with built("voyager", dataset, {"storage": "e4m3"}, ef=300) as engine:
+        assert 0.5 < recall(engine.search(vectors_of(dataset), K), dataset) < 1
+
+
+def test_scann_refuses_what_it_cannot_learn_from() -> None:
+    with pytest.raises(UsageError, match="at least 16 rows"):
+        require_constraints(get_engine("scann"), rows=15)
+    with pytest.raises(EngineError, match="an index of 5 rows"):
+        built("scann", data(rows=5))
+
+
+def test_scann_answers_a_batch_in_parallel_alike() -> None:
+    dataset = data()
+    with built("scann", dataset, leaves_to_search=10) as engine:
+        before = engine.search(vectors_of(dataset), K)
+        engine.set_threads(2)
+        assert agreement(engine.search(vectors_of(dataset), K), before) == 1
