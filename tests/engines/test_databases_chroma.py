@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from recallatk.engines.chroma import Chroma, quiet
+from recallatk.engines.http import Http
 from recallatk.errors import EngineError
 from recallatk.testing import EngineContract
 from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
@@ -147,3 +148,25 @@ def test_closing_leaves_nothing_behind(engine, server):
 def test_an_address_has_a_scheme(engine):
     with pytest.raises(EngineError, match="http://host:port"):
         rebuild(engine, data(rows=20), {"url": "localhost:8000"}, {})
+
+
+def test_any_http_client_can_ask_the_same_server(server):
+    """The engine `http`, which knows nothing of Chroma, on a collection that somebody else has made."""
+    import chromadb
+
+    dataset = data()
+    client = chromadb.HttpClient(host="127.0.0.1", port=int(server.rpartition(":")[2]))
+    collection = client.create_collection("of-somebody-else", configuration={"hnsw": {"space": "l2"}})
+    ids = dataset.corpus.ids.to_pylist()
+    collection.add(ids=ids, embeddings=dataset.corpus.vectors.read(0, len(ids)))
+    path = f"api/v2/tenants/default_tenant/databases/default_database/collections/{collection.id}/query"
+    parameters = {
+        "url": f"{server}/{path}",
+        "body": '{"query_embeddings": ["$vector"], "n_results": "$k", "include": []}',
+        "ids": "ids[0]",
+    }
+    with Http() as engine:
+        rebuild(engine, dataset, parameters, {})
+        assert recall_of(engine, dataset) >= 0.95
+        assert "queries answered by" in engine.exercised()
+    client.delete_collection("of-somebody-else")

@@ -76,7 +76,8 @@ class Http(Attached):
 
     In `body`, "$vector", "$k" and "$name" for each search parameter stand for their values, also within a
     text; "$$" is a dollar. `${NAME}` in `url` and `headers` is taken from the environment, and in messages
-    stays as it is written. `ids` is a JMESPath to the list of ids. For example:
+    stays as it is written. `ids` is a JMESPath to the list of ids. Chroma's service is among the tests; these
+    follow what others document:
 
     Elasticsearch, url `https://host:9200/INDEX/_search`, ids `hits.hits[]._id`:
         {"knn": {"field": "FIELD", "query_vector": "$vector", "k": "$k", "num_candidates": "$candidates"},
