@@ -101,19 +101,30 @@ def test_an_ef_below_k_is_refused(name: str) -> None:
 def test_fewer_bits_make_usearch_smaller_and_cost_it_recall() -> None:
     dataset = data(rows=2000, metric=Metric.COSINE, seed=2)
     sizes, recalls = {}, {}
-    for storage in ("f32", "f16", "bf16", "i8"):
+    for storage in ("f32", "f16", "bf16", "i8", "b1"):
         with built("usearch", dataset, {"storage": storage}, expansion=1000) as engine:
             sizes[storage] = engine.size_bytes()
             recalls[storage] = recall(engine.search(vectors_of(dataset), K), dataset)
-    assert sizes["f32"] > sizes["f16"] == sizes["bf16"] > sizes["i8"]
-    assert recalls["f32"] >= recalls["bf16"] > recalls["i8"] > 0.5
+    assert sizes["f32"] > sizes["f16"] == sizes["bf16"] > sizes["i8"] > sizes["b1"]
+    assert recalls["f32"] >= recalls["bf16"] > recalls["i8"] > 0.5 > recalls["b1"] > 0.05
 
 
 def test_usearch_forgets_lengths_when_it_stores_i8() -> None:
     dataset = data(metric=Metric.L2)
     with built("usearch", dataset, {"storage": "i8"}, expansion=1000) as engine:
         assert recall(engine.search(vectors_of(dataset), K), dataset) < 0.9
-    assert not get_engine("usearch").build_knobs[2].accepts("b1")
+
+
+def test_usearch_compares_signs_where_it_keeps_one_bit() -> None:
+    """Of 13 dimensions, so that the last byte has bits to spare."""
+    vectors = np.random.default_rng(0).normal(size=(400, 13)).astype("float32")
+    dataset = open_dataset(make_corpus(vectors), make_queries(vectors[:20]), metric="cosine")
+    signs = vectors > 0
+    differ = (signs[:20, None] != signs[None]).sum(axis=2)
+    with built("usearch", dataset, {"storage": "b1"}, expansion=1000) as engine:
+        for found in (engine.search(vectors[:20], K), engine.exact_search(vectors[:20], K)):
+            theirs = np.take_along_axis(differ, found, axis=1)
+            assert (np.sort(theirs) == np.sort(differ, axis=1)[:, :K]).mean() >= 0.95
 
 
 def unreachable() -> Dataset:

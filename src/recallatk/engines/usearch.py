@@ -32,12 +32,11 @@ class Usearch(Engine):
     build_knobs = (
         Knob("connectivity", default=16, low=2, high=256, help="neighbours of a node"),
         Knob("expansion_add", default=128, low=1, high=5000, help="candidates while it builds"),
-        # b1 keeps signs and compares them by Hamming distance, which is none of our metrics.
         Knob(
             "storage",
             default="f32",
-            choices=("f32", "f16", "bf16", "i8"),
-            help="how a value is kept; i8 keeps directions only, whatever the metric",
+            choices=("f32", "f16", "bf16", "i8", "b1"),
+            help="how a value is kept; i8 keeps directions only, b1 only signs, compared by Hamming distance",
         ),
     )
     search_knobs = (Knob("expansion", default=64, low=1, high=10_000, effort=True),)
@@ -45,6 +44,7 @@ class Usearch(Engine):
     def __init__(self) -> None:
         self.index: Any = None
         self.threads = 1
+        self.signs = False
         self.rows = self.searched = self.compared = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -56,9 +56,11 @@ class Usearch(Engine):
     def _create(self, dimension: int, metric: Metric, parameters: dict[str, Any]) -> None:
         from usearch.index import Index
 
+        self.signs = parameters["storage"] == "b1"
         self.index = Index(
-            ndim=dimension,
-            metric=_METRICS[metric],
+            # usearch packs eight signs a byte, and wants whole bytes.
+            ndim=-(-dimension // 8) * 8 if self.signs else dimension,
+            metric="hamming" if self.signs else _METRICS[metric],
             dtype=parameters["storage"],
             connectivity=parameters["connectivity"],
             expansion_add=parameters["expansion_add"],
@@ -74,7 +76,7 @@ class Usearch(Engine):
         """The nearest rows that the walk over the graph found."""
         if filters is not None:
             self.refuse_filters(filters)
-        found = self.index.search(float32_matrix(queries), k, threads=self.threads)
+        found = self.index.search(self._kept(queries), k, threads=self.threads)
         self.searched += len(queries)
         self.compared += found.computed_distances
         return _rows(found, k)
@@ -82,7 +84,10 @@ class Usearch(Engine):
     def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """Every vector as it is stored, compared with every query."""
         self.refuse_filters(filters)
-        return _rows(self.index.search(float32_matrix(queries), k, threads=self.threads, exact=True), k)
+        return _rows(self.index.search(self._kept(queries), k, threads=self.threads, exact=True), k)
+
+    def _kept(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        return np.packbits(vectors > 0, axis=1) if self.signs else float32_matrix(vectors)
 
     def exercised(self) -> str:
         """How much of the corpus the walks compared, which a scan could not show."""
@@ -96,7 +101,7 @@ class Usearch(Engine):
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add nodes under the next numbers."""
         keys = np.arange(self.rows, self.rows + len(vectors), dtype=np.uint64)
-        self.index.add(keys, float32_matrix(vectors), threads=self.threads)
+        self.index.add(keys, self._kept(vectors), threads=self.threads)
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
