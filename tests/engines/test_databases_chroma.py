@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recallatk.engines.chroma import Chroma, quiet
+from recallatk.engines.chroma import Chroma, close_client, quiet
 from recallatk.engines.http import Http
 from recallatk.errors import EngineError
 from recallatk.testing import EngineContract
@@ -170,3 +170,4 @@ def test_any_http_client_can_ask_the_same_server(server):
         assert recall_of(engine, dataset) >= 0.95
         assert "queries answered by" in engine.exercised()
     client.delete_collection("of-somebody-else")
+    close_client(client)

@@ -218,15 +218,19 @@ class Chroma(Engine):
         if client is not None:
             with contextlib.suppress(Exception):
                 client.delete_collection(self.collection.name)
-            client.close()
-            # Closing a client of a server leaves its connections open, and it has two kinds of them.
-            for holder in (client, getattr(client, "_admin_client", None)):
-                session = getattr(getattr(holder, "_server", None), "_session", None)
-                if session is not None:
-                    session.close()
+            close_client(client)
         folder, self.folder = self.folder, None
         if folder is not None:
             folder.cleanup()
+
+
+def close_client(client: Any) -> None:
+    """Close it and its connections, of which it has two kinds to a server and leaves them open."""
+    client.close()
+    for holder in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(holder, "_server", None), "_session", None)
+        if session is not None:
+            session.close()
 
 
 @contextlib.contextmanager
