@@ -19,6 +19,7 @@ from recallatk import (
 )
 from recallatk.analysis.distribution import distribution
 from recallatk.analysis.hardness import contrast, intrinsic_dimension
+from recallatk.analysis.lists import truth_from_lists
 from recallatk.analysis.segments import by_column
 from recallatk.core import Metric, Truth
 from recallatk.errors import MismatchError, UsageError
@@ -344,3 +345,14 @@ def test_a_corpus_that_the_truth_is_not_of_is_refused(door):
     truth = Truth(np.array([[7, 8]]), None, np.array([20]), None, corpus_rows=20)
     with pytest.raises(MismatchError):
         door([[7, 8]], truth, [2], corpus=make_corpus(VECTORS[:5]))
+
+
+def test_the_width_in_words_is_that_of_the_interval_beside_it_and_few_queries_have_none():
+    truth = truth_with()
+    found = assess(answers_with(truth, HITS), truth, [10])
+    mean = found.score.measures["recall@10"]
+    said = float(found.planning.partition("±")[2].partition(";")[0])
+    assert said == pytest.approx((mean.high - mean.low) / 2, abs=5e-4)
+    few = [["A", "B"], ["A", "C"]]
+    short = assess(few, truth_from_lists([["A", "B"], ["A", "B"]], 2), [2])
+    assert short.planning == ""

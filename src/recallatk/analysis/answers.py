@@ -205,8 +205,8 @@ def _queries(answers: Answers, truth: Truth) -> tuple[NDArray[np.int64], NDArray
         if found.null_count:
             extra = answers.query_ids.filter(found.is_null())
             raise MismatchError(
-                f"{answers.name}: answers to {_listed(extra)}, which the truth does not have; its queries "
-                f"are {_listed(names)}"
+                f"{answers.name}: answers to {_listed(extra)}, which the truth does not have; it has "
+                f"{_listed(names)}"
             )
         places = found.to_numpy(zero_copy_only=False).astype(np.int64)
         if len(np.unique(places)) < len(places):

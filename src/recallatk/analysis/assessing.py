@@ -26,6 +26,7 @@ from recallatk.analysis.measures import (
 from recallatk.analysis.relevance import relevance
 from recallatk.analysis.score import require_same, score_aligned, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, by_column, segments
+from recallatk.analysis.summarising import FEWEST_RESAMPLED
 from recallatk.core import Answers
 from recallatk.errors import UsageError
 
@@ -112,10 +113,18 @@ def assess(
         at_least={each: lower_bound(_there(values)) for each, values in recalls.items() if scored.scored},
         segments=_segments(scored, truth, aligned, dataset, by, headline),
         diagnosis=diagnose(scored, main),
-        planning=planning.in_words(_there(recalls[headline]), headline) if scored.scored > 1 else "",
+        planning=_planning(scored, headline),
         relevance={} if qrels is None else relevance(_by_ids(answers, aligned, truth, corpus), qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
     )
+
+
+def _planning(scored: Score, headline: str) -> str:
+    """What so many queries are enough for, by the interval that is shown; few have no spread to go by."""
+    values, mean = _there(scored.per_query[headline]), scored.measures[headline]
+    if len(values) < FEWEST_RESAMPLED or mean.low is None or mean.high is None:
+        return ""
+    return planning.in_words(values, headline, (mean.high - mean.low) / 2)
 
 
 def _wanted(truth: Truth, at: Sequence[int] | None, measures: Sequence[Measure | str]) -> list[Measure]:

@@ -45,8 +45,14 @@ def queries_to_tell(
     return _rounded_up((reach * _checked_spread(spread) / difference) ** 2)
 
 
-def in_words(values: NDArray[np.float64], k_name: str) -> str:
-    """What these queries are enough for, and how many one step of 0.01 takes; `k_name` such as recall@10."""
+def in_words(values: NDArray[np.float64], k_name: str, half: float | None = None) -> str:
+    """What these queries are enough for, and how many one step of 0.01 takes.
+
+    Args:
+        values: of each query its value.
+        k_name: what they are, such as recall@10.
+        half: half the width of the interval that is shown beside this; by default the spread's.
+    """
     n = len(values)
     if n < 2:
         raise UsageError(f"{n} queries say nothing of their spread. Accepted: 2 or more")
@@ -59,8 +65,9 @@ def in_words(values: NDArray[np.float64], k_name: str) -> str:
     shown = round(mean, 2)
     other = shown - STEP if shown >= 1 else shown + STEP
     needed = queries_to_tell(shown, other, spread)
+    width = _plus_or_minus(half_width(spread, n) if half is None else half)
     return (
-        f"with these {n:,} queries the interval of {k_name} is {_plus_or_minus(half_width(spread, n))}; "
+        f"with these {n:,} queries the interval of {k_name} is {width}; "
         f"to tell {shown:.2f} from {other:.2f} you need about {needed:,} queries"
     )
 
