@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.payloads import StoredColumns, address, grouped, padded, told
+from recallatk.engines.payloads import StoredColumns, address, dropping, grouped, padded, told
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
 
@@ -216,7 +216,7 @@ class Chroma(Engine):
         """Drop the collection and the folder."""
         client, self.client = self.client, None
         if client is not None:
-            with contextlib.suppress(Exception):
+            with dropping(self.name, self.collection.name):
                 client.delete_collection(self.collection.name)
             close_client(client)
         folder, self.folder = self.folder, None

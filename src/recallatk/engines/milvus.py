@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.payloads import StoredColumns, address, grouped, padded, told
+from recallatk.engines.payloads import StoredColumns, address, dropping, grouped, padded, told
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
 
@@ -190,7 +189,7 @@ class Milvus(Engine):
         """Drop the collection, stop Lite and remove its folder."""
         client, self.client = self.client, None
         if client is not None:
-            with contextlib.suppress(Exception):
+            with dropping(self.name, self.collection):
                 client.drop_collection(self.collection)
             client.close()
         folder, self.folder = self.folder, None

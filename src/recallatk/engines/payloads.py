@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -181,6 +182,16 @@ def address(engine: str, url: str) -> str:
             f"{engine}: an address must hold no user or password; see the help of its parameter"
         )
     return url
+
+
+@contextlib.contextmanager
+def dropping(engine: str, collection: str) -> Iterator[None]:
+    """What cannot be dropped is said: it may stay behind on somebody's server. Closing goes on."""
+    try:
+        yield
+    except Exception as problem:
+        kind = type(problem).__name__
+        warnings.warn(f"{engine}: the collection {collection} could not be dropped ({kind})", stacklevel=3)
 
 
 @contextlib.contextmanager
