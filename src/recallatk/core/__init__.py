@@ -14,7 +14,19 @@ from recallatk.core.data import (
     Vectors,
     blocks,
 )
-from recallatk.core.measured import Build, Knob, Mean, Measurement, Parameters, Run, Score, Trial
+from recallatk.core.measured import (
+    Build,
+    Calls,
+    Caution,
+    Failure,
+    Mean,
+    Measurement,
+    Others,
+    Run,
+    Score,
+    WarmUp,
+)
+from recallatk.core.trials import Knob, Load, Mode, Parameters, Trial, Via
 from recallatk.core.truth import Origin, Truth
 
 __all__ = [
@@ -23,14 +35,20 @@ __all__ = [
     "Answers",
     "ArrayVectors",
     "Build",
+    "Calls",
+    "Caution",
     "Columns",
     "Corpus",
     "Dataset",
+    "Failure",
     "Knob",
+    "Load",
     "Mean",
     "Measurement",
     "Metric",
+    "Mode",
     "Origin",
+    "Others",
     "Parameters",
     "QuerySet",
     "Records",
@@ -39,5 +57,7 @@ __all__ = [
     "Trial",
     "Truth",
     "Vectors",
+    "Via",
+    "WarmUp",
     "blocks",
 ]

@@ -1,10 +1,9 @@
-"""What is measured: knobs, trials, builds, scores, measurements, runs."""
+"""What was measured: builds, calls, scores, measurements, failures, runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from recallatk.errors import UsageError
 
@@ -15,66 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core.data import Metric
-
-Parameters: TypeAlias = tuple[tuple[str, Any], ...]
-KnobValue: TypeAlias = int | float | str
-
-
-@dataclass(frozen=True)
-class Knob:
-    """One parameter of an engine: what it is called and what it may be.
-
-    A number from `low` to `high`, whole where the default is whole; or one of `choices`.
-    """
-
-    name: str
-    default: KnobValue
-    low: float = 0
-    high: float = 0
-    scale: str = "log"
-    """`log` or `linear`: how a sweep should step through it."""
-    effort: bool = False
-    """More of it is slower and does not lose recall."""
-    choices: tuple[str, ...] = ()
-    """What it may be where it is no number; without any, a text may be anything."""
-    help: str = ""
-    """What it does, in a few words."""
-
-    @property
-    def accepted(self) -> str:
-        """What it may be, in words."""
-        if isinstance(self.default, str):
-            return ", ".join(self.choices) or "text"
-        kind = "whole numbers" if isinstance(self.default, int) else "numbers"
-        return f"{kind} from {self.low} to {self.high}"
-
-    def accepts(self, value: object) -> bool:
-        """Whether it may be this."""
-        if isinstance(self.default, str):
-            return isinstance(value, str) and (not self.choices or value in self.choices)
-        whole = isinstance(self.default, int)
-        if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
-            return False
-        return self.low <= float(value) <= self.high
-
-    def plain(self, value: Any) -> KnobValue:
-        """The value as a plain int, float or text."""
-        return type(self.default)(value)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One configuration to measure: an engine, how it is built and how it is searched."""
-
-    engine: str
-    build: Parameters
-    search: Parameters
-
-    def __str__(self) -> str:
-        build, search = (
-            ", ".join(f"{name}={value}" for name, value in part) for part in (self.build, self.search)
-        )
-        return f"{self.engine}({build})[{search}]"
+    from recallatk.core.trials import Parameters, Trial
 
 
 @dataclass(frozen=True)
@@ -91,6 +31,15 @@ class Build:
     """Private memory that the build added to its process; None when it was not measured."""
     size_bytes: int | None
     """The index as it would be stored; None when it was not measured."""
+    cpu_seconds: float | None = None
+    """Time on all cores together."""
+    peak_bytes: int | None = None
+    """The most that the process held while it built, beyond what it held before."""
+    search_threads: int = 1
+    call: str = "library call"
+    """What one timed search is."""
+    repeat: int = 0
+    """Which of several builds; each but the first inserts the rows in another order."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +81,59 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
+class Calls:
+    """Every timed call of a trial, in the order in which they were sent; nothing here is averaged."""
+
+    query: NDArray[np.int32]
+    """The first query of each call."""
+    round: NDArray[np.int16]
+    client: NDArray[np.int16]
+    sent_ns: NDArray[np.int64]
+    """When it was to be sent, since its round began; in a closed loop that is when it was."""
+    latency_ns: NDArray[np.int64]
+    """From then until the answer was there."""
+    late_ns: NDArray[np.int64]
+    """How much later than it was to be it was sent; 0 in a closed loop."""
+    round_ns: NDArray[np.int64]
+    """How long each round took."""
+    batch: int = 1
+    """Queries in a call; the last call of a round may have fewer."""
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there were."""
+        return len(self.round_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class Others:
+    """Answers that a query got when it was asked again and that differ from its first."""
+
+    call: NDArray[np.int64]
+    """Which call each stands for."""
+    query: NDArray[np.int32]
+    rows: NDArray[np.int64]
+    """(answers, k) corpus rows."""
+
+    def __len__(self) -> int:
+        return len(self.call)
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What was asked before the clock counted."""
+
+    calls: int
+    settled: bool
+    """Whether successive medians came within the tolerance before the bound was reached."""
+    cold_ns: int | None = None
+    """The very first call after the build; None where others came before it."""
+
+
+@dataclass(frozen=True, eq=False)
 class Measurement:
     """What one trial answered and how long each call took; nothing here is averaged."""
 
@@ -140,12 +142,48 @@ class Measurement:
     k: int
     """How many neighbours each call asked for."""
     answers: NDArray[np.int64]
-    """(queries, k) corpus rows as returned; -1 where there was no answer."""
-    latencies_ns: NDArray[np.int64]
-    """(rounds, queries): one number per call."""
+    """(queries, k) corpus rows as first returned; -1 where there was no answer."""
+    calls: Calls
     exercised: str | None
     """The engine's evidence that its index answered."""
     score: Score
+    """Of all timed calls, over the queries that were asked."""
+    others: Others | None = None
+    """Answers that changed from call to call; None where none did."""
+    warm_up: WarmUp | None = None
+    sentinel_ns: NDArray[np.int64] | None = None
+    """What a fixed piece of work took beside each round: the machine's own pace."""
+    highest_rate: float | None = None
+    """Arrivals a second that were found to stay within the limit, where that was looked for."""
+
+    @property
+    def latencies_ns(self) -> NDArray[np.int64]:
+        """One number per call."""
+        return self.calls.latency_ns
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that could not be measured, and why."""
+
+    trial: Trial
+    kind: str
+    """exception, crash, time limit, memory limit, no evidence."""
+    phase: str
+    """What was going on: build, warm-up, search."""
+    message: str
+    log: str = ""
+    """The end of what the process had said."""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """Something that a reader must know before believing a number."""
+
+    kind: str
+    message: str
+    value: float | None = None
+    limit: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,3 +200,19 @@ class Run:
     measurements: tuple[Measurement, ...]
     sampled_from: int | None = None
     """Set when the corpus was a sample: of how many rows. Recall on it does not carry over to them."""
+    failures: tuple[Failure, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+    planned: tuple[Trial, ...] | None = None
+    """All trials that were to be measured; None where nobody said."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The bench file that it follows, as plain values and without secrets."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Where the time went: building, searching, and everything else."""
+    begun: str | None = None
+    """When it was begun, ISO 8601 in UTC."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial was measured or has failed."""
+        done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
+        return self.planned is None or done >= set(self.planned)

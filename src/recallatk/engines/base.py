@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus, Knob, Metric
-    from recallatk.core.measured import KnobValue
+    from recallatk.core.trials import KnobValue
     from recallatk.filters import Filter
 
     Filters = Sequence[Filter | None] | None

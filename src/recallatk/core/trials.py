@@ -1,0 +1,149 @@
+"""What is to be measured: knobs, loads, trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+from recallatk.errors import UsageError
+
+Parameters: TypeAlias = tuple[tuple[str, Any], ...]
+KnobValue: TypeAlias = int | float | str
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One parameter of an engine: what it is called and what it may be.
+
+    A number from `low` to `high`, whole where the default is whole; or one of `choices`.
+    """
+
+    name: str
+    default: KnobValue
+    low: float = 0
+    high: float = 0
+    scale: str = "log"
+    """`log` or `linear`: how a sweep should step through it."""
+    effort: bool = False
+    """More of it is slower and does not lose recall."""
+    choices: tuple[str, ...] = ()
+    """What it may be where it is no number; without any, a text may be anything."""
+    help: str = ""
+    """What it does, in a few words."""
+
+    @property
+    def accepted(self) -> str:
+        """What it may be, in words."""
+        if isinstance(self.default, str):
+            return ", ".join(self.choices) or "text"
+        kind = "whole numbers" if isinstance(self.default, int) else "numbers"
+        return f"{kind} from {self.low} to {self.high}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether it may be this."""
+        if isinstance(self.default, str):
+            return isinstance(value, str) and (not self.choices or value in self.choices)
+        whole = isinstance(self.default, int)
+        if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+            return False
+        return self.low <= float(value) <= self.high
+
+    def plain(self, value: Any) -> KnobValue:
+        """The value as a plain int, float or text."""
+        return type(self.default)(value)
+
+
+class Mode(StrEnum):
+    """How queries are put to an index."""
+
+    LATENCY = "latency"
+    """One client, one query at a time."""
+    THROUGHPUT = "throughput"
+    """A closed loop: so many clients, each of which sends on when it has its answer."""
+    RATE = "rate"
+    """An open loop: queries arrive when they do, whether the ones before are answered or not."""
+
+
+class Via(StrEnum):
+    """What a client is."""
+
+    THREADS = "threads"
+    PROCESSES = "processes"
+
+
+@dataclass(frozen=True)
+class Load:
+    """One way of putting queries to an index, with its settings."""
+
+    mode: Mode = Mode.LATENCY
+    clients: int = 1
+    """How many calls may be on their way at once."""
+    batch: int = 1
+    """Queries in one call."""
+    via: Via = Via.THREADS
+    rate: float | None = None
+    """Arrivals a second in the mean, for an open loop."""
+    p99_ms: float | None = None
+    """For an open loop without a rate: the highest whose p99 stays within this is looked for."""
+    seconds: float | None = None
+    """How long a round lasts; None: until every query was asked once."""
+
+    def __post_init__(self) -> None:
+        # A file or a call may spell them as text.
+        object.__setattr__(self, "mode", Mode(self.mode))
+        object.__setattr__(self, "via", Via(self.via))
+        problem = self._problem()
+        if problem:
+            raise UsageError(f"load {self.mode}: {problem}")
+
+    def _problem(self) -> str | None:
+        for name in ("clients", "batch"):
+            if getattr(self, name) < 1:
+                return f"{name} = {getattr(self, name)}. Accepted: from 1"
+        for name in ("rate", "p99_ms", "seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                return f"{name} = {value}. Accepted: above 0"
+        if self.mode is Mode.RATE and (self.rate is None) == (self.p99_ms is None):
+            return "needs either a rate, or a p99_ms to look for the highest rate within"
+        if self.mode is Mode.RATE and (self.batch != 1 or self.via is not Via.THREADS):
+            return "single queries through threads only"
+        if self.mode is not Mode.RATE and (self.rate is not None or self.p99_ms is not None):
+            return f"has no rate and no p99_ms; mode = {str(Mode.RATE)!r} does"
+        if self.mode is Mode.LATENCY and (self.clients, self.batch) != (1, 1):
+            return f"is one client and one query at a time; mode = {str(Mode.THROUGHPUT)!r} takes more"
+        return None
+
+    @property
+    def details(self) -> Parameters:
+        """What differs from the plainest load of the mode."""
+        plain = {"clients": 1, "batch": 1, "via": Via.THREADS, "rate": None, "p99_ms": None, "seconds": None}
+        return tuple(
+            (name, getattr(self, name)) for name, usual in plain.items() if getattr(self, name) != usual
+        )
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{name}={value}" for name, value in self.details)
+        return f"{self.mode}({listed})" if listed else str(self.mode)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration to measure: an engine, how it is built and searched, and under which load."""
+
+    engine: str
+    build: Parameters
+    search: Parameters
+    load: Load = Load()
+    repeat: int = 0
+    """Which of several builds; each but the first inserts the rows in another order."""
+
+    def __str__(self) -> str:
+        build, search = (
+            ", ".join(f"{name}={value}" for name, value in part) for part in (self.build, self.search)
+        )
+        load = "" if self.load == Load() else f" {self.load}"
+        again = f" build {self.repeat + 1}" if self.repeat else ""
+        return f"{self.engine}({build})[{search}]{load}{again}"
