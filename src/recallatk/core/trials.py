@@ -119,10 +119,8 @@ class Load:
     @property
     def details(self) -> Parameters:
         """What differs from the plainest load of the mode."""
-        plain = {"clients": 1, "batch": 1, "via": Via.THREADS, "rate": None, "p99_ms": None, "seconds": None}
-        return tuple(
-            (name, getattr(self, name)) for name, usual in plain.items() if getattr(self, name) != usual
-        )
+        usual = {each.name: each.default for each in fields(self) if each.name != "mode"}
+        return tuple((name, getattr(self, name)) for name in usual if getattr(self, name) != usual[name])
 
     def __str__(self) -> str:
         listed = ", ".join(f"{name}={value}" for name, value in self.details)
