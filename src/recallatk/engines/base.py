@@ -41,6 +41,10 @@ class Abilities:
     """It has an exact mode of its own."""
     attaches: bool = False
     """It measures what exists already and builds nothing."""
+    clients: bool = False
+    """Several threads may search at once, each through its own `client()`."""
+    forks: bool = False
+    """A forked copy of this process may search on (on Linux), so that clients can be processes."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,11 @@ class Engine:
         raise self.unable("search exactly")
 
     def exercised(self) -> str:
-        """Evidence that the index answered, or an EngineError that says why it did not."""
+        """Evidence that the index answers, or an EngineError that says why it does not.
+
+        Once it is built, this is the state of the index or the plan of a search; after searches, what these
+        did since the last `configure`.
+        """
         raise EngineError(f"{self.name} shows no evidence that its index answered")
 
     def insert(self, vectors: NDArray[Any]) -> None:
@@ -122,12 +130,38 @@ class Engine:
     def set_threads(self, count: int) -> None:
         """Use so many threads from now on."""
 
+    def call(self) -> str:
+        """What one timed search is, in words."""
+        return "library call"
+
+    def in_process(self) -> bool:
+        """Whether the index lives in the memory of this process, which then tells its size."""
+        return True
+
+    def memory_bytes(self) -> int | None:
+        """What the index holds in memory by the engine's own account; None when it does not say."""
+        return None
+
+    def client(self) -> Engine:
+        """Another client of the index, built and configured as it is; asked for where it will search.
+
+        That is in a thread of its own, or in a forked copy of the process, with one thread set. Closing it
+        closes what is its own; where it is the engine itself, nothing is to be closed.
+        """
+        if not self.abilities.clients:
+            raise self.unable("serve several clients at once")
+        return self
+
     def close(self) -> None:
         """Let go of everything; may be called twice."""
 
     def unable(self, what: str) -> EngineError:
         """The error that says what it cannot do."""
         return EngineError(f"{self.name} cannot {what}")
+
+    def unbuilt(self) -> EngineError:
+        """The error that says that there is no index."""
+        return EngineError(f"{self.name}: nothing is built")
 
     def refuse_filters(self, filters: Filters) -> None:
         """Refuse filters that it could only emulate."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from recallatk.engines.base import Abilities
 from recallatk.engines.faiss_library import FaissEngine
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Exact(FaissEngine):
 
     name = "exact"
     family = "exact"
-    abilities = Abilities(filters=True, threads=True, deterministic=True, saves=True, exact_search=True)
+    abilities = replace(FaissEngine.abilities, exact_search=True)
 
     def recipe(self, corpus: Corpus, parameters: Mapping[str, Any]) -> str:
         """The vectors, of unit length under cosine."""
@@ -32,9 +32,13 @@ class Exact(FaissEngine):
         """What it does anyway."""
         return self.search(queries, k, filters)
 
-    def evidence(self) -> str:
-        """A flat scan has no index to miss, once it has been asked."""
+    def held(self) -> str:
+        """The rows that are scanned."""
         return f"flat scan of {self.index.ntotal:,} rows"
+
+    def evidence(self) -> str:
+        """A flat scan has no index to miss."""
+        return self.held()
 
     def size_bytes(self) -> int:
         """The vectors."""

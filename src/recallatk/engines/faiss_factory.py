@@ -20,7 +20,7 @@ class FaissFactory(FaissEngine):
     """What it can do beside searching depends on the recipe, so that it promises nothing of it."""
 
     name = "faiss-factory"
-    abilities = Abilities(threads=True, saves=True)
+    abilities = Abilities(threads=True, saves=True, clients=True, forks=True)
     build_knobs = (Knob("factory", default="HNSW32", help='such as "IVF1024,PQ16x4fs,RFlat"'),)
     search_knobs = (Knob("parameters", default="", help='such as "nprobe=16,k_factor_rf=4"'),)
 

@@ -50,6 +50,10 @@ class FaissHnsw(FaissEngine):
         # The statistics are the library's and count the searches of every index in the process.
         faiss.cvar.hnsw_stats.reset()
 
+    def held(self) -> str:
+        """The graph."""
+        return f"graph of {self.index.ntotal:,} nodes, {self.index.hnsw.max_level + 1} levels"
+
     def evidence(self) -> str:
         """How much of the corpus the walks compared, which a fallback scan could not show."""
         import faiss
@@ -57,8 +61,4 @@ class FaissHnsw(FaissEngine):
         counted = faiss.cvar.hnsw_stats
         if not counted.n1:
             raise EngineError("faiss-hnsw: no search went through the graph since it was configured")
-        compared = counted.ndis / counted.n1
-        return (
-            f"graph of {self.index.ntotal:,} nodes, {self.index.hnsw.max_level + 1} levels; "
-            f"{compared:,.0f} comparisons a query"
-        )
+        return f"{self.held()}; {counted.ndis / counted.n1:,.0f} comparisons a query"

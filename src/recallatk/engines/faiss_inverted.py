@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -30,13 +31,20 @@ NPROBE_WITHIN_NLIST = Constraint(
 class FaissInverted(FaissEngine):
     """Rows in lists by their nearest centre; a search visits the lists of the nearest centres."""
 
+    abilities = replace(FaissEngine.abilities, updates=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (NLIST,)
     search_knobs: ClassVar[tuple[Knob, ...]] = (NPROBE,)
     constraints: ClassVar[tuple[Constraint, ...]] = (NPROBE_WITHIN_NLIST,)
+    codes: ClassVar[str]
+    """What the lists hold of a vector, as the recipe says it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.numbered = 0
+
+    def recipe(self, corpus: Corpus, parameters: Mapping[str, Any]) -> str:
+        """The lists and what is in them."""
+        return f"{self.lists(corpus, parameters)},{self.codes}"
 
     def lists(self, corpus: Corpus, parameters: Mapping[str, Any]) -> str:
         """How the recipe begins."""
@@ -97,6 +105,10 @@ class FaissInverted(FaissEngine):
         # The statistics are the library's and count the searches of every index in the process.
         faiss.cvar.indexIVF_stats.reset()
 
+    def held(self) -> str:
+        """The lists and the rows in them."""
+        return f"{self.index.ntotal:,} rows in {self.inverted().nlist:,} lists"
+
     def evidence(self) -> str:
         """How many lists and rows the searches went through, as faiss counted them."""
         import faiss
@@ -105,7 +117,4 @@ class FaissInverted(FaissEngine):
         if not counted.nq:
             raise EngineError(f"{self.name}: faiss counted no search through its lists")
         visited, compared = counted.nlist / counted.nq, counted.ndis / counted.nq
-        return (
-            f"{self.index.ntotal:,} rows in {self.inverted().nlist:,} lists; "
-            f"{visited:,.0f} lists and {compared:,.0f} rows a query"
-        )
+        return f"{self.held()}; {visited:,.0f} lists and {compared:,.0f} rows a query"

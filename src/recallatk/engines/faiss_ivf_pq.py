@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core import Knob
 from recallatk.engines.base import Constraint
 from recallatk.engines.faiss_inverted import NLIST, NPROBE, NPROBE_WITHIN_NLIST, FaissInverted
+from recallatk.engines.faiss_library import FaissEngine
 from recallatk.engines.faiss_refine import (
     K_FACTOR,
     M_DIVIDES_DIMENSION,
@@ -25,6 +26,7 @@ class FaissIvfPq(FaissRefined, FaissInverted):
     """IndexIVFPQ. It takes no updates: IndexRefineFlat cannot delete."""
 
     name = "faiss-ivf-pq"
+    abilities = FaissEngine.abilities
     build_knobs = (
         NLIST,
         Knob("M", default=8, low=1, high=4096, help="subquantisers"),

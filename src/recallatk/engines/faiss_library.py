@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,12 +34,15 @@ class FaissEngine(Engine):
     family = "faiss"
     distribution = "faiss-cpu"
     metrics = frozenset(Metric)
-    abilities = Abilities(filters=True, threads=True, deterministic=True, saves=True)
+    abilities: ClassVar[Abilities] = Abilities(
+        filters=True, threads=True, deterministic=True, saves=True, clients=True, forks=True
+    )
 
     def __init__(self) -> None:
         self.index: Any = None
         self.unit = False
         self.answered = 0
+        self.threads: int | None = None
         self.settings: Mapping[str, Any] = {}
         self.selectors: Selectors | None = None
 
@@ -65,10 +68,13 @@ class FaissEngine(Engine):
         """Start counting anew."""
         self.answered = 0
 
+    def held(self) -> str:
+        """What the index holds."""
+        return f"{type(self.index).__name__} of {self.index.ntotal:,} rows"
+
     def evidence(self) -> str:
-        """What is known of the searches since the last count began."""
-        kind = type(self.index).__name__
-        return f"{kind} of {self.index.ntotal:,} rows; {self.answered:,} queries answered"
+        """What is known of the searches since the last count began, beside what the index holds."""
+        return f"{self.held()}; {self.answered:,} queries answered"
 
     # What an engine does
 
@@ -112,7 +118,8 @@ class FaissEngine(Engine):
             for selector, which in self.selectors.groups(filters, len(asked)):
                 chosen = None if selector is None else self.filtered(selector)
                 rows[which] = self.searched().search(asked[which], k, params=chosen)[1]
-        self.answered += len(rows)
+        count = len(rows)  # without a call in the next line, threads lose no count there
+        self.answered += count
         return rows
 
     def searched(self) -> Any:
@@ -120,10 +127,12 @@ class FaissEngine(Engine):
         return self.index
 
     def exercised(self) -> str:
-        """The evidence, once something was searched."""
-        if self.index is None or not self.answered:
-            raise EngineError(f"{self.name}: no search went through the index since it was configured")
-        return self.evidence()
+        """What the index holds, and once something was searched, what is known of that."""
+        if self.index is None:
+            raise self.unbuilt()
+        if not self.index.ntotal:
+            raise EngineError(f"{self.name}: the index holds no rows")
+        return self.evidence() if self.answered else self.held()
 
     def save(self, folder: Path) -> None:
         """Write the index as faiss does."""
@@ -161,7 +170,15 @@ class FaissEngine(Engine):
         """OpenMP threads of faiss."""
         import faiss
 
+        self.threads = count
         faiss.omp_set_num_threads(count)
+
+    def client(self) -> Engine:
+        """Itself: faiss searches in any number of threads."""
+        if self.threads is not None:
+            # OpenMP keeps a number for each thread, and begins in a new one with its own.
+            self.set_threads(self.threads)
+        return self
 
     def close(self) -> None:
         """Let go of the index and of the corpus."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recallatk.core import Corpus, Knob
-from recallatk.engines.base import Abilities, Constraint
+from recallatk.engines.base import Constraint
 from recallatk.engines.faiss_library import FaissEngine
 from recallatk.engines.matrix import float32_matrix
 from recallatk.errors import EngineError
@@ -35,7 +36,7 @@ class FaissNsg(FaissEngine):
     """IndexNSGFlat, which takes no filters."""
 
     name = "faiss-nsg"
-    abilities = Abilities(threads=True, deterministic=True, saves=True)
+    abilities = replace(FaissEngine.abilities, filters=False)
     build_knobs = (Knob("R", default=32, low=4, high=256, help="neighbours of a node, at the most"),)
     search_knobs = (
         Knob("search_L", default=64, low=1, high=10_000, effort=True, help="candidates that a search keeps"),
@@ -75,7 +76,6 @@ class FaissNsg(FaissEngine):
         found = super().search(queries, min(k, self.index.ntotal), filters)
         return np.pad(found, ((0, 0), (0, k - found.shape[1])), constant_values=-1)
 
-    def evidence(self) -> str:
-        """The graph that was walked; faiss counts no steps of it."""
-        nodes = f"graph of {self.index.ntotal:,} nodes, {self.index.nsg.R} neighbours each at the most"
-        return f"{nodes}; {self.answered:,} queries answered"
+    def held(self) -> str:
+        """The graph; faiss counts no steps of a walk over it."""
+        return f"graph of {self.index.ntotal:,} nodes, {self.index.nsg.R} neighbours each at the most"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Knob
-from recallatk.engines.base import Abilities, Constraint
+from recallatk.engines.base import Constraint
 from recallatk.engines.faiss_refine import (
     K_FACTOR,
     M_DIVIDES_DIMENSION,
@@ -24,7 +25,7 @@ class FaissPqFastScan(FaissRefined):
     """IndexPQFastScan, which takes no filters."""
 
     name = "faiss-pq-fastscan"
-    abilities = Abilities(threads=True, deterministic=True, saves=True)
+    abilities = replace(FaissRefined.abilities, filters=False)
     build_knobs = (Knob("M", default=8, low=1, high=4096, help="subquantisers of four bits"), REFINE)
     search_knobs = (K_FACTOR,)
     constraints = (
