@@ -1,5 +1,11 @@
 """A correct little engine that can do everything, and engines that differ from it by one fault each."""
 
+import copy
+import dataclasses
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from recallatk.core import Knob, Metric
@@ -14,7 +20,14 @@ class Little(Engine):
     name = "little"
     metrics = frozenset(Metric)
     abilities = Abilities(
-        filters=True, updates=True, threads=True, deterministic=True, saves=True, exact_search=True
+        filters=True,
+        updates=True,
+        threads=True,
+        deterministic=True,
+        saves=True,
+        exact_search=True,
+        clients=True,
+        forks=True,
     )
     search_knobs = (Knob("percent", default=100, low=1, high=100, effort=True),)
 
@@ -61,8 +74,8 @@ class Little(Engine):
         return told.allowed(query, row).reshape(len(filters), rows)
 
     def exercised(self):
-        if self.vectors is None or not self.answered:
-            raise EngineError("little: nothing was searched yet")
+        if self.vectors is None:
+            raise self.unbuilt()
         return f"{self.answered} queries compared with {len(self.vectors)} rows"
 
     def insert(self, vectors):
@@ -305,11 +318,104 @@ class SharesItsRowsForGood(SharesItsRows):
 
 
 @caught_by("test_it_shows_that_its_index_answered")
-class ExercisedWhenBuilt(Little):
+class EvidenceOutlivesTheIndex(Little):
     def exercised(self):
-        if self.vectors is None:
-            raise EngineError("little: it is not built")
-        return f"{len(self.vectors)} rows"
+        if self.corpus is None:
+            raise self.unbuilt()
+        return f"{self.answered} queries compared with {self.corpus.rows} rows"
+
+
+@caught_by("test_it_shows_that_its_index_answered")
+class NoEvidenceBeforeASearch(Little):
+    def exercised(self):
+        if not self.answered:
+            raise EngineError("little: nothing was searched yet")
+        return super().exercised()
+
+
+@caught_by("test_it_says_what_a_call_is_and_where_its_index_lives")
+class SaysNothingOfItsCalls(Little):
+    def call(self):
+        return ""
+
+
+@caught_by("test_declarations_are_sound")
+class ForksWithoutClients(Little):
+    abilities = dataclasses.replace(Little.abilities, clients=False)
+
+
+@caught_by("test_clients_search_at_the_same_time_or_are_refused")
+class ClientsMixTheirQueries(Little):
+    """The query stands where every thread writes it."""
+
+    asked = None
+
+    def scores(self, queries):
+        self.asked = queries
+        time.sleep(0.0001)
+        return super().scores(self.asked)
+
+
+@caught_by("test_clients_search_at_the_same_time_or_are_refused")
+class ClientsCloseTheIndex(Little):
+    def client(self):
+        other = copy.copy(self)
+        other.close = self.close
+        return other
+
+
+@caught_by("test_clients_search_at_the_same_time_or_are_refused")
+class ClientsAreNotConfigured(Little):
+    def client(self):
+        other = copy.copy(self)
+        other.configure(percent=1)
+        return other
+
+
+@caught_by("test_clients_search_at_the_same_time_or_are_refused")
+class RefusesNoClients(Little):
+    abilities = dataclasses.replace(Little.abilities, clients=False, forks=False)
+
+    def client(self):
+        return self
+
+
+@caught_by("test_a_forked_copy_searches_on")
+class BoundToItsProcess(Little):
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, metric, **parameters)
+        self.process = os.getpid()
+
+    def search(self, queries, k, filters=None):
+        if os.getpid() != self.process:
+            raise EngineError("little: this is another process")
+        return super().search(queries, k, filters)
+
+
+@caught_by("test_a_forked_copy_searches_on")
+class WaitsForItsThread(Little):
+    """A thread of its own answers, which a forked copy does not have."""
+
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, metric, **parameters)
+        self.worker = self.worker or ThreadPoolExecutor(1)
+
+    worker = None
+
+    def search(self, queries, k, filters=None):
+        return self.worker.submit(super().search, queries, k, filters).result()
+
+
+@caught_by("test_a_forked_copy_searches_on")
+class ForksLoseRows(Little):
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, metric, **parameters)
+        self.process = os.getpid()
+
+    def client(self):
+        other = copy.copy(self)
+        other.percent = 100 if os.getpid() == self.process else 10
+        return other
 
 
 @caught_by("test_inserted_and_deleted_rows_are_seen_or_refused")

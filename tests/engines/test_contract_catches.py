@@ -13,8 +13,9 @@ from recallatk.testing import EngineContract
 
 SUITE = """
 from broken_engines import CAUGHT, Little, OnlyCosine
-from recallatk.testing import EngineContract
+from recallatk.testing import EngineContract, clients
 
+clients.PATIENCE_SECONDS = 3.0
 for kind in (Little, OnlyCosine, *CAUGHT):
     globals()[f"Test{kind.__name__}"] = type(f"Test{kind.__name__}", (EngineContract,), {"engine": kind})
 """
@@ -61,5 +62,5 @@ def test_a_broken_engine_is_caught_by_the_test_that_is_meant_for_it(failed, kind
 
 
 def test_every_test_of_the_contract_catches_something():
-    tests = {name for name in vars(EngineContract) if name.startswith("test_")}
+    tests = {name for name in dir(EngineContract) if name.startswith("test_")}
     assert set(CAUGHT.values()) == tests - OF_THE_BASE

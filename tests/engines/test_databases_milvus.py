@@ -57,7 +57,7 @@ def test_rows_that_are_scanned_are_no_evidence_even_if_lite_calls_them_indexed(e
     rebuild(engine, dataset, {}, {})
     engine._add(vectors_of(dataset), [{} for _ in range(24)])
     engine.search(vectors_of(dataset), K)
-    assert engine.client.describe_index(engine.collection, "vector")["indexed_rows"] == 324
+    assert engine.connection.describe_index(engine.collection, "vector")["indexed_rows"] == 324
     with pytest.raises(EngineError, match="300 of 324 rows are in an index"):
         engine.exercised()
 

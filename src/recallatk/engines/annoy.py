@@ -11,7 +11,6 @@ import numpy as np
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
-from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +28,7 @@ class Annoy(Engine):
     distribution = "annoy"
     extra = "annoy"
     metrics = frozenset(Metric)
-    abilities = Abilities(batch=False, threads=True, deterministic=True, saves=True)
+    abilities = Abilities(batch=False, threads=True, deterministic=True, saves=True, clients=True, forks=True)
     build_knobs = (Knob("n_trees", default=10, low=1, high=1000),)
     search_knobs = (
         Knob("search_k", default=1000, low=1, high=1_000_000, effort=True, help="nodes that a search opens"),
@@ -68,17 +67,16 @@ class Annoy(Engine):
         for line, query in zip(rows, queries.tolist(), strict=True):
             found = self.index.get_nns_by_vector(query, k, self.search_k)
             line[: len(found)] = found
-        self.searched += len(queries)
+        count = len(queries)  # without a call in the next line, threads lose no count there
+        self.searched += count
         return rows
 
     def exercised(self) -> str:
         """The forest, and how many searches there were; annoy does not count comparisons."""
-        if self.index is None or not self.searched:
-            raise EngineError("annoy: no search went through the forest since it was configured")
-        return (
-            f"forest of {self.index.get_n_trees():,} trees over {self.index.get_n_items():,} rows; "
-            f"{self.searched:,} searches at search_k = {self.search_k}"
-        )
+        if self.index is None or not self.index.get_n_trees():
+            raise self.unbuilt()
+        done = f"; {self.searched:,} searches at search_k = {self.search_k}" if self.searched else ""
+        return f"forest of {self.index.get_n_trees():,} trees over {self.index.get_n_items():,} rows{done}"
 
     def save(self, folder: Path) -> None:
         """Write the forest with its vectors."""

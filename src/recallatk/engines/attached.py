@@ -79,7 +79,7 @@ class Attached(Engine):
 
     family = "attached"
     metrics = frozenset(Metric)
-    abilities = Abilities(batch=False, attaches=True)
+    abilities = Abilities(batch=False, attaches=True, clients=True, forks=True)
     search_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("parameters", default="{}", help="a JSON object of what the target is told with every query"),
     )
@@ -87,6 +87,7 @@ class Attached(Engine):
 
     def __init__(self) -> None:
         self.ids: RowsById | None = None
+        self.parameters: dict[str, Any] = {}
         self.passed: dict[str, Any] = {}
         self.answered = self.returned = self.known = 0
         self._stranger: object = None
@@ -95,6 +96,7 @@ class Attached(Engine):
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Remember the ids and connect; which metric the target has is the target's affair."""
         self.close()
+        self.parameters = parameters
         self.connect(parameters)
         self.ids = RowsById(corpus)
         self._first = np.array(corpus.vectors.read(0, min(1, corpus.rows)))
@@ -110,6 +112,9 @@ class Attached(Engine):
     def configure(self, **parameters: Any) -> None:
         """Set what goes along with every query, and see that one is answered before any is timed."""
         self.passed = self.read_parameters(parameters)
+        self._try_out()
+
+    def _try_out(self) -> None:
         if len(self._first):
             self._rows_of(self._first, 1)
         self.answered = self.returned = self.known = 0
@@ -155,6 +160,27 @@ class Attached(Engine):
             f"{self.answered:,} queries answered by {self.target}{said and ', ' + said}; "
             "what its index did is not known"
         )
+
+    def in_process(self) -> bool:
+        """Wherever the target has its index, nobody can tell from here."""
+        return False
+
+    def client(self) -> Engine:
+        """Another that is connected to the same target, tells it the same, and has had one answer."""
+        if not self.abilities.clients:
+            return super().client()
+        if self.ids is None:
+            raise EngineError(f"{self.name}: it is attached to nothing")
+        other = type(self)()
+        other.parameters, other.passed, other.target = self.parameters, self.passed, self.target
+        try:
+            other.connect(self.parameters)
+            other.ids, other._first = self.ids, self._first
+            other._try_out()
+        except BaseException:
+            other.close()
+            raise
+        return other
 
     def said(self) -> str:
         """What else the target said, in words."""

@@ -131,7 +131,7 @@ class Engine:
         """Use so many threads from now on."""
 
     def call(self) -> str:
-        """What one timed search is, in words."""
+        """What one timed search is, in words; asked once the index is built, as the next two are."""
         return "library call"
 
     def in_process(self) -> bool:

@@ -23,6 +23,7 @@ class Callable(Attached):
     """
 
     name = "callable"
+    # Whether a function may be called by several threads, only its author knows.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("function", default="", help="where the function stands: module:function"),
@@ -66,6 +67,10 @@ class Callable(Attached):
         """The knobs that were declared with the function, or any."""
         declared = self.search_knobs is not Attached.search_knobs
         return dict(parameters) if declared else super().read_parameters(parameters)
+
+    def call(self) -> str:
+        """One call of the function."""
+        return "Python function"
 
     def ask(self, queries: NDArray[Any], k: int) -> abc.Sequence[abc.Sequence[object]]:
         """Call the function."""

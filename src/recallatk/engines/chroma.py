@@ -40,7 +40,7 @@ class Chroma(Engine):
     distribution = "chromadb"
     extra = "chroma"
     metrics = frozenset(Metric)
-    abilities = Abilities(filters=True, updates=True)
+    abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),
         Knob("M", default=16, low=2, high=256),
@@ -49,9 +49,9 @@ class Chroma(Engine):
     search_knobs = (Knob("ef_search", default=DEFAULT_EF, low=1, high=10_000, effort=True),)
 
     def __init__(self) -> None:
-        self.client: Any = None
+        self.connection: Any = None
         self.folder: TemporaryDirectory[str] | None = None
-        self.answered = self.rows = 0
+        self.rows = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Add every row to a new collection."""
@@ -62,7 +62,7 @@ class Chroma(Engine):
         if not parameters["url"]:
             self.folder = TemporaryDirectory(prefix="recallatk-", ignore_cleanup_errors=True)
         with quiet(), told(self.name, _token()):
-            self.client = self._open()
+            self.connection = self._open()
             self._fill(DEFAULT_EF)
 
     def _open(self) -> Any:
@@ -92,7 +92,7 @@ class Chroma(Engine):
             "ef_search": ef_search,
             "sync_threshold": max(2, min(SYNC_THRESHOLD, self.corpus.rows)),
         }
-        self.collection = self.client.create_collection(
+        self.collection = self.connection.create_collection(
             f"recallatk-{uuid.uuid4().hex}", configuration={"hnsw": hnsw}, embedding_function=None
         )
         self.rows, self.ef_search = 0, ef_search
@@ -101,7 +101,7 @@ class Chroma(Engine):
         self._warm()
 
     def _add(self, vectors: NDArray[Any], payloads: list[dict[str, Any]]) -> None:
-        matrix, step = float32_matrix(vectors), self.client.get_max_batch_size()
+        matrix, step = float32_matrix(vectors), self.connection.get_max_batch_size()
         for start in range(0, len(matrix), step):
             part = matrix[start : start + step]
             metadatas: Any = [each or None for each in payloads[start : start + step]]
@@ -118,26 +118,26 @@ class Chroma(Engine):
 
     def configure(self, **parameters: Any) -> None:
         """Load the collection with another ef_search, or on a server make it anew."""
-        self.answered, ef_search = 0, parameters["ef_search"]
+        ef_search = parameters["ef_search"]
         if ef_search == self.ef_search:
             return
         with quiet(), told(self.name, _token()):
             if self.folder is None:
                 if self.updated:
                     raise EngineError("chroma: a server takes no other ef_search once rows were updated")
-                self.client.delete_collection(self.collection.name)
+                self.connection.delete_collection(self.collection.name)
                 self._fill(ef_search)
                 return
             self.collection.modify(configuration={"hnsw": {"ef_search": ef_search}})
             name, self.ef_search = self.collection.name, ef_search
-            self.client.close()
-            self.client = self._open()
-            self.collection = self.client.get_collection(name, embedding_function=None)
+            self.connection.close()
+            self.connection = self._open()
+            self.collection = self.connection.get_collection(name, embedding_function=None)
             self._warm()
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows by the graph; queries of one filter go together."""
-        if self.client is None:
+        if self.connection is None:
             raise EngineError("chroma: nothing is built")
         matrix = float32_matrix(queries)
         answers: list[list[int]] = [[] for _ in matrix]
@@ -152,7 +152,6 @@ class Chroma(Engine):
                 )
                 for number, ids in zip(numbers, found["ids"], strict=True):
                     answers[number] = [int(each) for each in ids]
-        self.answered += len(matrix)
         return padded(answers, k)
 
     def _where(self, condition: Filter) -> dict[str, Any]:
@@ -178,8 +177,8 @@ class Chroma(Engine):
 
     def exercised(self) -> str:
         """How many rows the graph's file holds; a server shows no more than what it was told."""
-        if self.client is None or not self.answered:
-            raise EngineError("chroma: nothing was searched since it was configured")
+        if self.connection is None:
+            raise self.unbuilt()
         if self.folder is None:
             return (
                 f"the server has a collection of {self.collection.count():,} rows, ef_search {self.ef_search}"
@@ -192,6 +191,14 @@ class Chroma(Engine):
             f"graph of {held:,} rows on the disk, of {self.collection.count():,}; ef_search {self.ef_search}"
         )
 
+    def call(self) -> str:
+        """A call in process, or a request to the server."""
+        return super().call() if self.folder is not None else "HTTP round trip"
+
+    def in_process(self) -> bool:
+        """Without a server, the graph is in this process."""
+        return self.folder is not None
+
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows without metadata."""
         self.columns.lose()
@@ -203,7 +210,7 @@ class Chroma(Engine):
         """Take rows out."""
         self.updated = True
         with told(self.name, _token()):
-            for start in range(0, len(rows), step := self.client.get_max_batch_size()):
+            for start in range(0, len(rows), step := self.connection.get_max_batch_size()):
                 self.collection.delete(ids=[str(row) for row in rows[start : start + step].tolist()])
 
     def size_bytes(self) -> int | None:
@@ -214,7 +221,7 @@ class Chroma(Engine):
 
     def close(self) -> None:
         """Drop the collection and the folder."""
-        client, self.client = self.client, None
+        client, self.connection = self.connection, None
         if client is not None:
             with dropping(self.name, self.collection.name):
                 client.delete_collection(self.collection.name)

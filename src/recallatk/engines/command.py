@@ -153,6 +153,10 @@ class Command(Attached):
         except OSError as problem:
             raise self.failed(f"it cannot be started: {problem.strerror or problem}") from problem
 
+    def call(self) -> str:
+        """One line of each side."""
+        return "line to a subprocess and back"
+
     def ask(self, queries: NDArray[Any], k: int) -> list[list[object]]:
         """One line after the other."""
         return [self._answer(query, k) for query in queries.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
+    from recallatk.engines.base import Engine, Filters
 
 _METRICS = {
     Metric.L2: ("l2sq", "array_distance"),
@@ -35,7 +36,8 @@ class DuckDB(SqlEngine):
     distribution = "duckdb"
     extra = "duckdb"
     metrics = frozenset(Metric)
-    abilities = Abilities(updates=True, batch=False, threads=True, exact_search=True)
+    # DuckDB is not made to be forked.
+    abilities = Abilities(updates=True, batch=False, threads=True, exact_search=True, clients=True)
     build_knobs = (
         Knob("M", default=16, low=2, high=256),
         Knob("ef_construction", default=128, low=1, high=5000),
@@ -46,6 +48,7 @@ class DuckDB(SqlEngine):
         self.connection: Any = None
         self.threads = 1
         self.rows = 0
+        self.ef = 64
         self.asked: tuple[str, list[Any]] | None = None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
@@ -70,14 +73,19 @@ class DuckDB(SqlEngine):
 
     def configure(self, **parameters: int) -> None:
         """Set how many candidates a search keeps."""
-        self.connection.execute(f"SET hnsw_ef_search = {parameters['ef']:d}")
+        self.ef = parameters["ef"]
+        self.connection.execute(f"SET hnsw_ef_search = {self.ef:d}")
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows, one statement a query."""
         self.refuse_filters(filters)
+        statement = self._statement(k)
+        return self.answers(queries, k, None, lambda query, _: self._rows(statement, query))
+
+    def _statement(self, k: int) -> str:
         # The extension sees its index only where the limit is a number.
-        nearest = f"FROM items ORDER BY {self.function}(vector, ?::FLOAT[{self.dimension}]) LIMIT {k:d}"
-        return self.answers(queries, k, None, lambda query, _: self._rows(f"SELECT number {nearest}", query))
+        nearest = f"ORDER BY {self.function}(vector, ?::FLOAT[{self.dimension}]) LIMIT {k:d}"
+        return f"SELECT number FROM items {nearest}"  # noqa: S608
 
     def _rows(self, statement: str, query: NDArray[np.float32]) -> list[Any]:
         self.asked = statement, [query.tolist()]
@@ -95,15 +103,24 @@ class DuckDB(SqlEngine):
             self.connection.execute("RESET disabled_optimizers")
 
     def exercised(self) -> str:
-        """The plan of the statement that was asked last, which must scan the index."""
-        if self.connection is None or self.asked is None:
-            raise EngineError(f"{self.name}: nothing was searched yet")
-        statement, values = self.asked
+        """The plan of the statement that was asked last, or would be, which must scan the index."""
+        if self.connection is None:
+            raise self.unbuilt()
+        statement, values = self.asked or (self._statement(1), [[0.0] * self.dimension])
         with self.reported("cannot explain"):
             plan = self.connection.execute(f"EXPLAIN {statement}", values).fetchall()[0][1]
         if "HNSW_INDEX_SCAN" not in plan:
             raise EngineError(f"{self.name}: the index did not answer; the plan was\n{plan}")
         return "EXPLAIN: HNSW_INDEX_SCAN of items_vector"
+
+    def client(self) -> Engine:
+        """A connection of its own to the database in memory."""
+        if self.connection is None:
+            raise self.unbuilt()
+        other = copy.copy(self)
+        other.connection, other.asked = self.connection.cursor(), None
+        other.configure(ef=self.ef)
+        return other
 
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows."""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Abilities, Constraint, Engine
+from recallatk.engines.hnsw_library import HnswLibrary
 from recallatk.engines.matrix import float32_matrix
 from recallatk.errors import EngineError
 
@@ -16,55 +15,35 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.core import Corpus, Metric
     from recallatk.engines.base import Filters
 
 
-class Hnswlib(Engine):
-    """Index of hnswlib, which brings vectors to unit length itself under cosine."""
+class Hnswlib(HnswLibrary):
+    """Index of hnswlib."""
 
     name = "hnswlib"
     family = "hnswlib"
     distribution = "hnswlib"
     extra = "hnswlib"
-    metrics = frozenset(Metric)
-    # It filters by a Python function called for each candidate: that would time the interpreter.
-    abilities = Abilities(updates=True, threads=True, deterministic=True, saves=True)
-    build_knobs = (
-        Knob("M", default=16, low=2, high=256),
-        Knob("ef_construction", default=200, low=1, high=5000),
-    )
-    search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
-    # Below k it would use k without a word.
-    constraints = (Constraint("ef of at least k", ("ef", "k"), lambda ef, k: ef >= k),)
+    # It has no filters: they would be a Python function for each candidate, which times the interpreter.
 
-    def __init__(self) -> None:
-        self.index: Any = None
-        self.threads = 1
-        self.rows = self.live = self.searched = 0
-
-    def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
-        """Insert every row, block by block."""
-        self._create(corpus.dimension, metric)
+    def create(self, corpus: Corpus, metric: Metric, parameters: dict[str, Any]) -> None:
+        """An empty index with room for the corpus."""
+        self.index = _index(corpus, metric)
         self.index.init_index(corpus.rows, **parameters, random_seed=100)
-        for _, block in blocks(corpus.vectors):
-            self._add(block)
 
-    def _create(self, dimension: int, metric: Metric) -> None:
-        import hnswlib
-
-        self.index = hnswlib.Index(str(metric), dimension)
-        self.rows = self.live = self.searched = 0
-
-    def _add(self, vectors: NDArray[Any]) -> None:
-        numbers = np.arange(self.rows, self.rows + len(vectors))
+    def add(self, vectors: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+        """Insert nodes, with as much room as they need."""
+        needed = self.rows + len(vectors)
+        if needed > self.index.max_elements:
+            self.index.resize_index(needed)
         self.index.add_items(float32_matrix(vectors), numbers, num_threads=self.threads)
-        self.rows += len(vectors)
-        self.live += len(vectors)
 
     def configure(self, **parameters: int) -> None:
         """Set how many candidates a search keeps."""
-        self.index.set_ef(parameters["ef"])
-        self.searched = 0
+        super().configure(**parameters)
+        self.index.set_ef(self.ef)
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows that the walk over the graph found."""
@@ -79,48 +58,30 @@ class Hnswlib(Engine):
                 f"hnswlib found fewer than {possible} rows for a query at ef = {self.index.ef}: "
                 "raise ef, or M where parts of the graph cannot be reached"
             ) from problem
-        self.searched += len(queries)
+        count = len(queries)  # without a call in the next line, threads lose no count there
+        self.searched += count
         rows: NDArray[np.int64] = found.view(np.int64)
         return rows if possible == k else np.pad(rows, ((0, 0), (0, k - possible)), constant_values=-1)
 
-    def exercised(self) -> str:
-        """The graph, and how many walks there were; hnswlib does not count comparisons for Python."""
-        if self.index is None or not self.searched:
-            raise EngineError("hnswlib: no search went through the graph since it was configured")
-        return (
-            f"graph of {self.index.element_count:,} nodes, M = {self.index.M}; "
-            f"{self.searched:,} walks at ef = {self.index.ef}"
-        )
+    def nodes(self) -> int:
+        """How many nodes the graph has, deleted ones among them."""
+        return int(self.index.element_count)
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add nodes, with as much room as they need."""
-        self.index.resize_index(self.rows + len(vectors))
-        self._add(vectors)
-
-    def delete(self, rows: NDArray[np.int64]) -> None:
-        """Mark nodes as deleted; walks still pass through them."""
-        for row in rows.tolist():
-            self.index.mark_deleted(row)
-        self.live -= len(rows)
-
-    def save(self, folder: Path) -> None:
+    def write(self, file: Path) -> None:
         """Write the graph with its vectors."""
-        self.index.save_index(str(folder / "index.hnswlib"))
+        self.index.save_index(str(file))
 
-    def load(self, folder: Path, corpus: Corpus, metric: Metric, **parameters: int) -> None:
+    def read(self, file: Path, corpus: Corpus, metric: Metric) -> None:
         """Read the graph into memory."""
-        self._create(corpus.dimension, metric)
-        self.index.load_index(str(folder / "index.hnswlib"))
-        self.rows = self.live = corpus.rows
+        self.index = _index(corpus, metric)
+        self.index.load_index(str(file))
 
     def size_bytes(self) -> int:
         """The index as hnswlib would write it."""
         return int(self.index.index_file_size())
 
-    def set_threads(self, count: int) -> None:
-        """Threads of adding and of batches."""
-        self.threads = count
 
-    def close(self) -> None:
-        """Let go of the index."""
-        self.index = None
+def _index(corpus: Corpus, metric: Metric) -> Any:
+    import hnswlib
+
+    return hnswlib.Index(str(metric), corpus.dimension)

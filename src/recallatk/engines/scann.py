@@ -28,7 +28,7 @@ class Scann(Engine):
     extra = "scann"
     metrics = frozenset(Metric)
     # It could save and load, but loading crashes the process (1.4.2) where usearch was imported first.
-    abilities = Abilities(threads=True)
+    abilities = Abilities(threads=True, clients=True, forks=True)
     build_knobs = (Knob("num_leaves", default=100, low=1, high=100_000, help="partitions of the corpus"),)
     search_knobs = (
         Knob("leaves_to_search", default=10, low=1, high=100_000, effort=True),
@@ -79,17 +79,20 @@ class Scann(Engine):
         self.refuse_filters(filters)
         ask = self.index.search_batched_parallel if self.threads > 1 else self.index.search_batched
         found, scores = ask(float32_matrix(queries), k, self.reorder, self.leaves)
-        self.searched += len(queries)
+        count = len(queries)  # without a call in the next line, threads lose no count there
+        self.searched += count
         # Places that were not filled have row 0 and no score.
         return np.where(np.isnan(scores), -1, found).astype(np.int64)
 
     def exercised(self) -> str:
         """The rows that its partitions hold, and how many searches there were."""
-        if self.index is None or not self.searched:
-            raise EngineError("scann: no search went through the partitions since it was configured")
-        held = self.index.get_health_stats()["sum_partition_sizes"]
+        if self.index is None:
+            raise self.unbuilt()
+        held = f"partitions of {self.index.get_health_stats()['sum_partition_sizes']:,} rows"
+        if not self.searched:
+            return held
         return (
-            f"partitions of {held:,} rows; {self.searched:,} searches of {self.leaves} partitions, "
+            f"{held}; {self.searched:,} searches of {self.leaves} partitions, "
             f"{self.reorder} rows scored exactly"
         )
 

@@ -90,6 +90,10 @@ def _ticks(column: Any) -> Any:
 class SqlEngine(Engine):
     """What engines share that are asked one query at a time."""
 
+    def call(self) -> str:
+        """One statement, in a library of this process."""
+        return "SQL statement in this process"
+
     def driver_errors(self) -> tuple[type[Exception], ...]:
         """What the library raises."""
         raise NotImplementedError

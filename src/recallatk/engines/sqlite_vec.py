@@ -8,7 +8,6 @@ from recallatk.core import Corpus, Metric, blocks
 from recallatk.engines.base import Abilities, Constraint
 from recallatk.engines.matrix import float32_matrix
 from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
-from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +29,12 @@ class SqliteVec(SqlEngine):
     distribution = "sqlite-vec"
     extra = "sqlite-vec"
     metrics = frozenset({Metric.L2, Metric.COSINE})
+    # Its database is in memory, where no second connection can see it.
     abilities = Abilities(filters=True, updates=True, batch=False, deterministic=True, exact_search=True)
     constraints = (Constraint(f"k of at most {_MOST_NEIGHBOURS:,}", ("k",), lambda k: k <= _MOST_NEIGHBOURS),)
 
     def __init__(self) -> None:
         self.connection: Any = None
-        self.answered = 0
         self.rows = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -66,9 +65,7 @@ class SqliteVec(SqlEngine):
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows, one statement a query."""
-        found = self.answers(queries, k, filters, lambda query, where: self._rows(query, k, where))
-        self.answered += len(found)
-        return found
+        return self.answers(queries, k, filters, lambda query, where: self._rows(query, k, where))
 
     def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
         among = ""
@@ -85,9 +82,9 @@ class SqliteVec(SqlEngine):
         return self.search(queries, k, filters)
 
     def exercised(self) -> str:
-        """A vec0 table has no index to miss, once it has been asked."""
-        if self.connection is None or not self.answered:
-            raise EngineError(f"{self.name}: nothing was searched yet")
+        """A vec0 table has no index to miss."""
+        if self.connection is None:
+            raise self.unbuilt()
         ((rows,),) = self.connection.execute("SELECT count(*) FROM items").fetchall()
         return f"exact: vec0 compares all {rows:,} rows"
 
@@ -115,7 +112,7 @@ class SqliteVec(SqlEngine):
 
     def close(self) -> None:
         """Let go of the database."""
-        connection, self.connection, self.answered, self.rows = self.connection, None, 0, 0
+        connection, self.connection, self.rows = self.connection, None, 0
         if connection is not None:
             connection.close()
 

@@ -9,7 +9,6 @@ import numpy as np
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
-from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +27,15 @@ class Usearch(Engine):
     family = "usearch"
     distribution = "usearch"
     metrics = frozenset(Metric)
-    abilities = Abilities(updates=True, threads=True, deterministic=True, saves=True, exact_search=True)
+    abilities = Abilities(
+        updates=True,
+        threads=True,
+        deterministic=True,
+        saves=True,
+        exact_search=True,
+        clients=True,
+        forks=True,
+    )
     build_knobs = (
         Knob("connectivity", default=16, low=2, high=256, help="neighbours of a node"),
         Knob("expansion_add", default=128, low=1, high=5000, help="candidates while it builds"),
@@ -77,7 +84,8 @@ class Usearch(Engine):
         if filters is not None:
             self.refuse_filters(filters)
         found = self.index.search(self._kept(queries), k, threads=self.threads)
-        self.searched += len(queries)
+        count = len(queries)  # without a call in the next lines, threads lose no count there
+        self.searched += count
         self.compared += found.computed_distances
         return _rows(found, k)
 
@@ -91,12 +99,12 @@ class Usearch(Engine):
 
     def exercised(self) -> str:
         """How much of the corpus the walks compared, which a scan could not show."""
-        if self.index is None or not self.searched:
-            raise EngineError("usearch: no search went through the graph since it was configured")
-        return (
-            f"graph of {len(self.index):,} nodes, {self.index.max_level + 1} levels; "
-            f"{self.compared / self.searched:,.0f} comparisons a query"
-        )
+        if self.index is None or not len(self.index):
+            raise self.unbuilt()
+        graph = f"graph of {len(self.index):,} nodes, {self.index.max_level + 1} levels"
+        if not self.searched:
+            return graph
+        return f"{graph}; {self.compared / self.searched:,.0f} comparisons a query"
 
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add nodes under the next numbers."""

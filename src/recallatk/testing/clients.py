@@ -1,0 +1,125 @@
+"""Several clients of one engine at once: threads, and a forked copy of the process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.testing.asking import K
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from recallatk.engines.base import Engine
+
+CLIENTS = 4
+_ROUNDS = 5
+PATIENCE_SECONDS = 60.0
+
+
+def answers_alone(client: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
+    """What one client answers, one query at a time."""
+    return np.concatenate([client.search(each[None], K) for each in queries])
+
+
+def answers_of_threads(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
+    """What several clients at once answer, each to other queries, one query at a time and again.
+
+    Answers that differ from round to round become -2, which no engine returns.
+    """
+    found = np.full((len(queries), K), -2, np.int64)
+    problems: list[BaseException] = []
+    ready = threading.Barrier(CLIENTS)
+
+    def work(first: int) -> None:
+        try:
+            client = engine.client()
+            ready.wait(PATIENCE_SECONDS)
+            own = range(first, len(queries), CLIENTS)
+            rounds = [[client.search(queries[row : row + 1], K)[0] for row in own] for _ in range(_ROUNDS)]
+            same = (np.array(rounds) == np.array(rounds[0])).all(axis=(0, 2))
+            found[own] = np.where(same[:, None], rounds[0], -2)
+            if client is not engine:
+                client.close()
+        except BaseException as problem:
+            ready.abort()
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+    return found
+
+
+def can_fork() -> bool:
+    """Whether clients can be forked here."""
+    return sys.platform == "linux"
+
+
+def answers_of_a_fork(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
+    """What a client in a forked copy of this process answers; raises when it takes too long."""
+
+    def work() -> bytes:
+        client = engine.client()
+        found = answers_alone(client, queries)
+        if client is not engine:
+            client.close()
+        return found.astype(np.int64).tobytes()
+
+    return np.frombuffer(forked(work), np.int64).reshape(len(queries), K)
+
+
+def forked(work: Callable[[], bytes]) -> bytes:
+    """What a function returns in a forked copy of this process."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        # Python warns that forking with threads may end in a deadlock: that is what is tested.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        try:
+            _write_all(writing, b"+" + work())
+        except BaseException as problem:
+            _write_all(writing, f"-{type(problem).__name__}: {problem}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    try:
+        said = _read_all(reading)
+    finally:
+        os.close(reading)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if said[:1] != b"+":
+        raise RuntimeError(f"a forked copy of this process failed: {said[1:].decode() or 'it says nothing'}")
+    return said[1:]
+
+
+def _write_all(pipe: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(pipe, data) :]
+
+
+def _read_all(pipe: int) -> bytes:
+    """All that is written before the other end is closed."""
+    parts, until = [b""], time.monotonic() + PATIENCE_SECONDS
+    while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+        part = os.read(pipe, 1 << 16)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+    raise TimeoutError(f"a forked copy of this process took longer than {PATIENCE_SECONDS:g} s")

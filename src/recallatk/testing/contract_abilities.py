@@ -1,0 +1,135 @@
+"""The part of the contract on what an engine says that it can do, which it has to do or refuse."""
+
+# ruff: noqa: S101 - it is a suite of tests that ships
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from recallatk.engines.base import resolved
+from recallatk.errors import EngineError
+from recallatk.filters import parse_filter
+from recallatk.testing.asking import QUERIES, ROWS, K, agreement, configure, recall, vectors_of
+from recallatk.testing.clients import answers_alone, answers_of_a_fork, answers_of_threads, can_fork
+from recallatk.testing.contract_ground import ContractGround
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recallatk.core import Dataset
+
+
+class AbilitiesContract(ContractGround):
+    """Filters, updates, saving, exact search, threads, clients and forks."""
+
+    def test_threads_change_no_answer(self, making: Any) -> None:
+        if not self.kind().abilities.threads:
+            return  # it says that it has no say in them
+        dataset = self.data()
+        engine = making(dataset, **self.most(dataset))
+        engine.set_threads(1)
+        before = engine.search(vectors_of(dataset), K)
+        engine.set_threads(2)
+        assert agreement(engine.search(vectors_of(dataset), K), before) >= 0.99
+
+    def test_clients_search_at_the_same_time_or_are_refused(self, making: Any) -> None:
+        dataset = self.data()
+        engine = making(dataset, **self.most(dataset))
+        if not self.kind().abilities.clients:
+            with pytest.raises(EngineError, match="cannot serve several clients at once"):
+                engine.client()
+            return
+        engine.set_threads(1)
+        alone = answers_alone(engine, vectors_of(dataset))
+        assert (answers_of_threads(engine, vectors_of(dataset)) == alone).all()
+        assert engine.exercised()
+        assert (answers_alone(engine, vectors_of(dataset)) == alone).all(), "what clients close is their own"
+
+    def test_a_forked_copy_searches_on(self, making: Any) -> None:
+        if not (self.kind().abilities.forks and can_fork()):
+            return  # it does not say that it could
+        dataset = self.data()
+        engine = making(dataset, **self.most(dataset))
+        engine.set_threads(2)  # such as a build has, and a search in a batch
+        engine.search(vectors_of(dataset), K)
+        engine.set_threads(1)
+        alone = answers_alone(engine, vectors_of(dataset))
+        assert (answers_of_a_fork(engine, vectors_of(dataset)) == alone).all()
+        assert (answers_alone(engine, vectors_of(dataset)) == alone).all(), "what clients close is their own"
+
+    def test_filters_are_kept_or_refused(self, making: Any) -> None:
+        dataset = self.data()
+        texts = ["size < 20", "category = 'group-1' and size >= 5", "size = 3", "size < 0"]
+        filters = [None, *map(parse_filter, texts)] * QUERIES
+        filters = filters[:QUERIES]
+        asked = dataclasses.replace(dataset.queries, filters=tuple(filters))
+        dataset = dataclasses.replace(dataset, queries=asked)
+        engine = making(dataset, **self.most(dataset))
+        if not self.kind().abilities.filters:
+            with pytest.raises(EngineError, match="cannot filter"):
+                engine.search(vectors_of(dataset), K, filters)
+            return
+        found = engine.search(vectors_of(dataset), K, filters)
+        query, column = np.nonzero(found >= 0)
+        assert dataset.eligibility.allowed(query, found[query, column]).all()
+        assert recall(found, dataset) >= 0.95
+
+    def test_exact_search_is_exact_or_refused(self, making: Any) -> None:
+        dataset = self.data()
+        engine = making(dataset)
+        if not self.kind().abilities.exact_search:
+            with pytest.raises(EngineError, match="cannot search exactly"):
+                engine.exact_search(vectors_of(dataset), K)
+            return
+        for metric in sorted(self.kind().metrics):
+            dataset = self.data(metric=metric)
+            engine = making(dataset)
+            assert recall(engine.exact_search(vectors_of(dataset), K), dataset) >= 0.999, metric
+
+    def test_saving_and_loading_change_nothing(self, making: Any, tmp_path: Path) -> None:
+        dataset = self.data()
+        engine = making(dataset, **self.most(dataset))
+        if not self.kind().abilities.saves:
+            with pytest.raises(EngineError, match="cannot save"):
+                engine.save(tmp_path)
+            return
+        for metric in sorted(self.kind().metrics):
+            folder = tmp_path / metric
+            folder.mkdir()
+            self._save_and_load(making, self.data(metric=metric), folder)
+
+    def _save_and_load(self, making: Any, dataset: Dataset, folder: Path) -> None:
+        engine = making(dataset, **self.most(dataset))
+        before = engine.search(vectors_of(dataset), K)
+        engine.save(folder)
+        engine.close()
+        with self.kind()() as again:
+            built = resolved(again.name, again.build_knobs, self.build)
+            again.load(folder, dataset.corpus, dataset.metric, **built)
+            configure(again, self.most(dataset))
+            assert agreement(again.search(vectors_of(dataset), K), before) >= 0.99
+
+    def test_inserted_and_deleted_rows_are_seen_or_refused(self, making: Any) -> None:
+        dataset = self.data()
+        engine = making(dataset, **self.most(dataset))
+        if not self.kind().abilities.updates:
+            with pytest.raises(EngineError, match="cannot insert"):
+                engine.insert(vectors_of(dataset))
+            with pytest.raises(EngineError, match="cannot delete"):
+                engine.delete(np.arange(1))
+            return
+        before = engine.search(vectors_of(dataset), K)
+        engine.insert(vectors_of(dataset))
+        found = engine.search(vectors_of(dataset), K)
+        inserted = np.arange(ROWS, ROWS + QUERIES)
+        assert (found == inserted[:, None]).any(axis=1).mean() >= 0.95
+        engine.delete(inserted)
+        assert agreement(engine.search(vectors_of(dataset), K), before) >= 0.95
+        engine.delete(np.arange(10))
+        after = engine.search(vectors_of(dataset), K)
+        assert not np.isin(after, np.arange(10)).any()
+        assert np.isin(before[before >= 10], after).mean() >= 0.95, "the others keep their numbers"
