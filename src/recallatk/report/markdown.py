@@ -5,22 +5,50 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from recallatk.report.summary import header_and_rows, notes, title
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from recallatk.core import Run
+    from recallatk.report.tables import Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#!~&])")
 
 
-def to_markdown(run: Run) -> str:
-    """A heading, the table and the notes."""
-    header, rows = header_and_rows(run)
-    ruler = ["---", *["---:"] * (len(header) - 1)]
-    table = [_row(header), f"| {' | '.join(ruler)} |", *(_row(row) for row in rows)]
-    said = [f"- {escaped(note)}" for note in notes(run)]
-    return "\n".join([f"# {escaped(title(run))}", "", *table, "", *said, ""])
+def to_markdown(
+    run: Run, *, wide: bool = False, by: str = "mode", logs: str | None = None, go_on: str | None = None
+) -> str:
+    """A heading, the tables, what failed, what to be careful about, and notes.
+
+    Args:
+        run: what was measured.
+        wide: with every interval and percentile, and whole parameters.
+        by: one table per `mode`, or one per `load`.
+        logs: where the logs of failed trials are.
+        go_on: the command that measures what is missing.
+    """
+    from recallatk.report.contents import contents
+
+    found = contents(run, wide=wide, by=by, logs=logs, go_on=go_on)
+    lines = [f"# {escaped(found.title)}", "", *_listed("", found.about)]
+    for table in found.tables:
+        lines += _table(table)
+    for heading, said in (("Failed", found.failures), ("Cautions", found.cautions), ("Notes", found.notes)):
+        lines += _listed(heading, said)
+    return "\n".join(lines)
+
+
+def _listed(heading: str, said: list[str]) -> list[str]:
+    if not said:
+        return []
+    head = [f"## {heading}", ""] if heading else []
+    return [*head, *(f"- {escaped(each)}" for each in said), ""]
+
+
+def _table(table: Table) -> list[str]:
+    numbers = len(table.header) - table.words
+    ruler = [*["---"] * table.words, *["---:"] * numbers]
+    rows = [_row(row) for row in table.rows]
+    return [f"## {escaped(table.title)}", "", _row(table.header), f"| {' | '.join(ruler)} |", *rows, ""]
 
 
 def _row(cells: list[str]) -> str:

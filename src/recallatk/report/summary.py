@@ -2,132 +2,144 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from recallatk.analysis.latency import percentile
+from recallatk.core import Mode
 
 if TYPE_CHECKING:
-    from recallatk.core import Measurement, Run
+    import numpy as np
+    from numpy.typing import NDArray
 
-_PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+    from recallatk.analysis.latency import Lateness, Percentile, Spread
+    from recallatk.core import Load, Measurement, Run, Trial
+
+_HEADLINE = "recall@10"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Line:
-    """One trial, its recall and its price."""
+    """One measured trial, its recall and its price."""
 
-    trial: str
-    search: str
-    recall: dict[str, float | None]
-    strict: dict[str, float | None]
-    latency_ms: dict[str, float | None]
-    qps: float | None
-    build_seconds: float | None
-    memory_bytes: int | None
-    size_bytes: int | None
+    measurement: Measurement
+    latency_ms: dict[str, Percentile]
+    qps: Spread
+    lateness: Lateness | None
+    """How far the sending was behind, for an open loop."""
+    asked: int
+    """How many different queries were asked."""
+    front: bool = False
+    """No other trial under the same load is as good in recall and cost and better in one."""
+
+    @property
+    def trial(self) -> Trial:
+        """What was measured."""
+        return self.measurement.trial
+
+    @property
+    def not_asked(self) -> int:
+        """How many queries there was no time for."""
+        return len(self.measurement.answers) - self.asked
+
+    @property
+    def changed(self) -> int:
+        """How many calls got another answer than their query's first."""
+        return 0 if self.measurement.others is None else len(self.measurement.others)
+
+    def value(self, measure: str | None) -> float | None:
+        """The mean of a measure; None where it was not measured."""
+        found = self.measurement.score.measures.get(measure or "")
+        return None if found is None else found.value
 
 
 def summarise(run: Run) -> list[Line]:
     """Every measurement of a run, in its order."""
-    return [_line(measurement) for measurement in run.measurements]
+    lines = [_line(measurement) for measurement in run.measurements]
+    measure = headline(run)
+    loads = dict.fromkeys(line.trial.load for line in lines)
+    best = {place for load in loads for place in _best(lines, load, measure)}
+    return [replace(line, front=place in best) for place, line in enumerate(lines)]
+
+
+def headline(run: Run) -> str | None:
+    """The recall that trials are ordered by: recall@10 where it was measured, else the deepest."""
+    names = measure_names(run)
+    depths = {name: name.removeprefix("recall@") for name in names if name.startswith("recall@")}
+    recalls = sorted((int(depth), name) for name, depth in depths.items() if depth.isdecimal())
+    if _HEADLINE in names or not recalls:
+        return _HEADLINE if _HEADLINE in names else None
+    return recalls[-1][1]
+
+
+def measure_names(run: Run) -> list[str]:
+    """Every measure of the run, in the order in which they come up."""
+    return list(dict.fromkeys(name for each in run.measurements for name in each.score.measures))
+
+
+def price(load: Load) -> str:
+    """What recall is weighed against under a load, in words."""
+    if load.mode is Mode.LATENCY:
+        return "p50"
+    if load.mode is Mode.THROUGHPUT:
+        return "QPS"
+    return "p99" if load.p99_ms is None else "highest rate"
+
+
+def _cost(line: Line) -> float | None:
+    load = line.trial.load
+    if load.mode is Mode.LATENCY:
+        return line.latency_ms["p50"].value
+    if load.mode is Mode.RATE and load.p99_ms is None:
+        return line.latency_ms["p99"].value
+    gain = line.qps.median if load.mode is Mode.THROUGHPUT else line.measurement.highest_rate
+    return None if gain is None else -gain
+
+
+def _best(lines: list[Line], load: Load, measure: str | None) -> list[int]:
+    """Other loads are other questions: only trials under the same one compete."""
+    from recallatk.analysis.pareto import front
+
+    places = [place for place, line in enumerate(lines) if line.trial.load == load]
+    members = [lines[place] for place in places]
+    found = front([line.value(measure) for line in members], [_cost(line) for line in members])
+    return [places[each] for each in found]
 
 
 def _line(measurement: Measurement) -> Line:
-    calls, built = measurement.latencies_ns, measurement.build
-    total_seconds = float(calls.sum()) / 1e9
-    measures = measurement.score.measures
+    import numpy as np
+
+    from recallatk.analysis.latency import keeping_up, percentiles, qps
+
+    calls, load = measurement.calls, measurement.trial.load
+    closed = load.mode is not Mode.RATE
+    answered = [int(each) for each in np.bincount(calls.round, sizes(measurement), minlength=calls.rounds)]
     return Line(
-        trial=str(measurement.trial),
-        search=", ".join(f"{name}={value}" for name, value in measurement.trial.search),
-        recall={name: mean.value for name, mean in measures.items()},
-        strict={name: mean.ids for name, mean in measures.items()},
-        latency_ms={name: percentile(calls, share) for name, share in _PERCENTILES.items()},
-        qps=calls.size / total_seconds if total_seconds else None,
-        build_seconds=built.seconds,
-        memory_bytes=built.memory_bytes,
-        size_bytes=built.size_bytes,
+        measurement=measurement,
+        latency_ms=percentiles(calls),
+        qps=qps(calls, one_client=closed and load.clients == 1, answered=answered),
+        lateness=None if closed else keeping_up(calls),
+        asked=_asked(measurement),
     )
 
 
-def header_and_rows(run: Run) -> tuple[list[str], list[list[str]]]:
-    """The cells of the table as text; what was not measured is a dash."""
-    lines = summarise(run)
-    measures = list(lines[0].recall) if lines else []
-    header = ["search", *measures, "p50 ms", "p95 ms", "p99 ms", "QPS", "build s", "memory MB"]
-    rows = [
-        [
-            line.search or "-",
-            *(number(line.recall[name], ".4f") for name in measures),
-            *(number(line.latency_ms[name], ".3f") for name in _PERCENTILES),
-            number(line.qps, ",.0f"),
-            number(line.build_seconds, ".2f"),
-            number(None if line.memory_bytes is None else line.memory_bytes / 1e6, ".1f"),
-        ]
-        for line in lines
-    ]
-    return header, rows
+def sizes(measurement: Measurement) -> NDArray[np.int64]:
+    """How many queries each call had: batches end with the queries."""
+    import numpy as np
+
+    calls = measurement.calls
+    return np.minimum(calls.batch, len(measurement.answers) - calls.query.astype(np.int64))
+
+
+def _asked(measurement: Measurement) -> int:
+    import numpy as np
+
+    calls, queries = measurement.calls, len(measurement.answers)
+    asked, first = np.zeros(queries + calls.batch, bool), np.unique(calls.query)
+    for offset in range(calls.batch):
+        asked[first + offset] = True
+    return int(asked[:queries].sum())
 
 
 def number(value: float | None, shape: str) -> str:
     """A number in a shape, or a dash for what was not measured."""
     return "-" if value is None else format(value, shape)
-
-
-def title(run: Run) -> str:
-    """What was measured on what."""
-    trial = run.measurements[0].trial
-    build = ", ".join(f"{name}={value}" for name, value in trial.build)
-    return f"{trial.engine}({build}) on {run.dataset}, {run.metric}"
-
-
-def notes(run: Run) -> list[str]:
-    """What a reader needs to judge the numbers: what was timed, on what, and what was odd."""
-    first = run.measurements[0]
-    said = _sample_notes(run)
-    said += [
-        f"Timed: {run.timed}.",
-        f"Queries: {first.score.queries:,}, rounds: {len(first.latencies_ns)}. "
-        f"Engine: {first.build.version or first.build.engine}. "
-        f"Machine: {run.environment.get('processor')}, {run.environment.get('cores')} cores.",
-        f"Index answered: {first.exercised}.",
-    ]
-    said += _interval_notes(run)
-    said += _tie_notes(summarise(run))
-    for line, measurement in zip(summarise(run), run.measurements, strict=True):
-        odd = {kind: count for kind, count in measurement.score.anomalies.items() if count}
-        if odd:
-            listed = ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
-            said.append(f"Odd answers at {line.search}: {listed}.")
-    return said
-
-
-def _sample_notes(run: Run) -> list[str]:
-    if run.sampled_from is None:
-        return []
-    return [
-        f"The corpus is a sample of {run.sampled_from:,} rows: fewer rows are easier to search, and "
-        "recall on them does not carry over to all."
-    ]
-
-
-def _interval_notes(run: Run) -> list[str]:
-    """How sure each recall is; nothing for a run that was saved without intervals."""
-    said = []
-    for name in run.measurements[0].score.measures:
-        means = [each.score.measures[name] for each in run.measurements]
-        if all(mean.low is not None for mean in means):
-            listed = ", ".join(f"{number(mean.low, '.4f')} to {number(mean.high, '.4f')}" for mean in means)
-            said.append(f"{name}, 95 % intervals over queries: {listed}.")
-    return said
-
-
-def _tie_notes(lines: list[Line]) -> list[str]:
-    """The strict-id values of every measure that ties at the boundary change."""
-    said = []
-    for name in lines[0].recall:
-        pairs = [(line.recall[name], line.strict[name]) for line in lines]
-        if any(value != strict for value, strict in pairs):
-            listed = ", ".join(number(strict, ".4f") for _, strict in pairs)
-            said.append(f"{name} by strict ids, cutting ties by row number: {listed}.")
-    return said

@@ -4,25 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recallatk.report.summary import header_and_rows, notes, title
-
 if TYPE_CHECKING:
     from recallatk.core import Run
+    from recallatk.report.tables import Table
 
 
-def to_text(run: Run) -> str:
-    """The table of a run with its notes."""
-    header, rows = header_and_rows(run)
-    lines = [title(run), "", *aligned([header, *rows]), "", *notes(run)]
-    return "\n".join(printable(line) for line in lines)
+def to_text(
+    run: Run, *, wide: bool = False, by: str = "mode", logs: str | None = None, go_on: str | None = None
+) -> str:
+    """The tables of a run, what failed, what to be careful about, and notes.
+
+    Args:
+        run: what was measured.
+        wide: with every interval and percentile, and whole parameters.
+        by: one table per `mode`, or one per `load`.
+        logs: where the logs of failed trials are.
+        go_on: the command that measures what is missing.
+    """
+    from recallatk.report.contents import contents
+
+    found = contents(run, wide=wide, by=by, logs=logs, go_on=go_on)
+    blocks = [
+        [found.title, *found.about],
+        *(_table(each) for each in found.tables),
+        [f"failed: {each}" for each in found.failures],
+        [f"caution: {each}" for each in found.cautions],
+        found.notes,
+    ]
+    return "\n\n".join("\n".join(printable(line) for line in block) for block in blocks if block)
 
 
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Rows of cells as lines: the first column to the left, the others to the right."""
+def _table(table: Table) -> list[str]:
+    # Escapes are longer than what they stand for, so that they come before the widths.
+    rows = [[printable(cell) for cell in row] for row in [table.header, *table.rows]]
+    return [table.title, *aligned(rows, table.words)]
+
+
+def aligned(rows: list[list[str]], words: int = 1) -> list[str]:
+    """Rows of cells as lines: the first columns, of words, to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
+            cell.ljust(width) if column < words else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

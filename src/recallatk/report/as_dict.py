@@ -1,0 +1,184 @@
+"""A run as one JSON object: every number of every trial, done, failed or missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from recallatk.report.naming import naming
+from recallatk.report.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recallatk.core import Caution, Failure, Mean, Run, Trial, WarmUp
+    from recallatk.report.summary import Line
+
+_NOT_MEASURED = (
+    "latency_ms",
+    "latency_intervals_ms",
+    "qps",
+    "qps_low",
+    "qps_high",
+    "late",
+    "highest_rate",
+    "build_seconds",
+    "build_cpu_seconds",
+    "build_threads",
+    "search_threads",
+    "memory_bytes",
+    "peak_bytes",
+    "size_bytes",
+    "version",
+    "call",
+    "evidence",
+    "k",
+    "queries",
+    "asked",
+    "scored",
+    "calls",
+    "rounds",
+    "changed_answers",
+    "warm_up",
+)
+
+
+def run_to_dict(run: Run) -> dict[str, Any]:
+    """Everything about a run but its answers and single calls, as strict JSON can hold it."""
+    from recallatk.history.redaction import public
+
+    found: dict[str, Any] = plain(
+        {
+            "dataset": run.dataset,
+            "metric": run.metric,
+            "complete": run.complete,
+            "planned": None if run.planned is None else len(run.planned),
+            "begun": run.begun,
+            "timed": run.timed,
+            "sampled_from": run.sampled_from,
+            "trials": _trials(run),
+            "cautions": [_caution(each) for each in run.cautions],
+            "seconds": run.seconds,
+            "fingerprints": run.fingerprints,
+            "environment": run.environment,
+            "settings": public(plain(run.settings)),
+        }
+    )
+    return found
+
+
+def _trials(run: Run) -> list[dict[str, Any]]:
+    """In the planned order; what nobody planned comes after."""
+    done: dict[Trial, list[Line]] = {}
+    for line in summarise(run):
+        done.setdefault(line.trial, []).append(line)
+    failed = {each.trial: each for each in run.failures}
+    found = []
+    for trial in naming(run).trials:
+        found += [{**_named(trial, "done"), **_measured(line)} for line in done.get(trial, ())]
+        if trial not in done:
+            status = "failed" if trial in failed else "missing"
+            found.append({**_named(trial, status), **_unmeasured(failed.get(trial))})
+    return found
+
+
+def _named(trial: Trial, status: str) -> dict[str, Any]:
+    from recallatk.history.redaction import public
+
+    return {
+        "engine": trial.engine,
+        "build": public(plain(dict(trial.build))),
+        "search": public(plain(dict(trial.search))),
+        "mode": trial.load.mode,
+        "load": asdict(trial.load),
+        "repeat": trial.repeat,
+        "status": status,
+    }
+
+
+def _unmeasured(failure: Failure | None) -> dict[str, Any]:
+    from recallatk.history.redaction import public
+
+    said = {name: public(getattr(failure, name, None)) for name in ("kind", "phase", "message", "log")}
+    return {
+        "measures": {},
+        **dict.fromkeys(_NOT_MEASURED),
+        "anomalies": {},
+        "pareto": False,
+        "failure": None if failure is None else said,
+    }
+
+
+def _measured(line: Line) -> dict[str, Any]:
+    measurement, built, late = line.measurement, line.measurement.build, line.lateness
+    return {
+        "measures": {name: _mean(mean) for name, mean in measurement.score.measures.items()},
+        "latency_ms": {name: each.value for name, each in line.latency_ms.items()},
+        "latency_intervals_ms": {
+            name: {"low": each.low, "high": each.high} for name, each in line.latency_ms.items()
+        },
+        "qps": line.qps.median,
+        "qps_low": line.qps.low,
+        "qps_high": line.qps.high,
+        "late": None
+        if late is None
+        else {"share": late.share, "p99_ms": late.p99_ms, "worst_ms": late.worst_ms},
+        "highest_rate": measurement.highest_rate,
+        "build_seconds": built.seconds,
+        "build_cpu_seconds": built.cpu_seconds,
+        "build_threads": built.threads,
+        "search_threads": built.search_threads,
+        "memory_bytes": built.memory_bytes,
+        "peak_bytes": built.peak_bytes,
+        "size_bytes": built.size_bytes,
+        "version": built.version,
+        "call": built.call,
+        "evidence": measurement.exercised,
+        "k": measurement.k,
+        "queries": len(measurement.answers),
+        "asked": line.asked,
+        "scored": measurement.score.scored,
+        "calls": len(measurement.calls),
+        "rounds": measurement.calls.rounds,
+        "changed_answers": line.changed,
+        "warm_up": _warm_up(measurement.warm_up),
+        "anomalies": measurement.score.anomalies,
+        "pareto": line.front,
+        "failure": None,
+    }
+
+
+def _mean(mean: Mean) -> dict[str, Any]:
+    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+
+
+def _warm_up(warm_up: WarmUp | None) -> dict[str, Any] | None:
+    return None if warm_up is None else asdict(warm_up)
+
+
+def _caution(caution: Caution) -> dict[str, Any]:
+    return asdict(caution)
+
+
+def plain(value: Any) -> Any:
+    """The value in types that JSON has; numbers that are not finite are null."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "items"):
+        return _plain_mapping(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def _plain_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): plain(each) for name, each in value.items()}

@@ -1,0 +1,51 @@
+"""Runs as other tools read them: one module per format."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from recallatk.errors import MismatchError, UsageError, choices
+from recallatk.report.exports.exported import Exported
+
+if TYPE_CHECKING:
+    from recallatk.core import Dataset, Run
+    from recallatk.files import PathLike
+
+FORMATS = {
+    "csv": "csv",
+    "json": "json",
+    "parquet": "parquet",
+    "ann-benchmarks-hdf5": "ann_benchmarks",
+    "hdrhistogram": "hdrhistogram",
+}
+# These take the data too.
+HOLD_DISTANCES = ("ann-benchmarks-hdf5",)
+
+__all__ = ["FORMATS", "HOLD_DISTANCES", "Exported", "export"]
+
+
+def export(run: Run, to: str, out: PathLike, dataset: Dataset | None = None) -> Exported:
+    """Write a run in another form, whole or not at all.
+
+    Args:
+        run: what was measured.
+        to: csv, json, parquet, ann-benchmarks-hdf5 or hdrhistogram.
+        out: the file to write; for ann-benchmarks-hdf5 a new folder.
+        dataset: the data that was measured, for formats that hold distances.
+    """
+    if to not in FORMATS:
+        raise UsageError(f"no export format {to!r}. Accepted: {choices(FORMATS)}")
+    if dataset is not None:
+        _require_same(run, dataset)
+    beside = (dataset,) if to in HOLD_DISTANCES else ()
+    found: Exported = import_module(f"{__name__}.{FORMATS[to]}").write(run, out, *beside)
+    return found
+
+
+def _require_same(run: Run, dataset: Dataset) -> None:
+    from recallatk.history.run import require_same_data
+
+    if dataset.metric is not run.metric:
+        raise MismatchError(f"a run under {run.metric}, and a dataset under {dataset.metric}")
+    require_same_data(run, dataset)

@@ -1,0 +1,105 @@
+"""What trials are called in a report: by what tells them apart, the rest being said once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from recallatk.core import Parameters, Run, Trial
+
+_LONGEST_VALUE = 200
+
+
+class Naming:
+    """How the trials of one run are told apart."""
+
+    def __init__(self, trials: Iterable[Trial]) -> None:
+        self.trials = list(dict.fromkeys(trials))
+        self.engines = list(dict.fromkeys(each.engine for each in self.trials))
+        self.several_loads = len({each.load for each in self.trials}) > 1
+        self.repeats = any(each.repeat for each in self.trials)
+        builds = {name: [each.build for each in self._of(name)] for name in self.engines}
+        searches = {name: [each.search for each in self._of(name)] for name in self.engines}
+        self._same_build = {name: _same(found) for name, found in builds.items()}
+        # An engine with a single search setting keeps it in its lines: they would be bare without it.
+        self._same_search = {
+            name: _same(found) if len(set(found)) > 1 else frozenset() for name, found in searches.items()
+        }
+
+    def _of(self, engine: str) -> list[Trial]:
+        return [each for each in self.trials if each.engine == engine]
+
+    def build(self, trial: Trial) -> str:
+        """The build parameters that differ among the trials of its engine."""
+        return listed(_without(trial.build, self._same_build[trial.engine]))
+
+    def search(self, trial: Trial) -> str:
+        """The search parameters that differ, or all where the engine has one setting only."""
+        return listed(_without(trial.search, self._same_search[trial.engine]))
+
+    def label(self, trial: Trial) -> str:
+        """The trial in as few words as tell it from the others."""
+        parts = [trial.engine] if len(self.engines) > 1 else []
+        parts += [self.build(trial), self.search(trial)]
+        parts += [str(trial.load)] if self.several_loads else []
+        parts += [f"build {trial.repeat + 1}"] if self.repeats else []
+        return " ".join(part for part in parts if part) or str(trial)
+
+    def engine(self, name: str) -> str:
+        """An engine with the parameters that all of its trials share."""
+        first = self._of(name)[0]
+        build = listed([each for each in first.build if each in self._same_build[name]])
+        search = listed([each for each in first.search if each in self._same_search[name]])
+        return f"{name}({build}){f'[{search}]' if search else ''}"
+
+
+def naming(run: Run) -> Naming:
+    """Of all trials of a run: planned, measured and failed."""
+    return Naming(
+        [
+            *(run.planned or ()),
+            *(each.trial for each in run.measurements),
+            *(each.trial for each in run.failures),
+        ]
+    )
+
+
+def listed(parameters: Iterable[tuple[str, object]]) -> str:
+    """Parameters as text: no secret, and no value longer than a reader can bear."""
+    from recallatk.history.redaction import public
+
+    return ", ".join(f"{name}={cut(str(public(value, name)), _LONGEST_VALUE)}" for name, value in parameters)
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or its beginning and end where it is longer than the width."""
+    if len(text) <= width:
+        return text
+    end = width // 3
+    return f"{text[: width - end - 1]}…{text[-end:]}"
+
+
+def fitted(texts: list[str], width: int) -> list[str]:
+    """Each text cut to a width; those that would look alike get a number."""
+    whole = dict.fromkeys(texts)
+    alike = Counter(cut(text, width) for text in whole)
+    numbers: Counter[str] = Counter()
+    shown = {}
+    for text in whole:
+        short = cut(text, width)
+        numbers[short] += 1
+        several = alike[short] > 1 and short != text
+        shown[text] = f"{short} ({numbers[short]})" if several else short
+    return [shown[text] for text in texts]
+
+
+def _same(found: list[Parameters]) -> frozenset[tuple[str, object]]:
+    """The parameters, with their values, that all of them have."""
+    return frozenset.intersection(*(frozenset(each) for each in found))
+
+
+def _without(parameters: Parameters, same: frozenset[tuple[str, object]]) -> list[tuple[str, object]]:
+    return [each for each in parameters if each not in same]

@@ -1,0 +1,199 @@
+"""What a reader needs to judge the numbers: what was timed, on what, how sure it is, and what was odd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recallatk.core import Mode
+from recallatk.report.naming import cut
+from recallatk.report.summary import headline, measure_names, number, price
+from recallatk.report.tables import FRONT, in_order, interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from recallatk.core import Run
+    from recallatk.report.naming import Naming
+    from recallatk.report.summary import Line
+
+_LISTED = 6
+_LONGEST_EVIDENCE = 300
+
+
+def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
+    """One sentence or two for each thing that a reader must know."""
+    if not lines:
+        return [*_sample(run), f"Timed: {run.timed}.", _machine(run)]
+    ordered = [
+        line
+        for mode in Mode
+        for line in in_order([each for each in lines if each.trial.load.mode is mode], headline(run))
+    ]
+    return [
+        *_sample(run),
+        f"Timed: {run.timed}.",
+        *_calls(ordered, names),
+        *_asked(ordered),
+        *_engines(ordered, names),
+        _machine(run),
+        *_evidence(ordered, names),
+        *_front(run, ordered),
+        *_intervals(run, ordered),
+        *_ties(run, ordered),
+        *_odd(ordered, names),
+        *_time(run),
+    ]
+
+
+def _sample(run: Run) -> list[str]:
+    if run.sampled_from is None:
+        return []
+    return [
+        f"The corpus is a sample of {run.sampled_from:,} rows: fewer rows are easier to search, and "
+        "recall on them does not carry over to all."
+    ]
+
+
+def _calls(lines: list[Line], names: Naming) -> list[str]:
+    """What one call is, where engines differ in it; otherwise the words about timing say it."""
+    found = {name: {each.measurement.build.call for each in _of(lines, name)} for name in names.engines}
+    if len(set().union(*found.values())) < 2:
+        return []
+    listed = "; ".join(f"{name}: {', '.join(sorted(calls))}" for name, calls in found.items() if calls)
+    return [f"One call is, {listed}."]
+
+
+def _asked(lines: list[Line]) -> list[str]:
+    queries = _span(len(line.measurement.answers) for line in lines)
+    rounds = _span(line.measurement.calls.rounds for line in lines)
+    return [f"Queries: {queries}, rounds: {rounds}."]
+
+
+def _span(values: Iterable[int]) -> str:
+    found = sorted(set(values))
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+
+
+def _engines(lines: list[Line], names: Naming) -> list[str]:
+    versions = {
+        name: list(dict.fromkeys(each.measurement.build.version or name for each in _of(lines, name)))
+        for name in names.engines
+    }
+    found = {name: " and ".join(each) for name, each in versions.items() if each}
+    if len(found) == 1:
+        return [f"Engine: {next(iter(found.values()))}."]
+    listed = ", ".join(name if said == name else f"{name} ({said})" for name, said in found.items())
+    return [f"Engines: {listed}."]
+
+
+def _of(lines: list[Line], engine: str) -> list[Line]:
+    return [line for line in lines if line.trial.engine == engine]
+
+
+def _machine(run: Run) -> str:
+    processor, cores = (run.environment.get(name, "unknown") for name in ("processor", "cores"))
+    return f"Machine: {processor}, {cores} cores."
+
+
+def _evidence(lines: list[Line], names: Naming) -> list[str]:
+    said = []
+    for name in names.engines:
+        texts = list(dict.fromkeys(line.measurement.exercised for line in _of(lines, name)))
+        if not texts:
+            continue
+        whose = f", {name}" if len(names.engines) > 1 else ""
+        more = f" (and {len(texts) - 1:,} more like it)" if len(texts) > 1 else ""
+        shown = "no evidence was given" if texts[0] is None else cut(texts[0], _LONGEST_EVIDENCE)
+        said.append(f"Index answered{whose}: {shown}{more}.")
+    return said
+
+
+def _front(run: Run, lines: list[Line]) -> list[str]:
+    marked = [line.trial.load for line in lines if line.front]
+    if not marked or len(lines) < 2:
+        return []
+    prices = ", ".join(dict.fromkeys(price(load) for load in marked))
+    return [
+        f"{FRONT} is the Pareto front: no other trial under the same load is at least as good in both "
+        f"{headline(run)} and {prices}, and better in one."
+    ]
+
+
+def _intervals(run: Run, lines: list[Line]) -> list[str]:
+    """How sure each recall is; nothing for a run that was saved without intervals."""
+    said = []
+    for name in measure_names(run):
+        means = [line.measurement.score.measures.get(name) for line in lines]
+        widths = [
+            mean.high - mean.low for mean in means if mean and mean.low is not None and mean.high is not None
+        ]
+        if not widths:
+            continue
+        if len(lines) > _LISTED:
+            said.append(
+                f"{name}, 95 % intervals over queries: at most {max(widths):.4f} wide; --wide shows each."
+            )
+        else:
+            listed = ", ".join(interval(mean, ".4f") for mean in means)
+            said.append(f"{name}, 95 % intervals over queries: {listed}.")
+    return said
+
+
+def _ties(run: Run, lines: list[Line]) -> list[str]:
+    """The strict-id values of every measure that ties at the boundary change."""
+    said = []
+    for name in measure_names(run):
+        means = [mean for mean in (line.measurement.score.measures.get(name) for line in lines) if mean]
+        differ = [mean for mean in means if mean.ids is not None and mean.ids != mean.value]
+        if differ and len(lines) > _LISTED:
+            said.append(
+                f"{name} by strict ids, cutting ties by row number, differs in {len(differ):,} trials; "
+                "--json has each."
+            )
+        elif differ:
+            listed = ", ".join(number(mean.ids, ".4f") for mean in means)
+            said.append(f"{name} by strict ids, cutting ties by row number: {listed}.")
+    return said
+
+
+def _odd(lines: list[Line], names: Naming) -> list[str]:
+    return [
+        *_each("Odd answers at", lines, names, _odd_answers),
+        *_each("Answers changed from call to call at", lines, names, _changed),
+        *_each("Queries that were never asked at", lines, names, _not_asked),
+        *_each("Warm-up did not settle at", lines, names, _unsettled),
+    ]
+
+
+def _each(said: str, lines: list[Line], names: Naming, find: Callable[[Line], str]) -> list[str]:
+    """One note for each trial in which something was found, up to a number that can be read."""
+    found = [(names.label(line.trial), find(line)) for line in lines if find(line)]
+    more = len(found) - _LISTED
+    notes = [f"{said} {label}: {what}." for label, what in found[:_LISTED]]
+    return [*notes, f"{said} {more:,} more trials; --json has each."] if more > 0 else notes
+
+
+def _odd_answers(line: Line) -> str:
+    odd = {kind: count for kind, count in line.measurement.score.anomalies.items() if count}
+    return ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
+
+
+def _changed(line: Line) -> str:
+    return f"{line.changed:,} of {len(line.measurement.calls):,} calls" if line.changed else ""
+
+
+def _not_asked(line: Line) -> str:
+    return f"{line.not_asked:,} of {len(line.measurement.answers):,}" if line.not_asked else ""
+
+
+def _unsettled(line: Line) -> str:
+    warm_up = line.measurement.warm_up
+    return "" if warm_up is None or warm_up.settled else f"{warm_up.calls:,} calls were not enough"
+
+
+def _time(run: Run) -> list[str]:
+    total = sum(run.seconds.values())
+    if not total:
+        return []
+    listed = ", ".join(f"{name} {spent:,.1f} s ({spent / total:.0%})" for name, spent in run.seconds.items())
+    return [f"Where the time went: {listed}."]
