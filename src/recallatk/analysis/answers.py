@@ -87,7 +87,7 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
     rows = answers.astype(np.int64, copy=False)
     count = truth.corpus_rows if corpus is None else corpus.rows
     if rows.size and (rows.min() < PADDING or (count is not None and rows.max() >= count)):
-        rows = _bounded(rows, count)
+        rows = bounded(rows, count)
     missing = np.arange(len(truth)) >= len(rows)
     if missing.any():
         rest = np.full((int(missing.sum()), rows.shape[1]), ABSENT, np.int64)
@@ -97,7 +97,7 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
     return Aligned(rows, missing, count is not None)
 
 
-def _bounded(rows: NDArray[np.int64], count: int | None) -> NDArray[np.int64]:
+def bounded(rows: NDArray[np.int64], count: int | None) -> NDArray[np.int64]:
     """Row numbers that no row has become unknown ones; any negative number pads."""
     rows = np.maximum(rows, PADDING)
     return rows if count is None else np.where(rows >= count, UNKNOWN, rows)
@@ -133,7 +133,7 @@ class _KnownIds:
         there = ids.is_valid().to_numpy(zero_copy_only=False)
         if self.ids is None:
             numbers = _as_numbers(ids, name)
-            return _bounded(np.where(there, numbers, PADDING), self.count), len(ids)
+            return bounded(np.where(there, numbers, PADDING), self.count), len(ids)
         wanted, known = _one_kind(ids, self.ids)
         place = pc.index_in(wanted, value_set=known)
         hit = place.is_valid().to_numpy(zero_copy_only=False) & there

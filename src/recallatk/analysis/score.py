@@ -87,7 +87,7 @@ def score_aligned(
         queries=len(truth),
         scored=int((compared.available > 0).sum()),
         measures={name: mean for name, (mean, _) in found.items()},
-        anomalies=_anomalies(compared, aligned.missing, deepest, eligibility, told=told),
+        anomalies=count_anomalies(compared, aligned.missing, deepest, eligibility, told=told),
         per_query={name: values for name, (_, values) in found.items()},
         sampled_from=truth.sampled_from,
         missing=query_names(truth, aligned.missing) if aligned.missing.any() else (),
@@ -137,7 +137,7 @@ def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None) -
         raise MismatchError(f"a dataset under {dataset.metric}, and a truth under {truth.metric}")
 
 
-def _anomalies(
+def count_anomalies(
     compared: Compared,
     missing: NDArray[np.bool_],
     k: int,

@@ -1,5 +1,23 @@
 """Measuring: an engine on a dataset, in a process of its own, timed call by call."""
 
-from recallatk.bench.measure import measure
+from __future__ import annotations
 
-__all__ = ["measure"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recallatk.bench.benchmark import run
+    from recallatk.bench.measuring import measure
+    from recallatk.bench.settings import read_settings
+    from recallatk.bench.supervising import Limits
+
+__all__ = ["Limits", "measure", "read_settings", "run"]
+
+# The measuring process imports from this room and should not pay for all of it.
+_ROOMS = {"Limits": "supervising", "measure": "measuring", "read_settings": "settings", "run": "benchmark"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'recallatk.bench' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"recallatk.bench.{_ROOMS[name]}"), name)

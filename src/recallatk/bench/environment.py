@@ -11,9 +11,11 @@ from typing import Any
 
 from recallatk.version import __version__
 
+_GROUPS = Path("/sys/fs/cgroup")
+
 
 def describe_environment() -> dict[str, Any]:
-    """What a reader has to know before comparing two measurements."""
+    """What a reader has to know before comparing two measurements; None where it cannot be told."""
     import psutil
 
     return {
@@ -23,8 +25,13 @@ def describe_environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "processor": _processor(),
         "cores": usable_cores(),
+        "affinity": _affinity(),
         "memory_bytes": psutil.virtual_memory().total,
+        "memory_limit_bytes": _number(_GROUPS / "memory.max"),
+        "processor_limit": _processor_limit(),
+        "governor": _first_line(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
+        "blas": _blas(),
         "packages": {name: version(name) for name in ("numpy", "pyarrow", "faiss-cpu")},
     }
 
@@ -34,6 +41,15 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
+def load_average() -> float | None:
+    """How many processes wanted to run, over the last minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def _affinity() -> list[int] | None:
+    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else None
+
+
 def _processor() -> str:
     listing = Path("/proc/cpuinfo")
     if listing.exists():
@@ -41,3 +57,34 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or "unknown"
+
+
+def _processor_limit() -> float | None:
+    """How many cores a control group lets us use."""
+    quota, _, period = (_first_line(_GROUPS / "cpu.max") or "").partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _blas() -> list[str]:
+    """The libraries behind matrix products, with version and threads."""
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    return [
+        f"{each['internal_api']} {each.get('version') or ''}".strip() + f", {each['num_threads']} threads"
+        for each in threadpool_info()
+        if each["user_api"] == "blas"
+    ]
+
+
+def _number(path: Path) -> int | None:
+    text = _first_line(path)
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text().strip().partition("\n")[0]
+    except OSError:
+        return None

@@ -1,4 +1,4 @@
-"""What the measuring process is asked and what it answers, as plain files in a scratch folder."""
+"""What a measuring process is asked, as plain files in a scratch folder."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import feather
 
-from recallatk.core import blocks
+from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
+from recallatk.filters import filter_from_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,53 +20,72 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus, Dataset, Vectors
+    from recallatk.filters import Filter
 
-_JOB, _RESULT, _COLUMNS = "job.json", "result.json", "corpus.arrow"
+_JOB, _COLUMNS, _FILTERS = "job.json", "corpus.arrow", "filters.json"
 _ID, _BESIDE = "id", "beside."
 
 
 @dataclass(frozen=True)
+class Task:
+    """One trial of a job."""
+
+    number: int
+    """Its place among all trials of the run."""
+    search: dict[str, Any]
+    load: Load
+
+
+@dataclass(frozen=True)
 class Job:
-    """One build and the searches on it."""
+    """One build and the trials on it."""
 
     engine: str
     metric: str
     build: dict[str, Any]
-    searches: list[dict[str, Any]]
+    tasks: tuple[Task, ...]
     k: int
     rounds: int
     seed: int
     build_threads: int
     search_threads: int
-    filters: list[dict[str, Any] | None] | None = None
-    """What each query may return, in the JSON form of filters."""
-    needs_ids: bool = False
-    """Whether the engine answers with the user's ids."""
+    repeat: int = 0
+    """Which of several builds; each but the first inserts the rows in another order."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """What the build cost and what showed that the index answered each search."""
-
-    build_seconds: float
-    memory_bytes: int
-    size_bytes: int | None
-    version: str | None
-    exercised: list[str]
-
-
-def write_job(folder: Path, job: Job, dataset: Dataset) -> None:
-    """Lay out the job: its parameters, and the vectors as arrays that can be mapped."""
+def write_job(folder: Path, job: Job) -> None:
+    """Lay out what one process is to do."""
     (folder / _JOB).write_text(json.dumps(asdict(job)))
+
+
+def read_job(folder: Path) -> Job:
+    """The job of a folder."""
+    plain = json.loads((folder / _JOB).read_text())
+    tasks = [Task(each["number"], each["search"], Load(**each["load"])) for each in plain.pop("tasks")]
+    return Job(**plain, tasks=tuple(tasks))
+
+
+def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:
+    """Lay out what every job of a run reads: the vectors as arrays that can be mapped, and what filters ask.
+
+    Args:
+        folder: where to write.
+        dataset: the data.
+        needs_ids: whether some engine answers with the user's ids.
+    """
     _write_vectors(folder / "corpus.npy", dataset.corpus.vectors)
     _write_vectors(folder / "queries.npy", dataset.queries.vectors)
-    _write_columns(folder / _COLUMNS, job, dataset)
+    _write_columns(folder / _COLUMNS, dataset, needs_ids=needs_ids)
+    filters = dataset.queries.filters
+    if filters is not None:
+        plain = [None if each is None else each.to_json() for each in filters]
+        (folder / _FILTERS).write_text(json.dumps(plain))
 
 
-def _write_columns(path: Path, job: Job, dataset: Dataset) -> None:
+def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
     """The ids, which attached engines answer with, and the metadata that filters ask for."""
     corpus = dataset.corpus
-    columns = {_ID: corpus.ids} if job.needs_ids and corpus.id_column is not None else {}
+    columns = {_ID: corpus.ids} if needs_ids and corpus.id_column is not None else {}
     filters = [each for each in dataset.queries.filters or () if each is not None]
     names = sorted(frozenset[str]().union(*(each.columns() for each in filters)))
     if names:
@@ -75,18 +95,6 @@ def _write_columns(path: Path, job: Job, dataset: Dataset) -> None:
         feather.write_feather(pa.table(columns), path, compression="uncompressed")
 
 
-def read_corpus(folder: Path) -> Corpus:
-    """The corpus of a folder, its vectors mapped."""
-    vectors = read_vectors(folder, "corpus")
-    if not (folder / _COLUMNS).exists():
-        return make_corpus(vectors)
-    table = feather.read_table(folder / _COLUMNS)
-    names = [name for name in table.column_names if name.startswith(_BESIDE)]
-    metadata = table.select(names).rename_columns([name.removeprefix(_BESIDE) for name in names])
-    ids = table[_ID].to_pylist() if _ID in table.column_names else None
-    return make_corpus(vectors, ids, metadata if names else None)
-
-
 def _write_vectors(path: Path, vectors: Vectors) -> None:
     target = np.lib.format.open_memmap(path, "w+", vectors.dtype, vectors.shape)
     for start, block in blocks(vectors):
@@ -94,9 +102,18 @@ def _write_vectors(path: Path, vectors: Vectors) -> None:
     target.flush()
 
 
-def read_job(folder: Path) -> Job:
-    """The job of a folder."""
-    return Job(**json.loads((folder / _JOB).read_text()))
+def read_corpus(folder: Path, order: NDArray[np.int64] | None = None) -> Corpus:
+    """The corpus of a folder, its vectors mapped, or gathered where the rows come in another order."""
+    vectors = read_vectors(folder, "corpus")
+    vectors = vectors if order is None else vectors[order]
+    if not (folder / _COLUMNS).exists():
+        return make_corpus(vectors)
+    table = feather.read_table(folder / _COLUMNS)
+    table = table if order is None else table.take(order)
+    names = [name for name in table.column_names if name.startswith(_BESIDE)]
+    metadata = table.select(names).rename_columns([name.removeprefix(_BESIDE) for name in names])
+    ids = table[_ID].to_pylist() if _ID in table.column_names else None
+    return make_corpus(vectors, ids, metadata if names else None)
 
 
 def read_vectors(folder: Path, name: str) -> NDArray[Any]:
@@ -105,22 +122,14 @@ def read_vectors(folder: Path, name: str) -> NDArray[Any]:
     return array
 
 
-def write_result(
-    folder: Path,
-    result: Result,
-    answers: NDArray[np.int64],
-    latencies: NDArray[np.int64],
-) -> None:
-    """Write what was measured: the raw numbers first, the summary last."""
-    np.save(folder / "answers.npy", answers, allow_pickle=False)
-    np.save(folder / "latencies.npy", latencies, allow_pickle=False)
-    (folder / _RESULT).write_text(json.dumps(asdict(result)))
+def read_filters(folder: Path) -> list[Filter | None] | None:
+    """What each query may return; None where there are no filters."""
+    if not (folder / _FILTERS).exists():
+        return None
+    plain = json.loads((folder / _FILTERS).read_text())
+    return [None if each is None else filter_from_json(each) for each in plain]
 
 
-def read_result(folder: Path) -> tuple[Result, NDArray[np.int64], NDArray[np.int64]]:
-    """The summary, the answers by search and query, and the latencies by search, round and query."""
-    result = Result(**json.loads((folder / _RESULT).read_text()))
-    answers, latencies = (
-        np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("answers", "latencies")
-    )
-    return result, answers, latencies
+def insertion_order(job: Job, rows: int) -> NDArray[np.int64] | None:
+    """In which order the rows are inserted; None for their own, as the first build has it."""
+    return None if job.repeat == 0 else np.random.default_rng([job.seed, job.repeat]).permutation(rows)

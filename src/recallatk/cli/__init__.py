@@ -10,9 +10,14 @@ import typer
 from recallatk.cli.convert import convert
 from recallatk.cli.demo import demo
 from recallatk.cli.engines import engines
+from recallatk.cli.export import export
 from recallatk.cli.guard import guarded
+from recallatk.cli.init import init
 from recallatk.cli.inspect import inspect
+from recallatk.cli.run import run
+from recallatk.cli.runs import runs
 from recallatk.cli.score import score
+from recallatk.cli.show import show
 from recallatk.cli.truth import DefaultGroup, compute, verify
 from recallatk.version import __version__
 
@@ -28,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (demo, inspect, convert, score, engines):
+for command in (demo, inspect, convert, score, engines, init, run, runs, show, export):
     app.command()(guarded(command))
 truth = typer.Typer(
     cls=DefaultGroup,

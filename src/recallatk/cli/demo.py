@@ -59,10 +59,11 @@ def _truth(dataset: Dataset) -> Truth:
 
 def _measured(dataset: Dataset, truth: Truth) -> Run:
     from recallatk.bench import measure
+    from recallatk.cli.live import live
 
     settings = [{"ef": effort} for effort in EFFORTS]
-    with progress("building and searching") as step:
-        return measure(dataset, truth, engine="faiss-hnsw", search=settings, progress=step)
+    with live() as view:
+        return measure("faiss-hnsw", dataset, truth, search=settings, watch=view.show)
 
 
 def _summary(run: Run, out: Path) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def score(
     found = assess(
         read_answers(answers, format=format),
         own if own is not None else read_truth(truth, corpus=known, metric=stated),
-        None if at is None else _cutoffs(at),
+        None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),
         against=[read_answers(each, format=format) for each in against or ()],
@@ -76,7 +76,8 @@ def score(
         typer.echo(assessment_to_text(found))
 
 
-def _cutoffs(at: str) -> list[int]:
+def cutoffs(at: str) -> list[int]:
+    """The values of k of an option such as 1,10,100."""
     try:
         return [int(each) for each in at.split(",")]
     except ValueError:

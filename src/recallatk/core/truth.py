@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,8 +68,46 @@ class Truth:
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
+    def take(self, which: NDArray[np.int64]) -> Truth:
+        """The same for some of its queries, in this order."""
+
+        def taken(array: Any) -> Any:
+            return None if array is None else array.take(which)
+
+        def lines(array: Any) -> Any:
+            return None if array is None else array[which]
+
+        proof = self.certificate
+        if proof is not None:
+            proof = replace(proof, **{each.name: lines(getattr(proof, each.name)) for each in fields(proof)})
+        return replace(
+            self,
+            rows=self.rows[which],
+            scores=lines(self.scores),
+            eligible=lines(self.eligible),
+            tied=lines(self.tied),
+            overflow=None if self.overflow is None else _taken_lists(*self.overflow, which),
+            tie_counts=lines(self.tie_counts),
+            certificate=proof,
+            query_ids=taken(self.query_ids),
+            query_columns=taken(self.query_columns),
+            fingerprints={},
+        )
+
     def ids_of(self, rows: NDArray[np.int64]) -> pa.Array:
         """The user's ids of some of its rows; null for padding."""
         import pyarrow as pa
 
         return pa.array(rows, mask=rows < 0) if self.row_ids is None else self.row_ids.of(rows)
+
+
+def _taken_lists(
+    offsets: NDArray[np.int64], flat: NDArray[np.int64], which: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Some lines of a CSR matrix."""
+    import numpy as np
+
+    lengths = np.diff(offsets)[which]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    places = np.repeat(offsets[:-1][which] - starts[:-1], lengths) + np.arange(starts[-1])
+    return starts, flat[places]

@@ -1,0 +1,119 @@
+"""A whole benchmark: data, truth, plan, measurements, and a folder that has them all."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recallatk.bench.measuring import conclude, describe_run, require_measurable
+from recallatk.bench.plan import Plan, make_plan
+from recallatk.bench.running import Manner, Runner
+from recallatk.bench.settings import Settings, open_data, read_settings
+from recallatk.bench.supervising import Limits
+from recallatk.files import PathLike, write_text
+from recallatk.history import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from recallatk.bench.watching import Watch
+    from recallatk.core import Dataset, Run, Truth
+
+SETTINGS_FILE = "bench.toml"
+_RUNS = "runs"
+
+
+def run(
+    settings: Settings | PathLike,
+    *,
+    out: PathLike | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    watch: Watch | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Measure everything that a bench file asks for; begun again, it goes on where it was.
+
+    Args:
+        settings: a bench file, or what `read_settings` made of one.
+        out: the folder of the run; by default the one that the file names, else `runs/NAME`.
+        fresh: remove an earlier run in that folder.
+        retry_failed: measure again what had failed.
+        watch: called with how far the measurements are.
+        progress: called with how far the truth is.
+    """
+    began = time.monotonic()
+    wanted = settings if isinstance(settings, Settings) else read_settings(settings)
+    dataset = open_data(wanted)
+    plan = plan_of(wanted, dataset)
+    truth = truth_of(wanted, dataset, progress)
+    computed = time.monotonic() - began
+    manner = manner_of(wanted)
+    require_measurable(dataset, truth, manner.at)
+    described = describe_run(dataset, truth, plan, manner, wanted.to_dict())
+    folder = run_folder(wanted, out)
+    with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as keeper:
+        write_text(folder / SETTINGS_FILE, wanted.to_toml())
+        earlier = dict(keeper.run().seconds)
+        runner = Runner(plan, dataset, truth, keeper, manner, logs=folder / "logs", watch=watch)
+        try:
+            runner.run()
+        finally:
+            spent = {"truth": computed, **runner.seconds}
+            spent["other"] = time.monotonic() - began - sum(spent.values())
+            keeper.update(seconds=_added(earlier, spent) if runner.worked else earlier)
+        keeper.update(cautions=conclude(keeper.run()))
+        return keeper.run()
+
+
+def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str, float]:
+    return {name: earlier.get(name, 0.0) + seconds for name, seconds in spent.items()}
+
+
+def run_folder(settings: Settings, out: PathLike | None = None) -> Path:
+    """Where a run of these settings is kept."""
+    if out is not None:
+        return Path(out)
+    return Path(settings.output.folder or Path(_RUNS) / settings.name)
+
+
+def plan_of(settings: Settings, dataset: Dataset) -> Plan:
+    """Every build and trial that the settings ask for on this data."""
+    corpus = dataset.corpus
+    return make_plan(settings, rows=corpus.rows, dimension=corpus.dimension, metric=dataset.metric)
+
+
+def truth_of(
+    settings: Settings, dataset: Dataset, progress: Callable[[int, int], None] | None = None
+) -> Truth:
+    """The truth that the settings name, or the one in the store, or a new one."""
+    from recallatk.datasets import read_truth
+    from recallatk.truth import obtain_truth
+
+    asked = settings.truth
+    if asked.file is not None:
+        return read_truth(asked.file, corpus=dataset.corpus, metric=dataset.metric)
+    found = obtain_truth(
+        dataset,
+        depth=settings.depth(dataset.corpus.rows),
+        store=asked.store,
+        memory=asked.memory,
+        progress=progress,
+    )
+    return found.truth
+
+
+def manner_of(settings: Settings) -> Manner:
+    """How the settings want trials to be measured."""
+    measure, limits = settings.measure, settings.limits
+    return Manner(
+        at=measure.k,
+        measures=measure.measures,
+        rounds=measure.rounds,
+        seed=measure.seed,
+        build_threads=measure.threads.build,
+        search_threads=measure.threads.search,
+        affinity=measure.affinity,
+        limits=Limits(limits.trial, limits.build, limits.memory),
+    )

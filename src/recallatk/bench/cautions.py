@@ -1,0 +1,96 @@
+"""What a reader must know before believing a run: every kind of warning that measuring can give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.latency import keeping_up
+from recallatk.bench.sentinel import drift
+from recallatk.core import Caution, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from recallatk.core import Measurement
+
+# A machine whose own pace varies by more than this makes differences of that size meaningless.
+DRIFT = 0.10
+# More than half of the cores busy with something else before anything was measured.
+BUSY_SHARE = 0.5
+LATE_SHARE = 0.01
+
+
+def cautions_of(
+    measurements: Sequence[Measurement], before: Sequence[float] | None, cores: int
+) -> tuple[Caution, ...]:
+    """Everything that there is to say.
+
+    Args:
+        measurements: what was measured.
+        before: the load averages of the machine before it was.
+        cores: how many cores there are.
+    """
+    found = [*_noise(measurements), *_busy(before, cores)]
+    for each in measurements:
+        found += [*_cold(each), *_late(each), *_changing(each)]
+    return tuple(found)
+
+
+def _noise(measurements: Sequence[Measurement]) -> Iterator[Caution]:
+    paces = [each.sentinel_ns for each in measurements if each.sentinel_ns is not None]
+    moved = drift(np.concatenate(paces)) if paces else None
+    if moved is not None and moved > DRIFT:
+        yield Caution(
+            "noise",
+            f"the machine was noisy: a fixed piece of work varied by {moved:.0%} from block to block "
+            f"(quiet machines stay within {DRIFT:.0%}), so differences of that size mean nothing",
+            moved,
+            DRIFT,
+        )
+
+
+def _busy(before: Sequence[float] | None, cores: int) -> Iterator[Caution]:
+    if before and before[0] > BUSY_SHARE * cores:
+        yield Caution(
+            "busy",
+            f"the machine was busy before anything was measured: a load of {before[0]:.1f} on {cores} cores",
+            before[0],
+            BUSY_SHARE * cores,
+        )
+
+
+def _cold(measurement: Measurement) -> Iterator[Caution]:
+    warm = measurement.warm_up
+    if warm is not None and not warm.settled:
+        yield Caution(
+            "cold",
+            f"{measurement.trial}: latencies had not settled after {warm.calls:,} calls of warm-up",
+            float(warm.calls),
+        )
+
+
+def _late(measurement: Measurement) -> Iterator[Caution]:
+    if measurement.trial.load.mode is not Mode.RATE:
+        return
+    late = keeping_up(measurement.calls)
+    if late.share is not None and late.share > LATE_SHARE:
+        yield Caution(
+            "late",
+            f"{measurement.trial}: the client could not keep up: {late.share:.1%} of the calls were late, "
+            f"the worst by {late.worst_ms:,.1f} ms; the wait counts. More clients may help",
+            late.share,
+            LATE_SHARE,
+        )
+
+
+def _changing(measurement: Measurement) -> Iterator[Caution]:
+    if measurement.others is not None:
+        count = len(measurement.others)
+        yield Caution(
+            "changing",
+            f"{measurement.trial}: {count:,} answers differ from what the same query got before; every call "
+            "counts",
+            float(count),
+        )

@@ -1,0 +1,97 @@
+"""Settings and the shape of the data become the builds and trials of a run, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from recallatk.bench.settings.checking import combined, require_able
+from recallatk.bench.settings.problems import Problems, spelled
+from recallatk.core.trials import Trial
+from recallatk.engines import get_engine
+
+if TYPE_CHECKING:
+    from recallatk.bench.settings import Settings
+    from recallatk.core import Metric
+    from recallatk.core.trials import Load, Parameters
+    from recallatk.engines import Engine
+
+
+@dataclass(frozen=True)
+class PlannedBuild:
+    """One index to build, and what is to be measured on it."""
+
+    engine: str
+    parameters: Parameters
+    repeat: int
+    """Which of several builds; each but the first inserts the rows in another order."""
+    searches: tuple[Parameters, ...]
+    loads: tuple[Load, ...]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Every search under every load."""
+        return tuple(
+            Trial(self.engine, self.parameters, search, load, self.repeat)
+            for load in self.loads
+            for search in self.searches
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run is to measure."""
+
+    builds: tuple[PlannedBuild, ...]
+    dropped: tuple[str, ...] = ()
+    """What was left out of grids, and why."""
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials, in order."""
+        return tuple(trial for build in self.builds for trial in build.trials)
+
+
+def make_plan(settings: Settings, *, rows: int, dimension: int, metric: Metric) -> Plan:
+    """The builds and trials for data of this shape; no trial is planned twice."""
+    problems = Problems()
+    known = {"k": min(settings.measure.largest_k, rows), "rows": rows, "dimension": dimension}
+    found: dict[tuple[str, Parameters, int], PlannedBuild] = {}
+    dropped: list[str] = []
+    for number, entry in enumerate(settings.engine):
+        place = ("engine", number)
+        engine = get_engine(entry.name)
+        require_able(engine, place, problems, metric=metric, filtered=None)
+        parts = combined(entry, known)
+        for each in parts.refused:
+            problems.add(place, each)
+        dropped += [f"{spelled(place)}: {_times(count)}: {why}" for why, count in parts.dropped.items()]
+        loads = _loads(engine, settings.loads)
+        left_out = [str(load) for load in settings.loads if load not in loads]
+        one_each = f"{entry.name} takes one query a call, and so no {', '.join(left_out)}"
+        if not loads:
+            problems.add(place, one_each)
+        elif left_out:
+            dropped.append(f"{spelled(place)}: {one_each}")
+        for parameters, searches in parts.builds:
+            for repeat in range(settings.measure.builds):
+                _add(found, PlannedBuild(entry.name, parameters, repeat, searches, loads))
+    problems.require_none(settings.name)
+    return Plan(tuple(found.values()), tuple(dict.fromkeys(dropped)))
+
+
+def _times(count: int) -> str:
+    return f"{count:,} combination{'' if count == 1 else 's'} left out"
+
+
+def _loads(engine: type[Engine], loads: tuple[Load, ...]) -> tuple[Load, ...]:
+    """The loads that mean something for the engine: a batch is one call, or it is no batch."""
+    return loads if engine.abilities.batch else tuple(load for load in loads if load.batch == 1)
+
+
+def _add(found: dict[tuple[str, Parameters, int], PlannedBuild], planned: PlannedBuild) -> None:
+    """The same index is built once, whichever entries ask for it."""
+    key = (planned.engine, planned.parameters, planned.repeat)
+    before = found.get(key)
+    searches = planned.searches if before is None else (*before.searches, *planned.searches)
+    found[key] = replace(planned, searches=tuple(dict.fromkeys(searches)))

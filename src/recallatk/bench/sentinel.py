@@ -1,0 +1,57 @@
+"""The machine's own pace: a fixed piece of work that has nothing to do with any engine."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.intervals import quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# 4 MB in float32: more than the fast caches hold, so that neighbours who take memory bandwidth show.
+_SIDE = 1024
+_PASSES = 8
+_REPETITIONS = 5
+_FEWEST_PACES = 3
+
+
+class Sentinel:
+    """Products of one matrix with a vector, in this thread and without BLAS: about 2 ms of work."""
+
+    def __init__(self, seed: int) -> None:
+        drawn = np.random.default_rng(seed)
+        self._matrix = drawn.standard_normal((_SIDE, _SIDE), np.float32)
+        self._vector = drawn.standard_normal(_SIDE, np.float32)
+        self._product = np.empty(_SIDE, np.float32)
+
+    def pace_ns(self) -> int:
+        """How long the work takes now: the median of five times."""
+        return int(median(self._once() for _ in range(_REPETITIONS)))
+
+    def _once(self) -> int:
+        began = time.perf_counter_ns()
+        for _ in range(_PASSES):
+            # Unlike a product by `@`, this is numpy's own loop, which has one thread whatever BLAS is set to.
+            np.einsum("ij,j->i", self._matrix, self._vector, out=self._product, optimize=False)
+        return time.perf_counter_ns() - began
+
+
+def drift(paces: Sequence[int] | NDArray[np.int64]) -> float | None:
+    """How unsteady the machine was: how far paces are from their median, as a share of it.
+
+    It is the 5th or the 95th percentile of paces that counts, whichever is farther. What happens in fewer
+    than one of twenty rounds does not show; a pace that goes up or down for longer does. None for fewer than
+    three paces.
+    """
+    values = np.asarray(paces, np.float64).ravel()
+    if len(values) < _FEWEST_PACES:
+        return None
+    middle = float(np.median(values))
+    return max(quantile(values, 0.95) - middle, middle - quantile(values, 0.05)) / middle

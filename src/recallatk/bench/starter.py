@@ -1,0 +1,213 @@
+"""A first bench file for somebody's data: commented for people, or implied by a command without a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recallatk.bench.environment import usable_cores
+from recallatk.bench.plan import make_plan
+from recallatk.bench.settings import settings_from
+from recallatk.bench.settings.axes import is_json
+from recallatk.bench.settings.checking import find_engine
+from recallatk.bench.settings.looking import Looked, look_at
+from recallatk.bench.settings.problems import Problems
+from recallatk.bench.settings.reading import name_of
+from recallatk.bench.settings.sweeps import USUAL_K, build_values, effort_sweep, suitable_k
+from recallatk.bench.settings.toml import toml_key, toml_text, toml_value
+from recallatk.engines.base import require_metric
+from recallatk.errors import UsageError
+from recallatk.files import is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from recallatk.bench.settings import Settings
+    from recallatk.core import Knob, Metric
+    from recallatk.engines import Engine
+    from recallatk.files import PathLike
+
+
+def starter(
+    corpus: PathLike,
+    queries: PathLike | None = None,
+    *,
+    metric: Metric | str | None = None,
+    engine: str = "faiss-hnsw",
+    folder: Path | None = None,
+    format: str | None = None,
+    id_column: str | None = None,
+    vector_column: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> str:
+    """A commented bench file for these data, which are looked at; it reads back without a problem.
+
+    Args:
+        corpus: a file, a pattern, a folder or a URL; with the queries in it where `queries` is left out.
+        queries: likewise.
+        metric: cosine, ip or l2; needed unless the file states it or all vectors have length 1.
+        engine: the name of the engine to begin with.
+        folder: where the file is to stand, for its paths; by default the current one.
+        format: of the files, when it cannot be told.
+        id_column: the column with the ids.
+        vector_column: the column with the vectors.
+        progress: called with the rows looked at and the rows there are.
+    """
+    chosen = _engine(engine)
+    opening = {"format": format, "id_column": id_column, "vector_column": vector_column}
+    looked = look_at(corpus, queries, metric, progress=progress, **opening)
+    require_metric(chosen, looked.metric)
+    place = (folder or Path()).absolute()
+    data = {"corpus": _path(corpus, place), "metric": str(looked.metric)}
+    if queries is not None:
+        data = {"corpus": data["corpus"], "queries": _path(queries, place), "metric": data["metric"]}
+    data |= {key: text for key, text in opening.items() if text}
+    k = suitable_k(looked.rows)
+    parts = [_head(os.fspath(corpus), looked), _data(data, looked), _measure(k, looked), _REST]
+    text = "\n".join([*parts, _engine_part(chosen, k, looked)])
+    _require_sound(text, place, looked)
+    return text
+
+
+def implied(
+    corpus: PathLike,
+    queries: PathLike | None = None,
+    engines: Sequence[str] = ("faiss-hnsw",),
+    *,
+    metric: Metric | str | None = None,
+    k: Sequence[int] = USUAL_K,
+    folder: Path | None = None,
+    **others: Any,
+) -> Settings:
+    """The settings of a run without a file: each engine's first effort knob swept around its default.
+
+    Args:
+        corpus: a file, a pattern, a folder or a URL.
+        queries: likewise; left out where the corpus has them.
+        engines: the names of the engines.
+        metric: cosine, ip or l2.
+        k: the values of k to score.
+        folder: what paths are relative to; by default the current one.
+        others: what else a bench file of these settings would hold, such as `measure={"rounds": 5}`.
+    """
+    given = {"corpus": corpus, "queries": queries, "metric": metric}
+    data = {key: os.fspath(value) for key, value in given.items() if value is not None}
+    entries = [{"name": name, "search": _sweep(name, max(k, default=1))} for name in engines]
+    values: dict[str, Any] = {"data": data, "measure": {"k": list(k)}, "engine": entries}
+    for key, value in others.items():
+        values[key] = {**values.get(key, {}), **value} if isinstance(value, Mapping) else value
+    return settings_from(values, folder=folder)
+
+
+def _sweep(name: str, k: int) -> dict[str, Any]:
+    # A name that no engine has is for the settings to refuse, with everything else.
+    engine = find_engine(name, (), Problems())
+    return {} if engine is None else effort_sweep(engine, {"k": k})
+
+
+def _engine(name: str) -> type[Engine]:
+    problems = Problems()
+    engine = find_engine(name, (), problems)
+    if engine is None or problems.found:
+        raise UsageError(problems.found[0].removeprefix("name: "))
+    return engine
+
+
+def _path(given: PathLike, folder: Path) -> str:
+    """A path as the file writes it: relative where the data stand in its folder."""
+    text = os.fspath(given)
+    if is_url(text):
+        return text
+    whole = Path(text).absolute()
+    return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else str(whole)
+
+
+def _head(corpus: str, looked: Looked) -> str:
+    name = name_of(corpus if is_url(corpus) else str(Path(corpus).absolute()))
+    return f"""# A benchmark: every configuration of every engine on the same queries and the same truth.
+# recallatk run FILE measures it; docs/bench-file.md describes every key.
+# The data: {looked.rows:,} rows and {looked.queries:,} queries of {looked.dimension:,} dimensions.
+
+name = {toml_text(name)}
+"""
+
+
+def _data(data: dict[str, str], looked: Looked) -> str:
+    alike = "  # all vectors have length 1, where cosine, ip and l2 rank alike"
+    said = {"metric": "" if looked.stated else alike}
+    lines = ["[data]", *(f"{key} = {toml_text(text)}{said.get(key, '')}" for key, text in data.items())]
+    for condition, share in looked.filters:
+        lines.append(f"# where = {toml_text(condition)}  # one filter for all queries; {share}")
+    lines += [
+        f"# sample_queries = {min(1000, looked.queries)}  # a seeded sample",
+        '# split = "tune"  # one half of the queries; "validate" is the other',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _measure(k: tuple[int, ...], looked: Looked) -> str:
+    groups = f"# by = {toml_value(looked.groups[:3])}  # recall for each value of a column as well\n"
+    return f"""# [truth]
+# depth = {max(100, k[-1])}  # neighbours to keep for each query; every k has to be within
+
+[measure]
+k = {toml_value(list(k))}  # recall@k for each; calls ask for the largest
+# measures = ["robust(0.9)@{k[-1]}"]  # beside recall@k
+{groups if looked.groups else ""}rounds = 3  # how often every query is asked at every setting
+builds = 1  # more of them show what the order of insertion does to recall
+# threads = {{ build = {usable_cores()}, search = 1 }}
+"""
+
+
+_REST = """[[load]]
+mode = "latency"  # one client, one query at a time
+
+# [[load]]
+# mode = "throughput"  # a closed loop; lists are a grid
+# clients = [1, 4]
+# batch = [1, 64]
+
+# [[load]]
+# mode = "rate"  # an open loop: looks for the highest rate whose p99 stays within this
+# p99 = "10ms"
+
+[limits]
+trial = "10min"  # what takes longer is recorded as failed, and the run goes on
+# memory = "8GiB"
+"""
+
+
+def _engine_part(engine: type[Engine], k: tuple[int, ...], looked: Looked) -> str:
+    lines = ["[[engine]]  # as many as you like; recallatk engines lists them", f'name = "{engine.name}"']
+    build = build_values(engine, looked.rows, looked.dimension)
+    if build:
+        lines += ["", "[engine.build]  # each is a value, a list (a grid) or a range"]
+        lines += [_line(knob, build[knob.name], named=knob.default != "") for knob in engine.build_knobs]
+    alone = {name: value[0] if isinstance(value, list) else value for name, value in build.items()}
+    known = {**alone, "k": k[-1], "rows": looked.rows, "dimension": looked.dimension}
+    sweep = effort_sweep(engine, known)
+    if engine.search_knobs:
+        lines += ["", "[engine.search]"]
+        values = {knob.name: sweep.get(knob.name, knob.default) for knob in engine.search_knobs}
+        lines += [_line(knob, values[knob.name], named=knob.name in sweep) for knob in engine.search_knobs]
+    return "\n".join(lines) + "\n"
+
+
+def _line(knob: Knob, value: Any, *, named: bool) -> str:
+    """A parameter with what it may be, as a comment where the file leaves it alone."""
+    shown = json.loads(value) if is_json(knob) else value
+    accepted = "a table" if is_json(knob) else knob.accepted
+    about = f"{accepted}{'; ' + knob.help if knob.help else ''}"
+    return f"{'' if named else '# '}{toml_key(knob.name)} = {toml_value(shown)}  # {about}"
+
+
+def _require_sound(text: str, folder: Path, looked: Looked) -> None:
+    """See that the file can be used as it is, or say what of the data or the engine stands against it."""
+    import tomllib
+
+    settings = settings_from(tomllib.loads(text), folder=folder)
+    make_plan(settings, rows=looked.rows, dimension=looked.dimension, metric=looked.metric)

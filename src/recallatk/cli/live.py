@@ -1,0 +1,130 @@
+"""A run while it is measured: a small table that moves in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from recallatk.analysis.latency import percentile
+
+if TYPE_CHECKING:
+    from recallatk.bench.watching import Progress
+    from recallatk.core import Measurement
+
+_PLAIN_EVERY_SECONDS = 5.0
+_MOVING_EVERY_SECONDS = 0.5
+_LATEST = 6
+
+
+class View(Protocol):
+    """Whatever shows how far a run is."""
+
+    def show(self, progress: Progress) -> None:
+        """Show it."""
+
+
+@contextmanager
+def live() -> Iterator[View]:
+    """A view of a run on standard error."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    # Drawing on its own would take time from what is measured.
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as screen:
+        yield Moving(screen)
+
+
+class Lines:
+    """A line for each trial that is done, and one now and then while one takes long."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.said = time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        """Print what is new."""
+        now = time.monotonic()
+        if progress.done == self.done and now - self.said < _PLAIN_EVERY_SECONDS:
+            return
+        if progress.done > self.done:
+            for each in progress.measurements[-(progress.done - self.done) :]:
+                _say(f"{progress.done} of {progress.trials}: {each.trial}: {described(each)}")
+        else:
+            _say(headline(progress))
+        self.done, self.said = progress.done, now
+
+
+class Moving:
+    """The headline, and the trials that were done last."""
+
+    def __init__(self, screen: Any) -> None:
+        self.screen = screen
+        self.drawn = 0.0
+
+    def show(self, progress: Progress) -> None:
+        """Draw it anew, not too often."""
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.monotonic()
+        if now - self.drawn < _MOVING_EVERY_SECONDS:
+            return
+        self.drawn = now
+        table = Table(box=None, title=Text(headline(progress)), title_justify="left", show_header=False)
+        for each in progress.measurements[-_LATEST:]:
+            table.add_row(Text(_printable(str(each.trial)), overflow="ellipsis"), Text(described(each)))
+        self.screen.update(table, refresh=True)
+
+
+def headline(progress: Progress) -> str:
+    """Trial k of n, what is going on, and how long the rest may take."""
+    number = min(progress.done + 1, progress.trials)
+    parts = [f"trial {number} of {progress.trials}: {progress.phase}"]
+    if progress.trial is not None:
+        parts.append(_printable(str(progress.trial)))
+    if progress.p95_ms is not None:
+        parts.append(f"p95 {progress.p95_ms:.3f} ms")
+    if progress.failures:
+        parts.append(f"{len(progress.failures)} failed")
+    left = progress.seconds_left
+    if left is not None:
+        parts.append(f"about {duration(left)} left")
+    return ", ".join(parts)
+
+
+def described(measurement: Measurement) -> str:
+    """The recall and the price of a trial, in a few words."""
+    measures = measurement.score.measures
+    name = next((each for each in ("recall@10", *measures) if each in measures), None)
+    mean = None if name is None else measures[name].value
+    slow = percentile(measurement.latencies_ns, 0.95)
+    return ", ".join(
+        [
+            "no recall" if mean is None else f"{name} {mean:.4f}",
+            "no p95 of so few calls" if slow is None else f"p95 {slow:.3f} ms",
+        ]
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds as somebody would say them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(_printable(line) + "\n")
+    sys.stderr.flush()
+
+
+def _printable(text: str) -> str:
+    from recallatk.report.text import printable
+
+    return printable(text)

@@ -1,0 +1,131 @@
+"""`recallatk run`: every configuration of every engine on the same truth, kept as it is measured."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recallatk.cli.guard import FAILED
+from recallatk.cli.progress import progress
+from recallatk.cli.truth import Json, MetricName
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from recallatk.bench.settings import Settings
+    from recallatk.core import Run
+
+
+def run(
+    file: Annotated[str, typer.Argument(help="A bench file (.toml), or the corpus.")],
+    queries: Annotated[
+        str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
+    ] = None,
+    engine: Annotated[
+        list[str] | None, typer.Option(help="An engine to measure, without a bench file; may be repeated.")
+    ] = None,
+    metric: MetricName = None,
+    at: Annotated[str, typer.Option(help="The values of k, without a bench file.")] = "1,10,100",
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the run; by default the file's, else runs/NAME.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be measured and what it may take.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that must be there; the same command does too.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Remove an earlier run in the folder first.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Measure again what had failed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure recall, latency, throughput, memory, size and build cost of every setting that a file asks for.
+
+    Each trial is saved as soon as it is measured. After Ctrl-C, a crash or a reboot the same command goes on.
+
+    Example: recallatk run bench.toml
+
+    Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine faiss-hnsw
+    """
+    from recallatk import bench
+    from recallatk.bench.benchmark import run_folder
+    from recallatk.cli.live import live
+
+    settings = _settings(file, queries, engine, metric, at)
+    folder = run_folder(settings, out)
+    if dry_run:
+        _show_plan(settings, folder, as_json=as_json)
+        return
+    if resume and not (folder / "run.json").exists():
+        raise UsageError(f"{folder}: no run is here to go on with. Leave out --resume to begin one")
+    with progress("truth") as step, live() as view:
+        found = bench.run(
+            settings, out=folder, fresh=fresh, retry_failed=retry_failed, watch=view.show, progress=step
+        )
+    _report(found, folder, as_json=as_json)
+
+
+def _settings(
+    file: str, queries: str | None, engines: list[str] | None, metric: str | None, at: str
+) -> Settings:
+    from recallatk.bench.settings import read_settings
+    from recallatk.bench.starter import implied
+    from recallatk.cli.score import cutoffs
+
+    if file.endswith(".toml"):
+        given = {"QUERIES": queries, "--engine": engines, "--metric": metric}
+        beside = [name for name, value in given.items() if value]
+        if beside:
+            raise UsageError(f"{', '.join(beside)}: stands in the bench file, and cannot be given beside it")
+        return read_settings(file)
+    return implied(file, queries, engines or ["faiss-hnsw"], metric=metric, k=cutoffs(at))
+
+
+def _report(found: Run, folder: Path, *, as_json: bool) -> None:
+    from recallatk.files import write_text
+    from recallatk.report import run_to_dict, to_markdown, to_text
+
+    write_text(folder / "report.md", to_markdown(found))
+    if as_json:
+        typer.echo(json.dumps({**run_to_dict(found), "out": str(folder)}, ensure_ascii=False))
+    else:
+        typer.echo(to_text(found))
+        typer.echo(f"\n{_next(folder)}")
+    if found.failures and not found.measurements:
+        raise typer.Exit(FAILED)
+
+
+def _next(folder: Path) -> str:
+    name = shlex.quote(str(folder))
+    return "\n".join(
+        [
+            f"Files in {name}: run.json, bench.toml, report.md, logs, and for each trial a trial-N.parquet "
+            "with every answer and latency.",
+            "",
+            "Next:",
+            f"  recallatk show {name}",
+            f"  recallatk export {name} --to csv --out trials.csv",
+        ]
+    )
+
+
+def _show_plan(settings: Settings, folder: Path, *, as_json: bool) -> None:
+    """What would be measured, from a quick pilot."""
+    from recallatk.bench.benchmark import manner_of, plan_of
+    from recallatk.bench.pilot import estimate
+    from recallatk.bench.settings import open_data
+    from recallatk.report.plan import plan_to_dict, plan_to_text
+
+    dataset = open_data(settings)
+    plan = plan_of(settings, dataset)
+    with progress("a quick pilot"):
+        estimates = estimate(plan, dataset, manner_of(settings))
+    described = plan_to_dict(plan, estimates, str(folder))
+    typer.echo(json.dumps(described, ensure_ascii=False) if as_json else plan_to_text(described))
