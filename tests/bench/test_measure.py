@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -31,6 +32,8 @@ from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.testing import tiny_dataset
 
 BUILD = {"M": 8, "ef_construction": 40}
+# Each said when it begins; the last, when a block is done and again when the trial is.
+PHASES = ["preparing", "build", "warm-up", "search", "search", "search"]
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +47,14 @@ def measured(tiny):
     dataset, truth = tiny
     steps = []
     run = measure(
+        "faiss-hnsw",
         dataset,
         truth,
         build=BUILD,
         search=[{"ef": 4}, {"ef": 300}],
         at=(1, 10),
         rounds=2,
-        progress=lambda *step: steps.append(step),
+        watch=lambda step: steps.append((step.done, step.trials)),
     )
     return run, steps
 
@@ -65,20 +69,25 @@ def test_a_run_says_what_was_measured(measured, tiny):
     assert run.metric is Metric.L2
     assert run.fingerprints == {**truth.fingerprints, "truth": fingerprint_truth(truth)}
     assert run.fingerprints["vectors"] == fingerprints(dataset)["vectors"]
-    assert "one library call per query" in run.timed
+    assert run.timed.startswith("one library call for the top 10, 1 search thread;")
     for each in run.measurements:
         assert each.build.engine == each.trial.engine == "faiss-hnsw"
         assert each.build.parameters == each.trial.build == (("M", 8), ("ef_construction", 40))
         assert each.build.version.startswith("faiss ")
         assert each.build.threads >= 1
-    assert steps[0] == (0, 5)
-    assert steps[-1] == (5, 5)
+    assert steps[0] == (0, 2)
+    assert steps[-1] == (2, 2)
     assert steps == sorted(steps)
+    assert run.complete
+    assert run.planned == tuple(each.trial for each in run.measurements)
 
 
 def test_every_call_has_a_latency(measured):
     for each in measured[0].measurements:
-        assert each.latencies_ns.shape == (2, 25)
+        assert each.latencies_ns.shape == (50,)
+        assert each.calls.rounds == 2
+        for turn in range(2):
+            assert sorted(each.calls.query[each.calls.round == turn]) == list(range(25))
         assert each.latencies_ns.dtype == np.int64
         assert (each.latencies_ns > 0).all()
         assert each.build.seconds > 0
@@ -104,7 +113,7 @@ def test_the_scores_are_those_of_the_answers(measured, tiny):
 
 def test_answers_are_those_of_a_direct_search(tiny):
     dataset, truth = tiny
-    run = measure(dataset, truth, engine="exact", at=(10,), rounds=1)
+    run = measure("exact", dataset, truth, at=(10,), rounds=1)
     engine = get_engine("exact")()
     engine.build(dataset.corpus, dataset.metric)
     queries = dataset.queries.vectors.read(0, dataset.queries.rows)
@@ -115,7 +124,7 @@ def test_answers_are_those_of_a_direct_search(tiny):
 
 def test_a_corpus_smaller_than_k_is_no_error():
     dataset = tiny_dataset(5, 3)
-    run = measure(dataset, ground_truth(dataset, depth=10), engine="exact", at=(10,), rounds=1)
+    run = measure("exact", dataset, ground_truth(dataset, depth=10), at=(10,), rounds=1)
     assert run.measurements[0].answers.shape == (3, 5)
     assert run.measurements[0].score.measures["recall@10"].value == 1.0
 
@@ -124,7 +133,7 @@ def test_a_corpus_smaller_than_k_is_no_error():
 def test_the_memory_of_a_flat_index_is_that_of_its_vectors():
     vectors = np.random.default_rng(0).normal(size=(50_000, 64)).astype("float32")
     dataset = open_dataset(make_corpus(vectors), make_queries(vectors[:2] + 1), metric="l2")
-    run = measure(dataset, ground_truth(dataset, depth=1), engine="exact", at=(1,), rounds=1)
+    run = measure("exact", dataset, ground_truth(dataset, depth=1), at=(1,), rounds=1)
     assert run.measurements[0].build.memory_bytes == pytest.approx(vectors.nbytes, rel=0.2)
     assert run.measurements[0].build.size_bytes == vectors.nbytes
 
@@ -210,41 +219,39 @@ def broken(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("raise", "broken ended with code 1: RuntimeError: out of luck"),
-        ("kill", "broken ended with signal SIGKILL: no message"),
-        ("exit", "broken ended with code 7: no message"),
-        ("unused", "broken ended with code 1: .*shows no evidence that its index answered"),
+        ("raise", "exception in build: RuntimeError: out of luck"),
+        ("kill", "crash in build: the process ended with signal SIGKILL"),
+        ("exit", "crash in build: the process ended with code 7"),
+        ("unused", "no evidence in warm-up: broken shows no evidence that its index answered"),
     ],
 )
 def test_an_engine_that_dies_is_an_error_with_the_reason(tiny, broken, how, said):
     broken(how)
     dataset, truth = tiny
     with pytest.raises(EngineError, match=said):
-        measure(dataset, truth, engine="broken", at=(1,), rounds=1)
+        measure("broken", dataset, truth, at=(1,), rounds=1)
 
 
 def test_what_an_engine_prints_disturbs_nothing(tiny, broken):
     broken("not")
     dataset, truth = tiny
     steps = []
-    run = measure(
-        dataset, truth, engine="broken", at=(1,), rounds=1, progress=lambda *step: steps.append(step)
-    )
+    run = measure("broken", dataset, truth, at=(1,), rounds=1, watch=lambda step: steps.append(step.phase))
     assert run.measurements[0].score.measures["recall@1"].value == 1.0
-    assert steps == [(0, 2), (1, 2), (2, 2)]
+    assert steps == PHASES
 
 
 def test_bytes_that_are_no_text_disturb_nothing(tiny, broken):
     broken("bytes")
     steps = []
-    run = measure(*tiny, engine="broken", at=(1,), rounds=1, progress=lambda *step: steps.append(step))
+    run = measure("broken", *tiny, at=(1,), rounds=1, watch=lambda step: steps.append(step.phase))
     assert run.measurements[0].score["recall@1"] == 1.0
-    assert steps == [(0, 2), (1, 2), (2, 2)]
+    assert steps == PHASES
 
 
 def test_an_engine_that_asks_the_keyboard_hears_nothing(tiny, broken):
     broken("asks")
-    assert measure(*tiny, engine="broken", at=(1,), rounds=1).measurements[0].score["recall@1"] == 1.0
+    assert measure("broken", *tiny, at=(1,), rounds=1).measurements[0].score["recall@1"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -262,13 +269,13 @@ def test_an_engine_that_asks_the_keyboard_hears_nothing(tiny, broken):
 )
 def test_an_answer_that_is_no_row_of_row_numbers_is_an_error(tiny, broken, how, said):
     broken(how)
-    with pytest.raises(EngineError, match=f"broken ended with code 1: .*{said}"):
-        measure(*tiny, engine="broken", at=(10,), rounds=1)
+    with pytest.raises(EngineError, match=f"exception in search: .*{said}"):
+        measure("broken", *tiny, at=(10,), rounds=1)
 
 
 def test_a_short_answer_is_padded_and_scored_as_short(tiny, broken):
     broken("few")
-    found = measure(*tiny, engine="broken", at=(10,), rounds=1).measurements[0]
+    found = measure("broken", *tiny, at=(10,), rounds=1).measurements[0]
     assert (found.answers[:, :3] >= 0).all()
     assert (found.answers[:, 3:] == -1).all()
     assert found.score["recall@10"] == pytest.approx(0.3)
@@ -277,13 +284,13 @@ def test_a_short_answer_is_padded_and_scored_as_short(tiny, broken):
 
 def test_row_numbers_of_another_width_are_row_numbers(tiny, broken):
     broken("small")
-    assert measure(*tiny, engine="broken", at=(10,), rounds=1).measurements[0].score["recall@10"] == 1.0
+    assert measure("broken", *tiny, at=(10,), rounds=1).measurements[0].score["recall@10"] == 1.0
 
 
 def test_an_engine_without_a_version_gives_a_run(tiny, broken, tmp_path):
     broken("nameless")
     dataset, truth = tiny
-    run = measure(dataset, truth, engine="broken", at=(1,), rounds=1)
+    run = measure("broken", dataset, truth, at=(1,), rounds=1)
     assert run.measurements[0].build.version is None
     assert run.measurements[0].score["recall@1"] == 1.0
     assert load_run(save_run(run, dataset, tmp_path / "run")).measurements[0].build.version is None
@@ -293,7 +300,7 @@ def test_an_engine_without_a_version_gives_a_run(tiny, broken, tmp_path):
 def test_answers_beyond_the_corpus_are_counted_and_saved_as_null(tiny, broken, tmp_path):
     broken("beyond")
     dataset, truth = tiny
-    run = measure(dataset, truth, engine="broken", at=(10,), rounds=1)
+    run = measure("broken", dataset, truth, at=(10,), rounds=1)
     assert run.measurements[0].score["recall@10"] == 0.0
     assert run.measurements[0].score.anomalies["unknown"] == 250
     save_run(run, dataset, tmp_path / "run")
@@ -310,7 +317,7 @@ def test_a_file_of_the_users_is_not_imported_in_place_of_a_library(tmp_path):
         from recallatk.testing import tiny_dataset
 
         dataset = tiny_dataset(50, 5)
-        run = measure(dataset, ground_truth(dataset, depth=5), search=[{"ef": 50}], at=(5,), rounds=1)
+        run = measure("faiss-hnsw", dataset, ground_truth(dataset, depth=5), search=[{"ef": 50}], at=(5,), rounds=1)
         print(run.measurements[0].score["recall@5"], run.measurements[0].build.version)
     """
     # -P is for this process only: the one that it starts has to say it again.
@@ -329,7 +336,7 @@ def test_a_file_of_the_users_is_not_imported_in_place_of_a_library(tmp_path):
 def test_a_run_on_an_imported_truth_names_the_data(tiny):
     dataset, truth = tiny
     foreign = Truth(truth.rows, None, None, None, Origin.IMPORTED)
-    run = measure(dataset, foreign, engine="exact", at=(10,), rounds=1)
+    run = measure("exact", dataset, foreign, at=(10,), rounds=1)
     assert run.fingerprints == {**fingerprints(dataset), "truth": fingerprint_truth(foreign)}
     assert {"vectors", "ids", "queries", "truth"} == set(run.fingerprints)
 
@@ -339,17 +346,18 @@ def test_a_truth_with_rows_beyond_the_corpus_is_refused(tiny, monkeypatch):
     rows = tiny[1].rows.copy()
     rows[3, 4] = 300
     with pytest.raises(MismatchError, match="rows beyond the corpus of 300"):
-        measure(tiny[0], Truth(rows, None, None, None, Origin.IMPORTED), at=(1,))
+        measure("faiss-hnsw", tiny[0], Truth(rows, None, None, None, Origin.IMPORTED), at=(1,))
 
 
 def test_an_interrupt_ends_the_worker(tiny):
     dataset, truth = tiny
 
-    def interrupted(done, total):
+    def interrupted(progress):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(dataset, truth, engine="exact", at=(1,), rounds=1, progress=interrupted)
+        measure("exact", dataset, truth, at=(1,), rounds=1, watch=interrupted)
+    assert not psutil.Process().children(recursive=True)
 
 
 @pytest.mark.parametrize(
@@ -368,7 +376,7 @@ def test_an_interrupt_ends_the_worker(tiny):
 def test_what_cannot_be_measured_is_refused_before_anything_is_built(tiny, monkeypatch, options, said):
     monkeypatch.setattr(subprocess, "Popen", lambda *job, **options: pytest.fail("it was built"))
     with pytest.raises(UsageError, match=said):
-        measure(*tiny, **{"at": (1,), **options})
+        measure(options.pop("engine", "faiss-hnsw"), *tiny, **{"at": (1,), **options})
 
 
 def test_a_truth_of_other_data_is_refused(tiny):
@@ -376,30 +384,30 @@ def test_a_truth_of_other_data_is_refused(tiny):
     # As many rows and queries, other vectors: what a count would not notice.
     other = tiny_dataset(300, 25, metric="l2", seed=1)
     with pytest.raises(MismatchError, match="vectors, queries differ"):
-        measure(other, truth, at=(1,))
+        measure("faiss-hnsw", other, truth, at=(1,))
     with pytest.raises(MismatchError, match="a truth by l2, and a dataset by ip"):
-        measure(dataclasses.replace(dataset, metric=Metric.IP), truth, at=(1,))
+        measure("faiss-hnsw", dataclasses.replace(dataset, metric=Metric.IP), truth, at=(1,))
     with pytest.raises(MismatchError, match="a truth of 25 queries, and a dataset of 24"):
-        measure(tiny_dataset(300, 24, metric="l2"), truth, at=(1,))
+        measure("faiss-hnsw", tiny_dataset(300, 24, metric="l2"), truth, at=(1,))
 
 
 def test_queries_that_are_corpus_rows_are_refused(tiny):
     dataset = tiny[0]
     own = open_dataset(dataset.corpus, queries_from_corpus(dataset.corpus, 25), metric="l2")
     with pytest.raises(UsageError, match="these queries are corpus rows"):
-        measure(own, ground_truth(own, depth=20), at=(1,))
+        measure("faiss-hnsw", own, ground_truth(own, depth=20), at=(1,))
 
 
 def test_filters_reach_engines_that_are_able_and_no_others(tiny):
     dataset = tiny[0]
     filtered = open_dataset(dataset.corpus, dataset.queries, metric="l2", where="size > 50")
     truth = ground_truth(filtered, depth=20)
-    run = measure(filtered, truth, engine="exact", at=(1, 10), rounds=1)
+    run = measure("exact", filtered, truth, at=(1, 10), rounds=1)
     score = run.measurements[0].score
     assert score["recall@10"] == 1.0
     assert score.anomalies["ineligible"] == 0
     with pytest.raises(EngineError, match="faiss-nsg cannot filter while it searches"):
-        measure(filtered, truth, engine="faiss-nsg", at=(1,))
+        measure("faiss-nsg", filtered, truth, at=(1,))
 
 
 def test_the_environment_says_what_a_reader_needs():
