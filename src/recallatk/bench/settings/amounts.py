@@ -1,0 +1,52 @@
+"""Durations and sizes as people write them, and back."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from recallatk.errors import UsageError
+from recallatk.truth.budget import parse_size
+
+DURATION = "a duration such as 500ms, 5s, 10min or 2h"
+SIZE = "a size such as 500MiB or 8GiB, or a number of bytes"
+
+_SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60), "h": Decimal(3600)}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?) ?(ms|s|min|h)")
+_LARGE_UNITS = (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10))
+
+
+def parse_duration(text: str, *, unit: str = "s") -> float:
+    """A duration in seconds, or in another unit; it is above 0."""
+    found = _DURATION.fullmatch(text.strip())
+    value = None if found is None else float(Decimal(found[1]) * _SECONDS[found[2]] / _SECONDS[unit])
+    if value is None or not 0 < value < float("inf"):
+        raise UsageError(f"{text!r} is no duration. Accepted: {DURATION}")
+    return value
+
+
+def format_duration(value: float, *, unit: str = "s") -> str:
+    """The shortest text that is read back to the same duration."""
+    exact = Decimal(value) * _SECONDS[unit]
+    for name in ("h", "min", "s", "ms"):
+        count = exact / _SECONDS[name]
+        whole = f"{int(count)}{name}"
+        if 1 <= count < 10**15 and parse_duration(whole, unit=unit) == value:
+            return whole
+    return f"{value!r}{unit}"
+
+
+def parse_bytes(size: int | str) -> int:
+    """A size in bytes; it is above 0."""
+    value = parse_size(size)
+    if value < 1:
+        raise UsageError(f"a size of {size!r}. Accepted: {SIZE}")
+    return value
+
+
+def format_bytes(size: int) -> int | str:
+    """The size in the largest unit that it is a whole number of."""
+    for name, power in _LARGE_UNITS:
+        if size % (1 << power) == 0:
+            return f"{size >> power}{name}"
+    return size

@@ -1,0 +1,65 @@
+"""The data of a bench file, opened, split and sampled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from recallatk.bench.settings.checking import require_able
+from recallatk.bench.settings.problems import Problems, unknown
+from recallatk.bench.settings.secrets import filled
+from recallatk.datasets import open_dataset, sample_queries, sampled, split_queries
+from recallatk.engines import get_engine
+
+if TYPE_CHECKING:
+    from recallatk.bench.settings.settings import Settings
+    from recallatk.core import Dataset
+
+
+def open_data(settings: Settings) -> Dataset:
+    """The dataset that the settings name: one side of the split, then the samples.
+
+    What the settings ask of the data, and what the data ask of the engines, is checked here.
+    """
+    data = settings.data
+    dataset = open_dataset(
+        filled(data.corpus),
+        None if data.queries is None else filled(data.queries),
+        metric=data.metric,
+        where=data.where,
+        format=data.format,
+        id_column=data.id_column,
+        vector_column=data.vector_column,
+    )
+    _check(settings, dataset)
+    queries = dataset.queries
+    if data.split is not None:
+        queries = split_queries(queries, seed=data.seed)[data.split == "validate"]
+    if data.sample_queries is not None:
+        queries = sample_queries(queries, data.sample_queries, seed=data.seed)
+    dataset = replace(dataset, queries=queries, name=settings.name)
+    return dataset if data.sample_corpus is None else sampled(dataset, data.sample_corpus, seed=data.seed)
+
+
+def _check(settings: Settings, dataset: Dataset) -> None:
+    problems = Problems()
+    corpus, queries = dataset.corpus, dataset.queries
+    for number, name in enumerate(settings.measure.by):
+        if name not in queries.metadata_names:
+            said = unknown("column beside the queries", name, queries.metadata_names)
+            problems.add(("measure", "by", number), f"{name!r}: {said}")
+    for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
+        count = getattr(settings.data, key)
+        if count is not None and count > most:
+            problems.add(("data", key), f"{count}. Accepted: up to {most}, which is all")
+    given = [each for each in queries.filters or () if each is not None]
+    for each in dict.fromkeys(given[:1] if settings.data.where else ()):
+        missing = sorted(each.columns() - set(corpus.columns.schema.names))
+        for name in missing:
+            said = unknown("column beside the corpus", name, corpus.metadata_names)
+            problems.add(("data", "where"), f"{name!r}: {said}")
+    filtered = "the queries have filters" if given else None
+    for number, entry in enumerate(settings.engine):
+        engine = get_engine(entry.name)
+        require_able(engine, ("engine", number), problems, metric=dataset.metric, filtered=filtered)
+    problems.require_none(settings.name)

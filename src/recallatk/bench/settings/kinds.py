@@ -1,0 +1,105 @@
+"""The kinds of values that a bench file has: lists that may be one value, durations, sizes, names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from recallatk.bench.settings import amounts
+from recallatk.bench.settings.problems import described
+from recallatk.core import Metric
+from recallatk.errors import RecallError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Value = TypeVar("Value")
+LARGEST = 2**63 - 1
+
+
+class Table(BaseModel):
+    """A table of the file: nothing in it is converted silently, and nothing unknown is passed over."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
+    )
+
+
+def one_or_many(value: Any) -> Any:
+    """A list as a tuple, and one value as a tuple of itself."""
+    if isinstance(value, list | tuple):
+        if not value:
+            raise ValueError("an empty list. Accepted: at least one value")
+        return tuple(value)
+    return (value,)
+
+
+def none_or_many(value: Any) -> Any:
+    """The same, of which there may be none."""
+    return () if isinstance(value, list | tuple) and not value else one_or_many(value)
+
+
+def as_list(value: Any) -> Any:
+    """A list as a tuple; what is none stays for the model to refuse."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values in their order, each once."""
+    return tuple(dict.fromkeys(values))
+
+
+def plain_number(value: float) -> float:
+    """A number without a fraction as a whole one, so that it is written and compared as one."""
+    return int(value) if float(value).is_integer() and abs(value) < 2**53 else value
+
+
+def _read(make: Callable[[Any], Any], accepted: str, *kinds: type) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise ValueError(f"{described(value)}. Accepted: {accepted}")
+        try:
+            return make(value)
+        except RecallError as problem:
+            raise ValueError(str(problem)) from None
+
+    return read
+
+
+def _written(write: Callable[[Any], Any]) -> PlainSerializer:
+    return PlainSerializer(lambda value: None if value is None else write(value))
+
+
+def path_text(value: str) -> str:
+    """A path that can be written into a file and opened."""
+    if "\0" in value or not _is_unicode(value):
+        raise ValueError("a path with signs in it that no text file can hold")
+    return value
+
+
+def _is_unicode(value: str) -> bool:
+    # Names of files that are no UTF-8 come as halves of pairs, which cannot be written.
+    return not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+Text = Annotated[str, Field(min_length=1)]
+PathText = Annotated[Text, AfterValidator(path_text)]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST)]
+Positive = Annotated[float, Field(gt=0), AfterValidator(plain_number)]
+MetricName = Annotated[Metric, BeforeValidator(_read(Metric, "cosine, ip or l2", str)), _written(str)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(_read(amounts.parse_duration, amounts.DURATION, str)),
+    _written(amounts.format_duration),
+]
+Milliseconds = Annotated[
+    float,
+    BeforeValidator(_read(lambda text: amounts.parse_duration(text, unit="ms"), amounts.DURATION, str)),
+    AfterValidator(plain_number),
+    _written(lambda value: amounts.format_duration(value, unit="ms")),
+]
+Bytes = Annotated[
+    int, BeforeValidator(_read(amounts.parse_bytes, amounts.SIZE, str, int)), _written(amounts.format_bytes)
+]

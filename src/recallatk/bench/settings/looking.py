@@ -1,0 +1,126 @@
+"""What a first bench file should know of somebody's data: shape, metric, columns, filters that fit."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Metric
+from recallatk.datasets import inspect, open_corpus, open_queries
+from recallatk.errors import UsageError
+from recallatk.filters import Equals, Filter, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from recallatk.core import Records
+    from recallatk.files import PathLike
+
+_ROWS = 10_000
+_MOST_GROUPS = 50
+_LONGEST = 40
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was seen."""
+
+    rows: int
+    dimension: int
+    queries: int
+    metric: Metric
+    stated: bool
+    """Whether the user or the file says the metric."""
+    groups: list[str]
+    """Columns of the queries whose values make groups."""
+    filters: list[tuple[str, str]]
+    """Conditions on the corpus with real values, and which share of rows passes each."""
+
+
+def look_at(
+    corpus: PathLike,
+    queries: PathLike | None,
+    metric: Metric | str | None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    **opening: str | None,
+) -> Looked:
+    """Look at the data once."""
+    found = inspect(corpus, progress=progress, **opening)
+    asked = found.get("queries") if queries is None else inspect(queries, progress=progress, **opening)
+    if asked is None:
+        raise UsageError(f"{found['file']} holds one matrix and no queries. Name their file too")
+    if asked["dimension"] != found["dimension"]:
+        raise UsageError(
+            f"the corpus has {found['dimension']} dimensions and the queries have {asked['dimension']}"
+        )
+    unit = found["norm"]["unit_share"] == 1 and asked["norm"]["unit_share"] == 1
+    stated = metric if metric is not None else found["metric"]
+    if stated is None and not unit:
+        raise UsageError(f"{found['file']} does not say its metric. State it: --metric cosine, ip or l2")
+    return Looked(
+        rows=found["rows"],
+        dimension=found["dimension"],
+        queries=asked["rows"],
+        metric=Metric(stated or Metric.COSINE),
+        stated=stated is not None,
+        groups=_groups(open_queries(corpus if queries is None else queries, **opening)),
+        filters=_filters(open_corpus(corpus, **opening)),
+    )
+
+
+def _values(records: Records) -> dict[str, list[Any]]:
+    """The first values of every column of texts, numbers or truth values, without nulls."""
+    import pyarrow as pa
+
+    found = {}
+    for name in records.metadata_names:
+        kind = records.columns.schema.field(name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        if text or number:
+            column = records.columns.read([name], 0, min(records.rows, _ROWS))[name]
+            found[name] = [value for value in column.to_pylist() if value is not None]
+    return found
+
+
+def _groups(queries: Records) -> list[str]:
+    """Columns with a few values that come again, and numbers, which are taken in quarters."""
+    return [
+        name
+        for name, values in _values(queries).items()
+        if name != "filter"
+        and len(set(values)) > 1
+        and (isinstance(values[0], int | float) or len(set(values)) <= min(_MOST_GROUPS, len(values) // 2))
+    ]
+
+
+def _filters(corpus: Records) -> list[tuple[str, str]]:
+    """A condition for each of a few columns, by its commonest value or its median."""
+    made = []
+    for name, values in _values(corpus).items():
+        condition = _condition(name, values)
+        if condition is not None:
+            passing = sum(condition[1](value) for value in values) / min(corpus.rows, _ROWS)
+            of = "rows" if corpus.rows <= _ROWS else f"the first {_ROWS:,} rows"
+            made.append((str(condition[0]), f"{passing:.0%} of {of}"))
+    return made[:3]
+
+
+def _condition(name: str, values: list[Any]) -> tuple[Filter, Callable[[Any], bool]] | None:
+    counted = Counter(values)
+    if len(counted) < 2:
+        return None
+    if isinstance(values[0], str | bool):
+        value, count = counted.most_common(1)[0]
+        if count < 2 or (isinstance(value, str) and len(value) > _LONGEST):
+            return None
+        return Equals(name, value), lambda each: each == value
+    finite = sorted(each for each in values if math.isfinite(each))
+    if not finite:
+        return None
+    middle = finite[len(finite) // 2]
+    return Range(name, gte=middle), lambda each: each >= middle

@@ -1,0 +1,213 @@
+"""The tables of a bench file and what each may hold."""
+
+# pydantic reads these annotations when the module is imported, so they are not postponed.
+import itertools
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from recallatk.analysis.measures import parse_measure
+from recallatk.bench.settings.kinds import (
+    Bytes,
+    Count,
+    MetricName,
+    Milliseconds,
+    PathText,
+    Positive,
+    Seconds,
+    Seed,
+    Table,
+    Text,
+    as_list,
+    distinct,
+    none_or_many,
+    one_or_many,
+)
+from recallatk.bench.settings.secrets import refuse_secrets
+from recallatk.core.trials import Load, Mode
+from recallatk.errors import RecallError
+from recallatk.filters import parse_filter
+from recallatk.truth.budget import SMALLEST
+
+Whole = Annotated[int, Field(ge=0)]
+Many = BeforeValidator(one_or_many)
+Some = BeforeValidator(none_or_many)
+Distinct = AfterValidator(distinct)
+# A truth of fewer rows is of little use for another k.
+USUAL_DEPTH = 100
+
+
+class DataSettings(Table):
+    """What is searched and asked."""
+
+    corpus: PathText
+    queries: PathText | None = None
+    metric: MetricName | None = None
+    format: Text | None = None
+    id_column: Text | None = None
+    vector_column: Text | None = None
+    where: Text | None = None
+    sample_queries: Count | None = None
+    sample_corpus: Count | None = None
+    split: Literal["tune", "validate"] | None = None
+    seed: Seed = 0
+
+    @field_validator("corpus", "queries")
+    @classmethod
+    def _without_secrets(cls, value: str | None) -> str | None:
+        if value is not None:
+            refuse_secrets(value)
+        return value
+
+    @field_validator("where")
+    @classmethod
+    def _parses(cls, value: str | None) -> str | None:
+        if value is not None:
+            _without_traceback(parse_filter, value)
+        return value
+
+
+class TruthSettings(Table):
+    """The right answers: computed to a depth, or read from a file."""
+
+    depth: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    file: PathText | None = None
+    store: PathText | None = None
+    memory: Bytes | None = None
+
+    @field_validator("memory")
+    @classmethod
+    def _enough(cls, value: int | None) -> int | None:
+        if value is not None and value < SMALLEST:
+            raise ValueError(f"{value:,} bytes. Accepted: from {SMALLEST >> 20}MiB")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "TruthSettings":
+        others = [name for name in ("depth", "store", "memory") if getattr(self, name) is not None]
+        if self.file is not None and others:
+            raise ValueError(f"{others[0]} is for a truth that is computed, and file names one that exists")
+        return self
+
+
+class ThreadSettings(Table):
+    """How many threads an engine may use."""
+
+    build: Count | None = None
+    search: Count = 1
+
+
+class MeasureSettings(Table):
+    """What is measured, and how often."""
+
+    k: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
+    measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    by: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    rounds: Annotated[int, Field(ge=1, le=10_000)] = 3
+    builds: Annotated[int, Field(ge=1, le=1_000)] = 1
+    threads: ThreadSettings = ThreadSettings()
+    affinity: Annotated[tuple[Whole, ...], Many, Distinct] | None = None
+    seed: Seed = 0
+
+    @field_validator("measures")
+    @classmethod
+    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(_without_traceback(parse_measure, each)) for each in value)
+
+    @property
+    def largest_k(self) -> int:
+        """How many neighbours a call has to ask for."""
+        return max(*self.k, *(parse_measure(each).k for each in self.measures), 1)
+
+    @property
+    def deepest(self) -> int:
+        """How deep the truth has to be."""
+        return max(*self.k, *(parse_measure(each).deepest for each in self.measures), 1)
+
+
+class LoadSettings(Table):
+    """One or more loads: lists are a grid."""
+
+    mode: Literal["latency", "throughput", "rate"] = "latency"
+    clients: Annotated[tuple[Count, ...], Many, Distinct] | None = None
+    batch: Annotated[tuple[Count, ...], Many, Distinct] | None = None
+    via: Annotated[tuple[Literal["threads", "processes"], ...], Many, Distinct] | None = None
+    rate: Annotated[tuple[Positive, ...], Many, Distinct] | None = None
+    p99: Annotated[tuple[Milliseconds, ...], Many, Distinct] | None = None
+    seconds: Positive | None = None
+
+    @model_validator(mode="after")
+    def _accepted(self) -> "LoadSettings":
+        try:
+            self.loads()
+        except RecallError as problem:
+            said = str(problem).removeprefix(f"load {self.mode}: ").replace("p99_ms", "p99")
+            raise ValueError(f"mode {self.mode}: {said}") from None
+        return self
+
+    def loads(self) -> tuple[Load, ...]:
+        """Every combination, the last key changing fastest."""
+        given: dict[str, tuple[Any, ...] | None] = {
+            "clients": self.clients,
+            "batch": self.batch,
+            "via": self.via,
+            "rate": self.rate,
+            "p99_ms": self.p99,
+            "seconds": None if self.seconds is None else (self.seconds,),
+        }
+        axes = {name: values for name, values in given.items() if values is not None}
+        return tuple(
+            Load(mode=Mode(self.mode), **dict(zip(axes, values, strict=True)))
+            for values in itertools.product(*axes.values())
+        )
+
+
+class LimitSettings(Table):
+    """What a trial and a build may take at the most."""
+
+    trial: Seconds | None = None
+    build: Seconds | None = None
+    memory: Bytes | None = None
+
+
+class OutputSettings(Table):
+    """Where the run is written."""
+
+    folder: PathText | None = None
+
+
+class RangeSettings(Table):
+    """A range of a parameter, its ends included."""
+
+    from_: Annotated[float, Field(alias="from")]
+    to: float
+    steps: Annotated[int, Field(ge=2, le=1_000)] = 6
+    scale: Literal["log", "linear"] | None = None
+
+    @model_validator(mode="after")
+    def _upwards(self) -> "RangeSettings":
+        if self.from_ > self.to:
+            raise ValueError(f"from {self.from_:g} to {self.to:g}. Accepted: a from that is at most to")
+        if self.scale == "log" and self.from_ <= 0:
+            raise ValueError(f'from {self.from_:g} on a log scale. Accepted: above 0, or scale = "linear"')
+        return self
+
+
+class EngineSettings(Table):
+    """One engine with what it is built and searched with: values, lists and ranges."""
+
+    name: Text
+    build: Annotated[dict[str, Any], Field(default_factory=dict)]
+    search: Annotated[dict[str, Any], Field(default_factory=dict)]
+
+
+def _without_traceback(read: Any, text: str) -> Any:
+    """What a reader makes of a text, its refusal as one of this table."""
+    try:
+        return read(text)
+    except RecallError as problem:
+        raise ValueError(str(problem)) from None
+
+
+Loads = Annotated[tuple[LoadSettings, ...], BeforeValidator(as_list)]
+Engines = Annotated[tuple[EngineSettings, ...], BeforeValidator(as_list)]

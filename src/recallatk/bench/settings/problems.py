@@ -1,0 +1,166 @@
+"""Everything that is wrong with a bench file, each with its path and in the words of TOML."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel
+
+from recallatk.errors import UsageError, choices
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+Place = tuple[str | int, ...]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SHOWN = 60
+_WANTED = {
+    "string_type": "a text",
+    "string_too_short": "a text that is not empty",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "from {}"),
+    "greater_than": ("gt", "above {}"),
+    "less_than_equal": ("le", "to {}"),
+    "less_than": ("lt", "below {}"),
+}
+
+
+class SettingsError(UsageError):
+    """A bench file has problems; all of them are said at once."""
+
+    def __init__(self, where: str, problems: Sequence[str]) -> None:
+        # A value may have line breaks in it; a problem is one line.
+        self.where, self.problems = where, tuple("\\n".join(each.splitlines()) for each in problems)
+        one, *others = self.problems
+        lines = [f"{where}: {len(self.problems)} problems", *(f"  {each}" for each in self.problems)]
+        super().__init__("\n".join(lines) if others else f"{where}: {one}")
+
+
+class Problems:
+    """The problems that were found so far, in the order of the file."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, place: Place, message: str) -> None:
+        """Something is wrong there; the same is said once."""
+        said = f"{spelled(place)}: {message}" if place else message
+        if said not in self.found:
+            self.found.append(said)
+
+    def add_all(self, error: ValidationError, model: type[BaseModel], place: Place = ()) -> None:
+        """Whatever a model found."""
+        for each in error.errors(include_url=False):
+            self.add((*place, *each["loc"]), worded(each, model))
+
+    def require_none(self, where: str) -> None:
+        """Raise them all, if there are any."""
+        if self.found:
+            raise SettingsError(where, self.found)
+
+
+def spelled(place: Place) -> str:
+    """A place as people write it: `engine[1].search.ef`."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f"{'.' if text else ''}{key(part)}"
+    return text
+
+
+def key(name: str) -> str:
+    """A key as TOML writes it."""
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def worded(error: Mapping[str, Any], model: type[BaseModel]) -> str:
+    """What one problem is, in the words of TOML."""
+    kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        return unknown("key", str(error["loc"][-1]), keys_of(_model_at(model, error["loc"][:-1])))
+    if kind == "value_error":
+        return str(context["error"])
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        bound = context[name]
+        plain = int(bound) if float(bound).is_integer() else bound
+        return f"{described(value)}. Accepted: {words.format(plain)}"
+    if kind == "literal_error":
+        accepted = choices(re.findall(r"'([^']*)'", context["expected"]))
+        return f"{described(value)}. Accepted: {accepted}"
+    if kind == "finite_number":
+        return f"{described(value)}. Accepted: numbers that are finite"
+    wanted = _WANTED.get(kind)
+    return f"{described(value)}. Accepted: {wanted}" if wanted else f"{described(value)}: {error['msg']}"
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The refusal of a name, with the nearest and all that are known."""
+    names = list(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.6)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return f"no such {what}.{meant} Accepted: {choices(names) or 'none'}"
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """The keys that a table may have, as the file writes them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def described(value: object) -> str:
+    """A value with what it is."""
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the text {shown(value)}"
+    if isinstance(value, int | float):
+        return shown(value)
+    if isinstance(value, dt.date | dt.time):
+        return f"the date or time {value}"
+    return f"{shown(value)}"
+
+
+def shown(value: object) -> str:
+    """A value on one line, shortened."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _model_at(model: type[BaseModel], place: Iterable[str | int]) -> type[BaseModel]:
+    """The model of a table within another."""
+    for part in place:
+        field = model.model_fields.get(str(part))
+        found = None if field is None else _model_in(field.annotation)
+        model = found or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _model_in(each))), None)

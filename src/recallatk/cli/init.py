@@ -1,0 +1,52 @@
+"""`recallatk init`: a commented bench file for the user's data."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recallatk.cli.progress import progress
+from recallatk.cli.truth import CorpusPath, IdColumn, MetricName, QueriesPath, VectorColumn
+from recallatk.errors import UsageError
+
+
+def init(
+    corpus: CorpusPath,
+    queries: QueriesPath = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("bench.toml"),
+    metric: MetricName = None,
+    engine: Annotated[str, typer.Option(help="The engine to begin with.")] = "faiss-hnsw",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    format: Annotated[str | None, typer.Option(help="The files' format, when it cannot be told.")] = None,
+    id_column: IdColumn = None,
+    vector_column: VectorColumn = None,
+) -> None:
+    """Write a commented bench file for your data: columns, filters and an engine's grid to begin with.
+
+    Example: recallatk init corpus.parquet queries.parquet --metric cosine --out bench.toml
+    """
+    from recallatk.bench.starter import starter
+    from recallatk.files import require_writable, write_text
+    from recallatk.report.text import printable
+
+    if out.exists() and not force:
+        raise UsageError(f"{out}: exists already. Name another with --out, or replace it with --force")
+    require_writable(out)
+    with progress("looking at the data") as step:
+        text = starter(
+            corpus,
+            queries,
+            metric=metric,
+            engine=engine,
+            folder=out.absolute().parent,
+            format=format,
+            id_column=id_column,
+            vector_column=vector_column,
+            progress=step,
+        )
+    write_text(out, text)
+    typer.echo(printable(f"wrote {out}"))
+    typer.echo(printable(f"Next: recallatk run {shlex.quote(str(out))}"))
