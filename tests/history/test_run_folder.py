@@ -2,73 +2,27 @@
 
 import dataclasses
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from run_making import assert_same_run, make_measurement, make_run
 
-from recallatk import load_run, make_corpus, make_queries, open_dataset, save_run, score
-from recallatk.core import Build, Measurement, Metric, Run, Trial, Truth
+from recallatk import load_run, make_corpus, make_queries, open_dataset, save_run
+from recallatk.core import Load, Metric, Trial
 from recallatk.errors import FormatError, MismatchError, UsageError
-from recallatk.fingerprint import fingerprint_truth, fingerprints
+from recallatk.history import RunFolder
 from recallatk.testing import tiny_dataset
-
-
-def make_run(trials=2, queries=3, rounds=2, k=4, dataset=None):
-    dataset = dataset or tiny_dataset(20, queries)
-    truth = Truth(np.tile(np.arange(k), (queries, 1)), None, None, None)
-    random = np.random.default_rng(0)
-    measurements = []
-    for number in range(trials):
-        answers = random.permuted(np.tile(np.arange(20), (queries, 1)), axis=1)[:, :k]
-        answers[0, -1] = -1
-        measurements.append(
-            Measurement(
-                trial=Trial("faiss-hnsw", (("M", 8),), (("ef", 10 * (number + 1)),)),
-                build=Build(
-                    engine="faiss-hnsw",
-                    version="faiss 1" if number else None,
-                    parameters=(("M", 8),),
-                    threads=2,
-                    seconds=1.5 if number else None,
-                    memory_bytes=2**40 if number else None,
-                    size_bytes=12345 if number else None,
-                ),
-                k=k,
-                answers=answers,
-                latencies_ns=random.integers(1, 10**9, (rounds, queries)),
-                exercised="graph" if number else None,
-                score=score(answers, truth, [1, k]),
-            )
-        )
-    return Run(
-        dataset="tiny é",
-        metric=Metric.COSINE,
-        fingerprints={**fingerprints(dataset), "truth": fingerprint_truth(truth)},
-        environment={"processor": "one", "cores": 2, "load_average": None},
-        timed="one call",
-        measurements=tuple(measurements),
-    )
-
-
-def assert_same(found, run):
-    for name in ("dataset", "metric", "fingerprints", "environment", "timed"):
-        assert getattr(found, name) == getattr(run, name)
-    for one, other in zip(found.measurements, run.measurements, strict=True):
-        assert (one.answers == other.answers).all()
-        assert (one.latencies_ns == other.latencies_ns).all()
-        assert one.answers.dtype == one.latencies_ns.dtype == np.int64
-        for name in ("trial", "build", "k", "exercised"):
-            assert getattr(one, name) == getattr(other, name)
-        for name in ("queries", "scored", "measures", "anomalies"):
-            assert getattr(one.score, name) == getattr(other.score, name)
 
 
 @pytest.mark.parametrize(("trials", "queries", "rounds", "k"), [(2, 3, 2, 4), (1, 1, 1, 1), (3, 5, 1, 2)])
 def test_a_run_comes_back_as_it_was_saved(tmp_path, trials, queries, rounds, k):
     run = make_run(trials, queries, rounds, k)
     assert save_run(run, tiny_dataset(20, queries), tmp_path / "deep" / "run") == tmp_path / "deep" / "run"
-    assert_same(load_run(tmp_path / "deep" / "run"), run)
+    assert_same_run(load_run(tmp_path / "deep" / "run"), run)
 
 
 @pytest.mark.parametrize("ids", [None, list(range(100, 120)), [f"row {i}" for i in range(20)]])
@@ -94,8 +48,25 @@ def saved(tmp_path):
 
 def test_run_json_is_plain_and_states_its_format(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    assert header["format_version"] == 1
+    assert header["format_version"] == 2
     assert header["dataset"] == "tiny é"
+    assert list(header) == [
+        "format_version",
+        "tool_version",
+        "dataset",
+        "metric",
+        "fingerprints",
+        "environment",
+        "timed",
+        "sampled_from",
+        "settings",
+        "begun",
+        "planned",
+        "trials",
+        "failures",
+        "cautions",
+        "seconds",
+    ]
     first, second = header["trials"]
     assert first["memory_bytes"] is first["version"] is None
     assert (second["engine"], second["version"], second["build_threads"]) == ("faiss-hnsw", "faiss 1", 2)
@@ -105,7 +76,7 @@ def test_run_json_is_plain_and_states_its_format(saved):
     assert {each.name for each in saved.iterdir()} == {"run.json", "trial-1.parquet", "trial-2.parquet"}
 
 
-def test_run_json_is_written_last_and_taken_away_first(saved, monkeypatch):
+def test_a_run_that_could_not_be_saved_leaves_nothing_of_the_older_one(saved, monkeypatch):
     def broken(table, path, **options):
         raise OSError("disk full")
 
@@ -120,8 +91,8 @@ def test_run_json_is_written_last_and_taken_away_first(saved, monkeypatch):
 
 def test_a_newer_format_is_refused_with_the_way_out(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    (saved / "run.json").write_text(json.dumps({"format_version": 2, "experiments": header["trials"]}))
-    with pytest.raises(FormatError, match=r"run format 2.*format 1 or older.*pip install --upgrade"):
+    (saved / "run.json").write_text(json.dumps({"format_version": 3, "experiments": header["trials"]}))
+    with pytest.raises(FormatError, match=r"run format 3.*format 2 or older.*pip install --upgrade"):
         load_run(saved)
 
 
@@ -134,8 +105,10 @@ def test_a_newer_format_is_refused_with_the_way_out(saved):
         lambda header: {**header, "metric": "hamming"},
         lambda header: {**header, "trials": None},
         lambda header: {**header, "trials": [{}]},
-        lambda header: {**header, "trials": [*header["trials"], header["trials"][0]]},
-        lambda header: {**header, "trials": [{**header["trials"][0], "build": []}]},
+        lambda header: {**header, "trials": [{**header["trials"][0], "file": "trial-7.parquet"}]},
+        lambda header: {**header, "planned": [{"engine": "x"}]},
+        lambda header: {**header, "failures": [{}]},
+        lambda header: {**header, "fingerprints": {**header["fingerprints"], "truth": "another"}},
         lambda header: {name: value for name, value in header.items() if name != "timed"},
     ],
 )
@@ -216,3 +189,62 @@ def test_an_answer_that_names_no_row_stands_as_null_beside_its_number(tmp_path):
     ]
     assert table["rows"].to_pylist() == answers.tolist()
     assert (load_run(tmp_path).measurements[0].answers == answers).all()
+
+
+FORMAT_ONE = Path(__file__).parent / "format-1"
+
+
+def test_runs_of_format_1_are_still_read():
+    run = load_run(FORMAT_ONE)
+    assert (run.dataset, run.metric, run.timed) == ("tiny é", Metric.COSINE, "one call")
+    assert (run.sampled_from, run.planned, run.settings, run.begun) == (117659, None, {}, None)
+    first, second = run.measurements
+    assert second.trial == Trial("faiss-hnsw", (("M", 8),), (("ef", 20),), Load(), 0)
+    assert (second.build.version, second.build.threads, second.build.memory_bytes) == ("faiss 1", 2, 2**40)
+    assert first.answers.tolist() == [[4, 19, 6, -1], [11, 16, 4, 7], [7, 11, 19, 10]]
+    assert first.calls.query.tolist() == [0, 1, 2, 0, 1, 2]
+    assert first.calls.round.tolist() == [0, 0, 0, 1, 1, 1]
+    assert first.latencies_ns.tolist() == [84015344, 377138897, 832644147, 400847334, 787098307, 316466175]
+    assert first.calls.sent_ns.tolist() == [0, 84015344, 461154241, 0, 400847334, 1187945641]
+    assert first.calls.round_ns.tolist() == [1293798388, 1504411816]
+    assert second.score["recall@4"] == pytest.approx(1 / 6)
+    assert (first.exercised, second.exercised) == (None, "graph")
+
+
+def test_runs_of_format_1_can_be_saved_in_the_new_one(tmp_path):
+    run = load_run(FORMAT_ONE)
+    save_run(run, tiny_dataset(20, 3), tmp_path)
+    assert_same_run(load_run(tmp_path), run)
+
+
+def test_a_run_of_format_1_is_replaced_but_not_gone_on_with(tmp_path):
+    folder = shutil.copytree(FORMAT_ONE, tmp_path / "run")
+    run = dataclasses.replace(make_run(trials=0), planned=(make_measurement(0).trial,))
+    with pytest.raises(MismatchError, match=r"run\.json is of format 1.*--out.*--fresh"):
+        RunFolder.open(folder, run, tiny_dataset(20, 3))
+    assert len(load_run(folder).measurements) == 2
+    with RunFolder.open(folder, run, tiny_dataset(20, 3), fresh=True) as opened:
+        assert len(opened.finished) == 0
+    assert [each.name for each in folder.iterdir()] == ["run.json"]
+
+
+def test_files_of_other_people_are_not_written_over(tmp_path):
+    run, dataset = make_run(), tiny_dataset(20, 3)
+    (tmp_path / "run.json").write_text('{"my": "own"}')
+    with pytest.raises(UsageError, match=r"run\.json: is no file of a run, and would be written over"):
+        save_run(run, dataset, tmp_path)
+    (tmp_path / "run.json").unlink()
+    pq.write_table(pa.table({"mine": [1]}), tmp_path / "trial-2.parquet")
+    with pytest.raises(UsageError, match=r"trial-2\.parquet: is no file of a run"):
+        save_run(run, dataset, tmp_path)
+    save_run(make_run(1), dataset, tmp_path)
+    assert len(load_run(tmp_path).measurements) == 1
+    assert pq.read_table(tmp_path / "trial-2.parquet").to_pydict() == {"mine": [1]}
+
+
+def test_trials_of_another_run_are_not_read_with_this_one(tmp_path):
+    save_run(make_run(queries=3), tiny_dataset(20, 3), tmp_path / "one")
+    save_run(make_run(queries=4), tiny_dataset(20, 4), tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "trial-2.parquet", tmp_path / "one" / "trial-3.parquet")
+    with pytest.raises(FormatError, match=r"trial-3\.parquet: it belongs to another run"):
+        load_run(tmp_path / "one")

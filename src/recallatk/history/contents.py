@@ -1,0 +1,151 @@
+"""What stands in a folder: which files are of a run, and which are other people's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from recallatk.errors import FormatError, UsageError
+from recallatk.files import reading
+from recallatk.history.trial_file import read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from recallatk.history.records import Record
+
+RUN = "run.json"
+LOGS = "logs"
+_TRIAL = re.compile(r"trial-([1-9][0-9]*)\.parquet")
+_LOG = re.compile(r"build-[0-9]+\.txt")
+# What a killed process leaves of files that it was about to write.
+_SCRATCH = re.compile(r"\.(trial-[0-9]+\..*\.parquet|run\..*\.json)")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The files of a run that stand in a folder, as far as their headers tell."""
+
+    folder: Path
+    header: Record | None
+    """What run.json says; None where there is none, or none that is ours and sound."""
+    foreign_header: bool
+    """There is a run.json that is not ours, as far as it can be told."""
+    trials: dict[int, Record] = field(default_factory=dict)
+    """The headers of our trial files by number."""
+    unreadable: tuple[int, ...] = ()
+    foreign: tuple[int, ...] = ()
+    """Sound Parquet files of such names that somebody else wrote."""
+
+    @property
+    def is_run(self) -> bool:
+        """Whether anything here is known to be ours."""
+        return self.header is not None or bool(self.trials)
+
+    @property
+    def damaged(self) -> tuple[int, ...]:
+        """The unreadable files that can only be trials of the run that is here."""
+        if self.header is None:
+            return self.unreadable if self.trials else ()
+        lists = (self.header.get(name) for name in ("planned", "trials"))
+        last = max(len(each) if isinstance(each, list) else 0 for each in lists)
+        return tuple(number for number in self.unreadable if number <= last)
+
+    def require_room(self, numbers: Iterable[int]) -> None:
+        """Refuse to write over files of other people."""
+        if self.foreign_header and not self.trials:
+            raise self._refusal(RUN)
+        strange = {*self.foreign, *self.unreadable}.difference(self.damaged)
+        for number in sorted(strange.intersection(numbers)):
+            raise self._refusal(trial_name(number))
+
+    def _refusal(self, name: str) -> UsageError:
+        return UsageError(
+            f"{self.folder / name}: is no file of a run, and would be written over. Move it away, or measure "
+            "into another folder (--out)"
+        )
+
+
+def trial_name(number: int) -> str:
+    """What the file of a trial is called."""
+    return f"trial-{number}.parquet"
+
+
+def trial_number(name: str) -> int | None:
+    """The number in the name of a trial file; None for all other names."""
+    found = _TRIAL.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def trial_numbers(folder: Path) -> list[int]:
+    """The numbers of all files that are called like trials."""
+    found = (trial_number(each.name) for each in folder.iterdir())
+    return sorted(number for number in found if number is not None)
+
+
+def survey(folder: Path) -> Contents:
+    """Look at everything that a run could have written."""
+    trials: dict[int, Record] = {}
+    unreadable, foreign = [], []
+    for number in trial_numbers(folder):
+        try:
+            header = read_header(folder / trial_name(number))
+        except FormatError as problem:
+            require_reachable(problem)
+            unreadable.append(number)
+            continue
+        if header is None:
+            foreign.append(number)
+        else:
+            trials[number] = header
+    try:
+        header, strange = read_run_header(folder), False
+    except FormatError as problem:
+        require_reachable(problem)
+        header, strange = None, True
+    return Contents(folder, header, strange, trials, tuple(unreadable), tuple(foreign))
+
+
+def require_reachable(problem: FormatError) -> None:
+    """Tell a file that the system did not let us read from one that is damaged."""
+    cause = problem.__cause__
+    if isinstance(cause, OSError) and cause.errno:
+        raise UsageError(f"{problem.where}: {problem.found}") from problem
+
+
+def read_run_header(folder: Path) -> Record | None:
+    """What run.json says; None where there is none."""
+    path = folder / RUN
+    with reading(str(path), "run"):
+        try:
+            header = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        int(header["format_version"])
+        return dict(header)
+
+
+def forget(contents: Contents) -> None:
+    """Remove the files of an older run: none of them may stand beside the new ones."""
+    folder = contents.folder
+    if not contents.is_run:
+        return
+    (folder / RUN).unlink(missing_ok=True)
+    for number in (*contents.trials, *contents.damaged):
+        (folder / trial_name(number)).unlink(missing_ok=True)
+    for log in (folder / LOGS).glob("*.txt"):
+        if _LOG.fullmatch(log.name):
+            log.unlink()
+    with contextlib.suppress(OSError):
+        (folder / LOGS).rmdir()
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process had not finished writing."""
+    for path in folder.iterdir():
+        if _SCRATCH.fullmatch(path.name):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,81 @@
+"""Runs that the first versions wrote, whose trials are not told apart from run.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from recallatk.core import Build, Calls, Measurement, Metric, Run, Trial
+from recallatk.files import reading
+from recallatk.history.contents import trial_name
+from recallatk.history.records import parameters, read_score
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+def read_format_one(header: Mapping[str, Any], folder: Path) -> Run:
+    """The run of which a run.json of format 1 tells."""
+    return Run(
+        dataset=header["dataset"],
+        metric=Metric[header["metric"].upper()],
+        fingerprints=header["fingerprints"],
+        environment=header["environment"],
+        timed=header["timed"],
+        sampled_from=header.get("sampled_from"),
+        measurements=tuple(
+            _measurement(trial, folder / trial_name(number))
+            for number, trial in enumerate(header["trials"], 1)
+        ),
+    )
+
+
+def _measurement(trial: Mapping[str, Any], path: Path) -> Measurement:
+    with reading(str(path), "trial of a run"):
+        table = pq.read_table(path, columns=["rows", "latencies_ns"], page_checksum_verification=True)
+        answers, latencies = _matrix(table["rows"]), _matrix(table["latencies_ns"]).T
+    build = parameters(trial["build"])
+    return Measurement(
+        trial=Trial(trial["engine"], build, parameters(trial["search"])),
+        build=Build(
+            engine=trial["engine"],
+            version=trial["version"],
+            parameters=build,
+            threads=trial["build_threads"],
+            seconds=trial["build_seconds"],
+            memory_bytes=trial["memory_bytes"],
+            size_bytes=trial["size_bytes"],
+        ),
+        k=trial["k"],
+        answers=answers,
+        calls=_calls(latencies),
+        exercised=trial["exercised"],
+        score=read_score(trial),
+    )
+
+
+def _calls(latencies: NDArray[np.int64]) -> Calls:
+    """One client that asked query by query: each call was sent when the one before was answered."""
+    rounds, queries = latencies.shape
+    before = np.cumsum(latencies, axis=1) - latencies
+    return Calls(
+        query=np.tile(np.arange(queries, dtype=np.int32), rounds),
+        round=np.repeat(np.arange(rounds, dtype=np.int16), queries),
+        client=np.zeros(latencies.size, np.int16),
+        sent_ns=before.reshape(-1),
+        latency_ns=np.ascontiguousarray(latencies).reshape(-1),
+        late_ns=np.zeros(latencies.size, np.int64),
+        round_ns=latencies.sum(axis=1),
+    )
+
+
+def _matrix(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    array = column.combine_chunks()
+    matrix: NDArray[np.int64] = array.flatten().to_numpy().reshape(-1, array.type.list_size)
+    return matrix

@@ -1,0 +1,170 @@
+"""Trials and what was measured of them as JSON records, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Build, Caution, Failure, Load, Mean, Score, Trial, WarmUp
+from recallatk.history.redaction import public
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recallatk.core import Measurement, Parameters
+
+Record = dict[str, Any]
+
+
+def trial_record(trial: Trial) -> Record:
+    """A trial as it may be written."""
+    record: Record = public(
+        {
+            "engine": trial.engine,
+            "build": dict(trial.build),
+            "search": dict(trial.search),
+            "load": asdict(trial.load),
+            "repeat": trial.repeat,
+        }
+    )
+    return record
+
+
+def read_trial_record(record: Mapping[str, Any]) -> Trial:
+    """The trial that was written."""
+    return Trial(
+        engine=record["engine"],
+        build=parameters(record["build"]),
+        search=parameters(record["search"]),
+        load=Load(**record["load"]),
+        repeat=record["repeat"],
+    )
+
+
+def written(trial: Trial) -> Trial:
+    """The trial as it comes back from a file: its secrets are gone."""
+    return read_trial_record(trial_record(trial))
+
+
+def parameters(record: Mapping[str, Any]) -> Parameters:
+    """Parameters that can be compared and looked up."""
+    return tuple((name, _frozen(value)) for name, value in record.items())
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    return parameters(value) if isinstance(value, dict) else value
+
+
+def measurement_record(measurement: Measurement) -> Record:
+    """Everything about a measurement but its answers and calls."""
+    calls, sentinel, warm_up = measurement.calls, measurement.sentinel_ns, measurement.warm_up
+    return {
+        "trial": trial_record(measurement.trial),
+        "build": public({**asdict(measurement.build), "parameters": dict(measurement.build.parameters)}),
+        "k": measurement.k,
+        "exercised": public(measurement.exercised),
+        "score": _score_record(measurement.score),
+        "warm_up": None if warm_up is None else public(asdict(warm_up)),
+        "sentinel_ns": None if sentinel is None else sentinel.tolist(),
+        "round_ns": calls.round_ns.tolist(),
+        "batch": calls.batch,
+        "highest_rate": public(measurement.highest_rate),
+    }
+
+
+def _score_record(score: Score) -> Record:
+    return {
+        "queries": score.queries,
+        "scored": score.scored,
+        "measures": {name: public(asdict(mean)) for name, mean in score.measures.items()},
+        "anomalies": public(dict(score.anomalies)),
+        "sampled_from": score.sampled_from,
+        # Ids are the user's, and stand beside the answers as they are.
+        "missing": [each if isinstance(each, str) else int(each) for each in score.missing],
+    }
+
+
+def read_build(record: Mapping[str, Any]) -> Build:
+    """The build that was written."""
+    return Build(**{**record, "parameters": parameters(record["parameters"])})
+
+
+def read_score(record: Mapping[str, Any]) -> Score:
+    """The score that was written, without each query's own."""
+    measures = {name: read_mean(mean) for name, mean in record["measures"].items()}
+    return Score(
+        queries=record["queries"],
+        scored=record["scored"],
+        measures=measures,
+        anomalies=record["anomalies"],
+        sampled_from=record.get("sampled_from"),
+        missing=tuple(record.get("missing", ())),
+    )
+
+
+def read_mean(record: Mapping[str, Any]) -> Mean:
+    """The mean that was written, whose numbers need not be finite."""
+    numbers: dict[str, Any] = {
+        name: float(each) if isinstance(each, str) else each for name, each in record.items()
+    }
+    return Mean(**numbers)
+
+
+def read_warm_up(record: Mapping[str, Any] | None) -> WarmUp | None:
+    """The warm-up that was written, if any was."""
+    return None if record is None else WarmUp(**record)
+
+
+def summary(record: Mapping[str, Any], file: str, calls: int, differing: int) -> Record:
+    """What run.json says of a finished trial: the record with its parts side by side."""
+    build = {
+        name: value
+        for name, value in record["build"].items()
+        if name not in ("engine", "parameters", "repeat")
+    }
+    renamed = {"threads": "build_threads", "seconds": "build_seconds"}
+    scored = {
+        name: value for name, value in record["score"].items() if name not in ("missing", "sampled_from")
+    }
+    apart = ("trial", "build", "score")
+    return {
+        "file": file,
+        **record["trial"],
+        **{renamed.get(name, name): value for name, value in build.items()},
+        **{name: value for name, value in record.items() if name not in apart},
+        **scored,
+        "calls": calls,
+        "differing_answers": differing,
+    }
+
+
+def failure_record(failure: Failure) -> Record:
+    """A failure as it may be written."""
+    record: Record = public(
+        {each.name: getattr(failure, each.name) for each in fields(failure) if each.name != "trial"}
+    )
+    return {"trial": trial_record(failure.trial), **record}
+
+
+def read_failure(record: Mapping[str, Any]) -> Failure:
+    """The failure that was written."""
+    return Failure(**{**record, "trial": read_trial_record(record["trial"])})
+
+
+def caution_record(caution: Caution) -> Record:
+    """A caution as it may be written."""
+    record: Record = public(asdict(caution))
+    return record
+
+
+def read_caution(record: Mapping[str, Any]) -> Caution:
+    """The caution that was written."""
+    numbers = {
+        name: float(record[name]) if isinstance(record[name], str) else record[name] for name in _NUMBERS
+    }
+    return Caution(record["kind"], record["message"], **numbers)
+
+
+_NUMBERS = ("value", "limit")
