@@ -1,6 +1,10 @@
 """Bench files with problems: all of them at once, each with its path, in the words of TOML."""
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recallatk.bench.settings import SettingsError, read_settings, settings_from
 from recallatk.errors import UsageError
@@ -372,6 +376,79 @@ def test_a_folder_is_refused(tmp_path):
 def test_a_line_break_in_a_value_makes_no_line_of_its_own():
     found = problems_of({**SOUND, "data": data(**{"a\nb": 1, "metric": "x\ny"})})
     assert len("\n".join(found).splitlines()) == 2
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=6),
+    st.dates(),
+    st.sampled_from(["10ms", "1GiB", "rate", "recall@10", "a = 1", "{}", "s3://a:b@c/d", "log"]),
+)
+JUNK = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["from", "to", "steps", "scale", "a"]), inner, max_size=4),
+    ),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(
+    [
+        "corpus",
+        "metric",
+        "where",
+        "depth",
+        "memory",
+        "k",
+        "measures",
+        "threads",
+        "mode",
+        "rate",
+        "p99",
+        "trial",
+        "folder",
+        "name",
+        "build",
+        "search",
+        "other",
+    ]
+)
+TABLE = st.one_of(JUNK, st.dictionaries(KEYS, JUNK, max_size=4))
+ENTRIES = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["faiss-hnsw", "faiss-ivf-pq", "http", "faiss-sq", "pynndescent", "other"])},
+        optional={
+            part: st.dictionaries(st.sampled_from([*names, "other"]), JUNK, max_size=3)
+            for part, names in (
+                ("build", ["M", "nlist", "headers", "timeout", "type"]),
+                ("search", ["ef", "nprobe", "parameters", "epsilon"]),
+            )
+        },
+    ),
+    max_size=2,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            **dict.fromkeys(["data", "truth", "measure", "limits", "output", "name", "other"], TABLE),
+            "load": st.one_of(JUNK, st.lists(TABLE, max_size=2)),
+            "engine": st.one_of(JUNK, ENTRIES),
+        },
+    )
+)
+def test_whatever_a_file_holds_its_problems_are_lines_in_our_words(values):
+    with pytest.raises(SettingsError) as caught:
+        settings_from({**values, "data": {**SOUND["data"], "seed": -1}})
+    for each in caught.value.problems:
+        assert len(each.splitlines()) == 1 and "nput should" not in each
+    with contextlib.suppress(SettingsError):
+        settings_from(values)
 
 
 def test_dates_are_no_values():

@@ -72,7 +72,7 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
     name = _name(values, problems)
     for given in values:
         if given not in Settings.model_fields:
-            problems.add((given,), unknown("key", given, Settings.model_fields))
+            problems.add((str(given),), unknown("key", str(given), Settings.model_fields))
     for key, model in _TABLES.items():
         found = _table(model, values.get(key, {}), (key,), problems)
         if found is not None:
@@ -165,7 +165,7 @@ def _look(values: Mapping[str, Any], folder: Path, problems: Problems) -> None:
 
 def _check_together(parts: dict[str, Any], problems: Problems) -> None:
     """What concerns more than one table, as far as these are sound."""
-    data, truth, measure = (parts.get(key) for key in ("data", "truth", "measure"))
+    data, truth, measure = parts["data"], parts.get("truth"), parts.get("measure")
     if truth is not None and measure is not None and truth.depth is not None:
         key = "k" if max(measure.k) > truth.depth else "measures"
         if measure.deepest > truth.depth:
@@ -176,9 +176,9 @@ def _check_together(parts: dict[str, Any], problems: Problems) -> None:
             entry,
             ("engine", number),
             problems,
-            metric=None if data is None else data.metric,
-            filtered=None if data is None or data.where is None else "data.where is a filter",
-            k=None if measure is None else measure.largest_k,
+            metric=data.metric,
+            filtered=None if data.where is None else "data.where is a filter",
+            k=None if measure is None else min(measure.largest_k, data.sample_corpus or measure.largest_k),
         )
 
 
