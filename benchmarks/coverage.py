@@ -6,10 +6,11 @@ Populations are beta-binomial hits out of k = 10, and recall@10 of a faiss HNSW 
 the demo data: its recalls per query are the population, from which samples are drawn with replacement.
 
 `intervals` prints, for samples of n queries, how often nominal 95 % intervals hold the true mean: what we
-show (BCa, wider where few queries have a long tail), BCa alone, Student's t, and Wilson's on n x k hits as
+show (BCa, wider where few queries make a long tail), BCa alone, Student's t, and Wilson's on n x k hits as
 though they were independent; and how often the 95 % betting lower bound is above the true mean. `sequential`
 prints how often the test decides wrongly, with the truth at the target, a little below and a little above,
-and the median number of queries it takes.
+and the median number of queries it takes. The worst of many lines is above what it is on average: a line of
+more than 5 % is drawn anew with five times the repeats, and both are said.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ TRUTHS = (0.90, 0.93, 0.945, 0.95, 0.955, 0.96, 0.97, 0.98, 0.99)
 MOST_QUERIES = 4_000
 # Three standard errors of a share of 5 % are no evidence that it is larger.
 ALLOWED = 3.0
+MORE_REPEATS = 5
 
 
 TITLES = f"{'population':<16} {'mean':>7} {'sd':>6}"
@@ -193,23 +195,35 @@ def sequential(real: list[Population], repeats: int, random: Any) -> list[str]:
     print(f"\n{TITLES} {'target':>7} {'PASS':>7} {'FAIL':>7} {'wrong':>7} {'median queries':>15}")
     cases = [(beta_binomial(truth, spread_near(truth)), TARGET) for truth in TRUTHS]
     cases += [(population, population.mean) for population in real]
-    worst = {"PASS": (0.0, ""), "FAIL": (0.0, "")}
+    worst = dict.fromkeys(("PASS", "FAIL"), (0.0, cases[0]))
     for population, target in cases:
         stops = decided(population, target, repeats, random)
-        wrong_by_side = {
-            "PASS": stops.passed if population.mean <= target else 0.0,
-            "FAIL": stops.failed if population.mean >= target else 0.0,
-        }
-        where = f"{population.name}, mean {population.mean:.4f}, target {target:.4f}"
-        for side, wrong in wrong_by_side.items():
-            worst[side] = max(worst[side], (wrong, where))
+        wrong = {side: wrong_share(stops, side) for side in worst}
+        for side, share in wrong.items():
+            worst[side] = max(worst[side], (share, (population, target)), key=lambda each: each[0])
         median = f"{stops.median:,.0f}" if stops.median <= MOST_QUERIES else f"over {MOST_QUERIES:,}"
-        shares = f"{stops.passed:>7.1%} {stops.failed:>7.1%} {max(wrong_by_side.values()):>7.1%}"
+        shares = f"{stops.passed:>7.1%} {stops.failed:>7.1%} {max(wrong.values()):>7.1%}"
         print(f"{described(population)} {target:>7.4f} {shares} {median:>15}", flush=True)
-    return [
-        claim(f"the sequential test says {side} wrongly in at most 5 %", wrong, repeats, where)
-        for side, (wrong, where) in worst.items()
-    ]
+    return [sequential_claim(side, *worst[side], repeats, random) for side in worst]
+
+
+def wrong_share(stops: Stops, side: str) -> float:
+    mean, target = stops.population.mean, stops.target
+    if side == "PASS":
+        return stops.passed if mean <= target else 0.0
+    return stops.failed if mean >= target else 0.0
+
+
+def sequential_claim(
+    side: str, wrong: float, case: tuple[Population, float], repeats: int, random: Any
+) -> str:
+    population, target = case
+    where = f"{population.name}, mean {population.mean:.4f}, target {target:.4f}"
+    text = claim(f"the sequential test says {side} wrongly in at most 5 %", wrong, repeats, where)
+    if wrong <= 0.05:
+        return text
+    again = wrong_share(decided(population, target, MORE_REPEATS * repeats, random), side)
+    return f"{text}; {MORE_REPEATS * repeats:,} new repeats of that line: {again:.2%}"
 
 
 def spread_near(truth: float) -> float:

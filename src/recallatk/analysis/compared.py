@@ -103,7 +103,7 @@ class Compared:
         return self._found[k, within]
 
     def _count_hits(self, k: int, within: int) -> Hits:
-        strict = np.count_nonzero(self.places.of_rows[:, :k] < self._place(within), axis=1)
+        strict = _counted(self.places.of_rows[:, :k] < self._place(within))
         cut = np.minimum(self.available, k)
         tie_aware = strict
         which = self._cut_in_a_tie(k)
@@ -148,6 +148,14 @@ class Compared:
             return 0
         last = np.minimum(self.available, k) - 1
         return int((unnamed & (self.block_starts[:, -1] <= last)).sum())
+
+
+def _counted(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many of each line are marked."""
+    if marks.shape[1] > np.iinfo(np.uint8).max:
+        return np.asarray(np.count_nonzero(marks, axis=1))
+    # Added up as bytes, which takes a quarter of the time.
+    return np.asarray(np.einsum("ij->i", marks.view(np.uint8)).astype(np.int64))
 
 
 def require_within(k: int, truth: Truth) -> None:

@@ -12,9 +12,12 @@ import numpy as np
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    _Correction = Callable[["_Sample", tuple[float, float]], tuple[float, float]]
 
 # recall@k of queries with fewer than k eligible rows has their number below the line: 1 to 10 are all
 # divisors of 2,520.
@@ -25,8 +28,8 @@ LONGEST_TRANSFORM = 2**20
 # of it at this many cells.
 CELLS_PER_DEVIATION = 64
 DEVIATIONS = 24
-# The acceleration from which on BCa's own correction for skew falls short.
-SKEWED = 0.03
+# How many times as far out as the outermost value one more is thought to be, over the acceleration.
+TAIL = 10.0
 # Differences of larger numbers may be infinite.
 _LARGE = 1e300
 # What lies closer is the same but for rounding.
@@ -40,6 +43,18 @@ class Interval(NamedTuple):
     high: float
 
 
+class _Sample(NamedTuple):
+    """Values from 0 to 1 that include both: the distinct ones, and how many there are of each."""
+
+    values: Floats
+    counts: NDArray[np.int64]
+    n: int
+    mean: float
+    deviation: float
+    acceleration: float
+    """How fast the spread of the mean changes with it, by the jackknife."""
+
+
 class _Lattice(NamedTuple):
     """Values from 0 to 1 as weights on the multiples of 1 / cells."""
 
@@ -49,26 +64,17 @@ class _Lattice(NamedTuple):
 
 
 def mean_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
-    """The interval of a mean that is shown: `bca_interval`, wider where few values have a long tail.
+    """The interval of a mean that is shown: `bca_interval`, wider where few values make a long tail.
 
-    A tail that few values show is longer than they say. Where the acceleration is beyond 0.03, the end on
-    that side is that of the same values with the outermost one drawn once more, which brings the coverage
-    of recalls near 1 closer to what it should be (benchmarks/coverage.py).
+    A tail that few values show is longer than they say. BCa corrects for skew to the second order, which
+    leaves an error of the order of one over m for m equal values in the tail; their acceleration is one over
+    six roots of m. So the end on that side counts one more value than was seen, as the exact limits of rare
+    events do (Garwood 1936; Fay and Feuer 1997 for events of unequal weight). It lies 10 accelerations times
+    as far from the mean as the outermost value does, which moves the mean by s = 5 / 3m standard errors and
+    widens these by the root of 1 + s^2. The 10 is chosen by the coverage of recalls near 1
+    (benchmarks/coverage.py).
     """
-    plain = bca_interval(values, confidence)
-    if plain is None:
-        return None
-    largest = max(-float(values.min()), float(values.max()))
-    if largest > _LARGE or np.ptp(values) <= _SAME * largest:
-        return plain
-    acceleration = _acceleration(values)
-    if acceleration < -SKEWED:
-        longer = bca_interval(np.append(values, values.min()), confidence)
-        return plain if longer is None else Interval(min(plain.low, longer.low), plain.high)
-    if acceleration > SKEWED:
-        longer = bca_interval(np.append(values, values.max()), confidence)
-        return plain if longer is None else Interval(plain.low, max(plain.high, longer.high))
-    return plain
+    return _interval(values, confidence, _with_longer_tail)
 
 
 def bca_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
@@ -82,23 +88,7 @@ def bca_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
     mass on v; its mean is therefore between v s and 1 - (1 - v) s, which is the interval. Outside [0, 1]
     nothing bounds the rest of the mass, and there is no interval: None, as for no values.
     """
-    _check_confidence(confidence)
-    if not len(values):
-        return None
-    in_order = np.sort(values).astype(np.float64)
-    low, high = float(in_order[0]), float(in_order[-1])
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise UsageError("an interval needs finite values, and these have NaN or infinity among them")
-    if max(-low, high) > _LARGE:
-        # The width of these would be infinite.
-        inner = bca_interval(in_order / 16, confidence)
-        return inner and Interval(max(inner.low * 16, low), min(inner.high * 16, high))
-    width = high - low
-    if width <= _SAME * max(-low, high):
-        return _without_variation(low, len(values), confidence)
-    unit = (in_order - low) / width
-    ends = _bootstrap_ends(unit, confidence)
-    return Interval(*(min(max(low + width * end, low), high) for end in ends))
+    return _interval(values, confidence, lambda _, ends: ends)
 
 
 def share_interval(successes: int, n: int, confidence: float = 0.95) -> Interval | None:
@@ -169,6 +159,26 @@ def _check_share(share: float) -> None:
         raise UsageError(f"a share of {share}. Accepted: 0 to 1, such as 0.05")
 
 
+def _interval(values: Floats, confidence: float, corrected: _Correction) -> Interval | None:
+    _check_confidence(confidence)
+    if not len(values):
+        return None
+    in_order = np.sort(values).astype(np.float64)
+    low, high = float(in_order[0]), float(in_order[-1])
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise UsageError("an interval needs finite values, and these have NaN or infinity among them")
+    if max(-low, high) > _LARGE:
+        # The width of these would be infinite.
+        inner = _interval(in_order / 16, confidence, corrected)
+        return inner and Interval(max(inner.low * 16, low), min(inner.high * 16, high))
+    width = high - low
+    if width <= _SAME * max(-low, high):
+        return _without_variation(low, len(values), confidence)
+    sample = _sampled(in_order)
+    ends = corrected(sample, _bootstrap_ends(sample, confidence))
+    return Interval(*(min(max(low + width * end, low), high) for end in ends))
+
+
 def _without_variation(value: float, n: int, confidence: float) -> Interval | None:
     if not 0 <= value <= 1:
         return None
@@ -176,20 +186,27 @@ def _without_variation(value: float, n: int, confidence: float) -> Interval | No
     return Interval(value * least, 1 - (1 - value) * least)
 
 
-def _acceleration(values: Floats) -> float:
-    """How fast the spread of the mean changes with it, by the jackknife; whatever the scale of the values."""
-    offsets = (values - values.mean()) / np.ptp(values)
-    return float(np.sum(offsets**3) / (6 * np.sum(offsets**2) ** 1.5))
+def _sampled(in_order: Floats) -> _Sample:
+    """What is needed of values in order, whatever their scale; recalls have few distinct ones."""
+    n = len(in_order)
+    starts = np.concatenate([[0], np.flatnonzero(in_order[1:] != in_order[:-1]) + 1])
+    counts = np.diff(starts, append=n)
+    distinct = in_order[starts]
+    unit = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
+    mean = float(np.sum(counts * unit)) / n
+    offsets = unit - mean
+    weighted = counts * offsets * offsets
+    squares = float(np.sum(weighted))
+    acceleration = float(np.sum(weighted * offsets)) / (6 * squares**1.5)
+    return _Sample(unit, counts, n, mean, math.sqrt(squares / n), acceleration)
 
 
-def _bootstrap_ends(unit: Floats, confidence: float) -> tuple[float, float]:
-    """The two ends for values from 0 to 1 that include both."""
+def _bootstrap_ends(sample: _Sample, confidence: float) -> tuple[float, float]:
     from scipy.special import ndtr, ndtri
 
-    n = len(unit)
-    acceleration = _acceleration(unit)
-    lattice = _lattice(unit, float(unit.std()))
-    observed = float(unit.sum()) * lattice.cells
+    n, acceleration = sample.n, sample.acceleration
+    lattice = _lattice(sample)
+    observed = float(np.sum(sample.counts * sample.values)) * lattice.cells
     centre, probabilities = _sum_distribution(lattice, n, observed)
     # Half a cell to either side of each sum carries its probability evenly: half of that of the observed sum
     # is then below it, and quantiles move with the confidence and not in jumps.
@@ -203,6 +220,16 @@ def _bootstrap_ends(unit: Floats, confidence: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def _with_longer_tail(sample: _Sample, ends: tuple[float, float]) -> tuple[float, float]:
+    mean, (low, high) = sample.mean, ends
+    outermost = -mean if sample.acceleration < 0 else 1 - mean
+    further = TAIL * abs(sample.acceleration) * outermost
+    wider = math.sqrt(1 + further**2 / (sample.n * sample.deviation**2))
+    if sample.acceleration < 0:
+        return min(low, mean + further / sample.n + (low - mean) * wider), high
+    return low, max(high, mean + further / sample.n + (high - mean) * wider)
+
+
 def _adjusted(bias: float, acceleration: float, z: float) -> float:
     moved = bias + z
     left = 1 - acceleration * moved
@@ -210,20 +237,20 @@ def _adjusted(bias: float, acceleration: float, z: float) -> float:
     return bias + moved / left if left > 0 else math.copysign(math.inf, moved)
 
 
-def _lattice(unit: Floats, deviation: float) -> _Lattice:
-    n = len(unit)
+def _lattice(sample: _Sample) -> _Lattice:
+    unit, counts, n, deviation = sample.values, sample.counts, sample.n, sample.deviation
     exact = _common_denominator(unit)
     if exact is not None:
         length = _transform_length(exact, n, deviation)
         if length <= LONGEST_EXACT:
-            counts = np.bincount(np.rint(unit * exact).astype(np.int64), minlength=exact + 1)
-            return _Lattice(counts / n, exact, length)
+            weights = np.bincount(np.rint(unit * exact).astype(np.int64), counts, exact + 1)
+            return _Lattice(weights / n, exact, length)
     affordable = LONGEST_TRANSFORM / (DEVIATIONS * math.sqrt(n))
     cells = max(1, math.ceil(min(CELLS_PER_DEVIATION, affordable) / deviation))
     places = unit * cells
     lower = np.minimum(places.astype(np.int64), cells - 1)
-    above = places - lower
-    weights = np.bincount(lower, 1 - above, cells + 1) + np.bincount(lower + 1, above, cells + 1)
+    above = (places - lower) * counts
+    weights = np.bincount(lower, counts - above, cells + 1) + np.bincount(lower + 1, above, cells + 1)
     return _Lattice(weights / n, cells, min(_transform_length(cells, n, deviation), LONGEST_TRANSFORM))
 
 

@@ -46,14 +46,16 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
         np.empty(queries, np.int64),
     )
     if rows.size and answers.size:
-        if max(int(rows.max()), int(answers.max())) >= _LARGEST_ROW:
+        largest = max(int(rows.max()), int(answers.max()), 0)
+        if largest >= _LARGEST_ROW:
             rows, answers = _renamed(rows, answers)
+            largest = rows.size + answers.size
         step = max(1, min(queries, _BLOCK_KEYS // (rows.shape[1] + answers.shape[1])))
         parts = [slice(first, first + step) for first in range(0, queries, step)]
         workers = min(len(parts), os.cpu_count() or 1)
         with ThreadPoolExecutor(workers) as pool:
             jobs = [
-                pool.submit(_Block(rows, answers, step).place, parts[worker::workers], places)
+                pool.submit(_place, rows, answers, largest, parts[worker::workers], places)
                 for worker in range(workers)
             ]
             for job in jobs:
@@ -79,82 +81,89 @@ def _renamed(
     )
 
 
+def _place(
+    rows: NDArray[np.int64], answers: NDArray[np.int64], largest: int, parts: list[slice], found: Places
+) -> None:
+    """Find the places of some blocks of lines, with memory of this thread's own."""
+    block = _Block(rows.shape[1], answers.shape[1], parts[0].stop - parts[0].start, largest)
+    for part in parts:
+        block.place(rows[part], answers[part], part, found)
+
+
 class _Block:
     """What one thread works with; made once, because fresh memory is slow.
 
     A row and its place become one number: the row, then whether it is an answer, then the place.
     """
 
-    def __init__(self, rows: NDArray[np.int64], answers: NDArray[np.int64], lines: int) -> None:
-        self.rows, self.answers, self.width = rows, answers, rows.shape[1]
-        columns = self.width + answers.shape[1]
+    def __init__(self, width: int, given: int, lines: int, largest: int) -> None:
+        self.width, columns = width, width + given
         # Two more numbers stand for "none" on either side, so that they never meet.
-        self.top = 1 + max(int(rows.max()), int(answers.max()), 0)
-        bits = max(rows.shape[1], answers.shape[1]).bit_length()
+        self.top = 1 + largest
+        bits = max(width, given).bit_length()
         wide = ((self.top + 2) << (bits + 1)) > np.iinfo(np.uint32).max
         # Sorting numbers of 32 bits takes a third of the time.
         self.dtype: Any = np.uint64 if wide else np.uint32
         self.bits, self.mask = self.dtype(bits), self.dtype((1 << bits) - 1)
-        ends = np.concatenate([np.arange(self.width), np.arange(answers.shape[1]) | (1 << bits)])
+        ends = np.concatenate([np.arange(width), np.arange(given) | (1 << bits)])
         self.ends = ends.astype(self.dtype)
+        self.firsts = np.arange(0, lines * width, width, dtype=self.dtype)[:, None]
         self.keys = np.empty((lines, columns), self.dtype)
-        self.owners, self.steps = np.empty_like(self.keys), np.empty((lines, columns - 1), self.dtype)
-        self.flags = np.empty(self.steps.shape, bool)
+        self.owners, self.steps = np.empty_like(self.keys), np.empty_like(self.keys)
+        self.flags = np.empty(self.keys.size, bool)
 
-    def place(self, parts: list[slice], found: Places) -> None:
-        """Find the places of some blocks of lines."""
-        for part in parts:
-            self._place(self.rows[part], self.answers[part], part, found)
-
-    def _place(self, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places) -> None:
-        lines, width = len(rows), self.width
+    def place(self, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places) -> None:
+        """Find the places of one block of lines."""
+        lines, width, target = len(rows), self.width, found.of_rows[part].reshape(-1)
         keys, owners, steps = self.keys[:lines], self.owners[:lines], self.steps[:lines]
-        flags = self.flags[:lines]
-        np.copyto(keys[:, :width], _without_negative(rows, self.top), casting="unsafe")
-        np.copyto(keys[:, width:], _without_negative(answers, self.top + 1), casting="unsafe")
+        flags = self.flags[: keys.size]
+        gaps, odd = _negative(rows), _negative(answers)
+        np.copyto(keys[:, :width], _named(rows, gaps, self.top), casting="unsafe")
+        np.copyto(keys[:, width:], _named(answers, odd, self.top + 1), casting="unsafe")
         np.left_shift(keys, self.bits + self.dtype(1), out=keys)
         np.bitwise_or(keys, self.ends, out=keys)
         keys.sort(axis=1)
         # Even for a row of the list, odd for an answer that names it: its first answer differs in that alone.
         np.right_shift(keys, self.bits, out=owners)
-        np.bitwise_xor(owners[:, 1:], owners[:, :-1], out=steps)
-        hits = np.flatnonzero(np.equal(steps, 1, out=flags))
-        owner = hits // steps.shape[1]
-        start = hits + owner
-        ends = (keys & self.mask).astype(found.of_rows.dtype).reshape(-1)
-        target = found.of_rows[part]
-        target.reshape(-1)[owner * width + ends.take(start)] = ends.take(start + 1)
-        again = np.flatnonzero(np.equal(steps, 0, out=flags)) // steps.shape[1]
-        self._count(rows, answers, again, part, found)
+        np.bitwise_xor(owners.reshape(-1)[1:], owners.reshape(-1)[:-1], out=steps.reshape(-1)[:-1])
+        # The last of a line has none after it.
+        steps[:, -1] = 2
+        hits = np.flatnonzero(np.equal(steps.reshape(-1), 1, out=flags))
+        ends = np.bitwise_and(keys, self.mask, out=keys)
+        slots = np.add(ends, self.firsts[:lines], out=owners).reshape(-1).take(hits)
+        # Anything else than an index of its own kind is slower than to make it one.
+        target[slots.astype(np.intp)] = ends.reshape(-1)[1:].take(hits)
+        again = np.flatnonzero(np.equal(steps.reshape(-1), 0, out=flags)) // steps.shape[1]
+        repeats = np.bincount(again, minlength=lines)
+        # Rows of a list are distinct, so that what follows itself is a repeat or says "none".
+        for none in (gaps, odd):
+            if none is not None:
+                repeats -= np.maximum(none - 1, 0)
+        self._count(answers, odd, repeats, part, found)
 
     def _count(
         self,
-        rows: NDArray[np.int64],
         answers: NDArray[np.int64],
-        again: NDArray[np.int64],
+        odd: NDArray[np.int64] | None,
+        repeats: NDArray[np.int64],
         part: slice,
         found: Places,
     ) -> None:
-        """Rows of a list are distinct, so that what follows itself is a repeat or says "none"."""
-        odd = _negative(answers)
-        repeats = np.bincount(again, minlength=len(rows))
-        repeats -= np.maximum(_negative(rows) - 1, 0) + np.maximum(odd - 1, 0)
+        uncounted = repeats if odd is None else repeats + odd
         found.repeats[part] = repeats
-        found.distinct[part] = answers.shape[1] - odd - repeats
-        strange = np.flatnonzero((odd > 0) | (repeats > 0))
+        found.distinct[part] = answers.shape[1] - uncounted
+        strange = np.flatnonzero(uncounted)
         if len(strange):
             _renumber(found.of_rows[part], strange, answers[strange], found.never)
 
 
-def _without_negative(rows: NDArray[np.int64], none: int) -> NDArray[np.int64]:
-    return np.where(rows < 0, none, rows) if rows.min() < 0 else rows
+def _named(rows: NDArray[np.int64], negative: NDArray[np.int64] | None, none: int) -> NDArray[np.int64]:
+    return rows if negative is None else np.where(rows < 0, none, rows)
 
 
-def _negative(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many of each line are no rows."""
-    if rows.min() >= 0:
-        return np.zeros(len(rows), np.int64)
-    return np.asarray(np.count_nonzero(rows < 0, axis=1))
+def _negative(rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """How many of each line are no rows; None if all are."""
+    return None if rows.min() >= 0 else np.asarray(np.count_nonzero(rows < 0, axis=1))
 
 
 def _renumber(
