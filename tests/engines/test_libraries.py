@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 
 from recallatk.core import Dataset, Metric
 from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
-from recallatk.engines.base import require_constraints
+from recallatk.engines.base import require_constraints, resolved
 from recallatk.engines.registry import get_engine
 from recallatk.errors import EngineError, UsageError
 from recallatk.testing import EngineContract
-from recallatk.testing.asking import K, agreement, data, rebuild, recall, vectors_of
+from recallatk.testing.asking import K, agreement, configure, data, rebuild, recall, vectors_of
+from recallatk.testing.clients import answers_of_threads
 from recallatk.testing.gaps import Gap, Kind
 
 LIBRARIES = ("usearch", "hnswlib", "voyager", "annoy", "pynndescent", "scann")
@@ -66,6 +68,44 @@ def test_the_evidence_is_the_index_and_then_what_searches_did(name: str) -> None
         engine.search(vectors_of(dataset), K)
         assert engine.exercised().startswith(f"{held}; ")
         assert get_engine(name).distribution in engine.version()
+
+
+@pytest.mark.parametrize("name", ["usearch", "hnswlib", "voyager", "annoy", "scann", "faiss-hnsw"])
+def test_no_search_of_any_thread_is_lost_from_the_count(name: str) -> None:
+    dataset = data()
+    with built(name, dataset) as engine:
+        answers_of_threads(engine, vectors_of(dataset))
+        counted = engine.answered if name == "faiss-hnsw" else engine.searched
+        assert counted == 5 * len(vectors_of(dataset))
+
+
+def test_clients_of_pynndescent_count_for_themselves() -> None:
+    dataset = data()
+    with built("pynndescent", dataset) as engine:
+        client = engine.client()
+        client.search(vectors_of(dataset), K)
+        client.close()
+        assert "walks" not in engine.exercised()
+        with pytest.raises(EngineError, match="nothing is built"):
+            client.exercised()
+
+
+@pytest.mark.parametrize("name", ["usearch", "hnswlib", "voyager"])
+def test_rows_keep_their_numbers_over_saving_once_they_were_updated(name: str, tmp_path: Path) -> None:
+    dataset = data()
+    asked = vectors_of(dataset)
+    with built(name, dataset) as engine:
+        engine.insert(asked)
+        engine.delete(np.arange(4, 300))
+        engine.save(tmp_path)
+    with get_engine(name)() as again:
+        again.load(tmp_path, dataset.corpus, dataset.metric, **resolved(name, again.build_knobs, {}))
+        configure(again, {})
+        assert (again.search(asked, 1)[:, 0] == np.arange(300, 324)).all()
+        again.insert(asked + 100)
+        assert (again.search(asked + 100, 1)[:, 0] == np.arange(324, 348)).all()
+        found = again.search(asked[:1], 100)
+        assert (found >= 0).sum() == 4 + 24 + 24
 
 
 @pytest.mark.parametrize("name", ["usearch", "hnswlib", "voyager", "annoy", "pynndescent"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Engine, Filters
+    from recallatk.engines.base import Filters
 
 _METRICS = {
     Metric.L2: ("l2sq", "array_distance"),
@@ -36,8 +35,8 @@ class DuckDB(SqlEngine):
     distribution = "duckdb"
     extra = "duckdb"
     metrics = frozenset(Metric)
-    # DuckDB is not made to be forked.
-    abilities = Abilities(updates=True, batch=False, threads=True, exact_search=True, clients=True)
+    # It has no clients: searches of two connections at once mix up their answers or crash (vss of 1.5.5).
+    abilities = Abilities(updates=True, batch=False, threads=True, exact_search=True)
     build_knobs = (
         Knob("M", default=16, low=2, high=256),
         Knob("ef_construction", default=128, low=1, high=5000),
@@ -48,7 +47,6 @@ class DuckDB(SqlEngine):
         self.connection: Any = None
         self.threads = 1
         self.rows = 0
-        self.ef = 64
         self.asked: tuple[str, list[Any]] | None = None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
@@ -73,8 +71,7 @@ class DuckDB(SqlEngine):
 
     def configure(self, **parameters: int) -> None:
         """Set how many candidates a search keeps."""
-        self.ef = parameters["ef"]
-        self.connection.execute(f"SET hnsw_ef_search = {self.ef:d}")
+        self.connection.execute(f"SET hnsw_ef_search = {parameters['ef']:d}")
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows, one statement a query."""
@@ -112,15 +109,6 @@ class DuckDB(SqlEngine):
         if "HNSW_INDEX_SCAN" not in plan:
             raise EngineError(f"{self.name}: the index did not answer; the plan was\n{plan}")
         return "EXPLAIN: HNSW_INDEX_SCAN of items_vector"
-
-    def client(self) -> Engine:
-        """A connection of its own to the database in memory."""
-        if self.connection is None:
-            raise self.unbuilt()
-        other = copy.copy(self)
-        other.connection, other.asked = self.connection.cursor(), None
-        other.configure(ef=self.ef)
-        return other
 
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows."""

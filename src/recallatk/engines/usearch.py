@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from recallatk.engines.base import Filters
 
+_NUMBERED = "numbered.txt"
 _METRICS = {Metric.COSINE: "cos", Metric.IP: "ip", Metric.L2: "l2sq"}
 
 
@@ -117,14 +118,15 @@ class Usearch(Engine):
         self.index.remove(np.asarray(rows, np.uint64))
 
     def save(self, folder: Path) -> None:
-        """Write the graph with its vectors."""
+        """Write the graph with its vectors, and the number of the next row."""
         self.index.save(str(folder / "index.usearch"))
+        (folder / _NUMBERED).write_text(str(self.rows))
 
     def load(self, folder: Path, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Read the graph into memory."""
+        """Read both into memory."""
         self._create(corpus.dimension, metric, parameters)
         self.index.load(str(folder / "index.usearch"))
-        self.rows = corpus.rows
+        self.rows = int((folder / _NUMBERED).read_text())
 
     def size_bytes(self) -> int:
         """The index as usearch would write it."""
