@@ -79,6 +79,8 @@ def test_a_run_is_gone_on_with_where_it_was(begun, dataset):
         assert dict(opened.failed) == {make_trial(1): FAILURE}
         assert opened.missing() == (make_trial(3),)
         assert opened.earlier_environment == {"processor": "one", "cores": 2, "load_average": None}
+        assert opened.described.failures == (FAILURE,)
+        assert opened.described.measurements == ()
         assert_same_measurement(opened.finished[make_trial(2)], make_measurement(2))
         opened.add(make_measurement(3))
         found = opened.run()
@@ -162,6 +164,30 @@ def test_a_plan_in_another_order_brings_the_files_to_their_places(begun, dataset
     with RunFolder.open(begun, swapped, dataset) as opened:
         assert set(opened.finished) == {make_trial(0), make_trial(2)}
     assert [each.trial for each in load_run(begun).measurements] == [make_trial(0), make_trial(2)]
+
+
+def test_a_file_that_was_on_its_way_when_the_process_was_killed_comes_to_its_place(begun, dataset):
+    (begun / "trial-3.parquet").rename(begun / "trial-9.parquet")
+    (begun / "run.json").unlink()
+    assert [each.trial for each in load_run(begun).measurements] == [make_trial(0), make_trial(2)]
+    with RunFolder.open(begun, make_plan(4), dataset) as opened:
+        assert set(opened.finished) == {make_trial(0), make_trial(2)}
+    assert names(begun) == {"run.json", "trial-1.parquet", "trial-3.parquet"}
+
+
+def test_a_trial_that_is_there_twice_is_refused(begun, dataset):
+    shutil.copy(begun / "trial-1.parquet", begun / "trial-2.parquet")
+    with pytest.raises(MismatchError, match=r"\[ef=10\] \(trial-2\.parquet\)"):
+        RunFolder.open(begun, make_plan(4), dataset)
+
+
+@pytest.mark.parametrize("part", ["fingerprints", "timed", "settings"])
+def test_a_header_without_a_part_is_refused_by_name(begun, dataset, part):
+    header = json.loads((begun / "run.json").read_text())
+    del header[part]
+    (begun / "run.json").write_text(json.dumps(header))
+    with pytest.raises(FormatError, match=r"run\.json: cannot be read as run"):
+        RunFolder.open(begun, make_plan(4), dataset)
 
 
 def test_a_longer_plan_goes_on_with_a_shorter_one(begun, dataset):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,7 +25,7 @@ from run_making import (
     make_trial,
 )
 
-from recallatk import load_run, save_run
+from recallatk import ground_truth, load_run, save_run, save_truth
 from recallatk.core import Caution, Failure, Load, Mean, Mode, Others, Via
 from recallatk.datasets import read_answers
 from recallatk.testing import tiny_dataset
@@ -232,3 +234,19 @@ def test_without_run_json_the_trials_still_say_what_was_measured(tmp_path, lost)
         (tmp_path / "run.json").write_text(json.dumps({**header, "trials": header["trials"][:1]}))
         expected = run
     assert_same_run(load_run(tmp_path), expected)
+
+
+def test_trial_files_can_be_scored_by_the_command(tmp_path):
+    dataset = tiny_dataset(ROWS, 9)
+    truth = ground_truth(dataset, depth=4)
+    save_truth(truth, tmp_path / "truth.parquet")
+    measurement = make_measurement(1, queries=9, arrivals=3, trial=make_trial(1, load=RATE))
+    asked = np.isin(np.arange(9), measurement.calls.query)
+    answers = np.where(asked[:, None], truth.rows, -1)
+    came_back(dataclasses.replace(measurement, answers=answers), tmp_path)
+    command = [sys.executable, "-m", "recallatk", "score", tmp_path / "truth.parquet"]
+    command += [tmp_path / "trial-1.parquet", "--at", "4", "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(ran.stdout)["measures"]["recall@4"]
+    # Null is no answer: queries that nobody asked score 0.
+    assert (found["value"], found["n"]) == (pytest.approx(asked.mean()), 9)

@@ -65,10 +65,11 @@ def stored_run(found: Contents, run: Run) -> Run | None:
             raise MismatchError(
                 f"{where} is of another run, and runs are not mixed. Different: {'; '.join(said)}. {WAY_OUT}"
             )
-    if found.header is not None:
-        with reading(str(found.folder / RUN), "run"):
-            return read_run(found.header, ())
-    return read_run(next(iter(heads.values()))["run"], ()) if heads else None
+    for name, header in heads.items():
+        # The first says most: run.json, where there is one.
+        with reading(str(found.folder / name), "run"):
+            return read_run(header if name == RUN else header["run"], ())
+    return None
 
 
 def _require_going_on(where: Path, version: int) -> None:

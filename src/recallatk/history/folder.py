@@ -151,7 +151,7 @@ class RunFolder:
     def run(self) -> Run:
         """The run so far, with everything that is finished."""
         measurements = tuple(self._finished[trial] for trial in self._ordered())
-        return replace(self._current(), measurements=measurements)
+        return replace(self.described, measurements=measurements)
 
     def close(self) -> None:
         """Let others write into the folder; may be called twice."""
@@ -163,7 +163,9 @@ class RunFolder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _current(self) -> Run:
+    @property
+    def described(self) -> Run:
+        """The run so far without its measurements, for which no file has to be read."""
         places = self._places or {}
         failures = sorted(self._failed.values(), key=lambda each: places.get(each.trial, 0))
         return replace(self._run, failures=tuple(failures))
@@ -187,7 +189,7 @@ class RunFolder:
     def _write_run_file(self) -> None:
         with self._writing(self.folder / RUN):
             lines = [self._lines[trial] for trial in self._ordered()]
-            write_run_file(self.folder, self._current(), self._planned_lines, lines)
+            write_run_file(self.folder, self.described, self._planned_lines, lines)
 
     @contextlib.contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
