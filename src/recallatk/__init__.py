@@ -22,13 +22,14 @@ _ROOMS = {
         "queries_to_tell",
         "score",
     ),
-    "bench": ("measure",),
+    "bench": ("Limits", "measure", "read_settings", "run"),
     "core": (
         "Answers",
         "Build",
         "Corpus",
         "Dataset",
         "Knob",
+        "Load",
         "Measurement",
         "Metric",
         "QuerySet",
@@ -57,8 +58,15 @@ _ROOMS = {
     ),
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),
-    "history": ("load_run", "save_run"),
-    "report": ("assessment_to_dict", "assessment_to_text", "to_markdown", "to_text"),
+    "history": ("list_runs", "load_run", "save_run"),
+    "report": (
+        "assessment_to_dict",
+        "assessment_to_text",
+        "export",
+        "run_to_dict",
+        "to_markdown",
+        "to_text",
+    ),
     "truth": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

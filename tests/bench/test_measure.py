@@ -317,7 +317,8 @@ def test_a_file_of_the_users_is_not_imported_in_place_of_a_library(tmp_path):
         from recallatk.testing import tiny_dataset
 
         dataset = tiny_dataset(50, 5)
-        run = measure("faiss-hnsw", dataset, ground_truth(dataset, depth=5), search=[{"ef": 50}], at=(5,), rounds=1)
+        truth = ground_truth(dataset, depth=5)
+        run = measure("faiss-hnsw", dataset, truth, search=[{"ef": 50}], at=(5,), rounds=1)
         print(run.measurements[0].score["recall@5"], run.measurements[0].build.version)
     """
     # -P is for this process only: the one that it starts has to say it again.

@@ -89,10 +89,12 @@ def truth_of(
 ) -> Truth:
     """The truth that the settings name, or the one in the store, or a new one."""
     from recallatk.datasets import read_truth
-    from recallatk.truth import obtain_truth
+    from recallatk.truth import is_truth_file, load_truth, obtain_truth
 
     asked = settings.truth
     if asked.file is not None:
+        if is_truth_file(asked.file):
+            return load_truth(asked.file)
         return read_truth(asked.file, corpus=dataset.corpus, metric=dataset.metric)
     found = obtain_truth(
         dataset,

@@ -7,9 +7,8 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,10 +16,11 @@ from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Dataset, Run, Truth
+    from recallatk.core import Dataset, Run
 
 EFFORTS = (10, 20, 40, 80, 160)
 DEPTH = 100
+TRUTH = "truth.parquet"
 
 
 def demo(
@@ -31,53 +31,46 @@ def demo(
 
     Example: recallatk demo --out my-first-run
     """
-    from recallatk.datasets import open_demo
     from recallatk.files import write_text
-    from recallatk.history import save_run
-    from recallatk.report import to_markdown, to_text
-    from recallatk.truth import save_truth
+    from recallatk.report import run_to_dict, to_markdown, to_text
 
     _require_writable(out)
-    dataset = open_demo()
-    truth = _truth(dataset)
-    save_truth(truth, out / "truth.parquet")
-    run = _measured(dataset, truth)
-    save_run(run, dataset, out)
+    dataset = _with_truth(out)
+    run = _measured(out)
     write_text(out / "report.md", to_markdown(run))
     if as_json:
-        typer.echo(json.dumps(_summary(run, out)))
+        typer.echo(json.dumps({**run_to_dict(run), "out": str(out)}))
     else:
         typer.echo("\n\n".join([_steps(dataset, run), to_text(run), _next(out)]))
 
 
-def _truth(dataset: Dataset) -> Truth:
-    from recallatk.truth import ground_truth
+def _with_truth(out: Path) -> Dataset:
+    """The bundled data; their truth is written beside the run."""
+    from recallatk.datasets import open_demo
+    from recallatk.truth import ground_truth, save_truth
 
+    dataset = open_demo()
     with progress("computing ground truth") as step:
-        return ground_truth(dataset, depth=DEPTH, progress=step)
+        save_truth(ground_truth(dataset, depth=DEPTH, progress=step), out / TRUTH)
+    return dataset
 
 
-def _measured(dataset: Dataset, truth: Truth) -> Run:
-    from recallatk.bench import measure
+def _measured(out: Path) -> Run:
+    from recallatk import bench
+    from recallatk.bench.settings import settings_from
     from recallatk.cli.live import live
+    from recallatk.datasets.demo import DEMO_FOLDER, DEMO_NAME
 
-    settings = [{"ef": effort} for effort in EFFORTS]
+    settings = settings_from(
+        {
+            "name": DEMO_NAME,
+            "data": {"corpus": str(DEMO_FOLDER), "metric": "cosine"},
+            "truth": {"file": str(out / TRUTH)},
+            "engine": [{"name": "faiss-hnsw", "search": {"ef": list(EFFORTS)}}],
+        }
+    )
     with live() as view:
-        return measure("faiss-hnsw", dataset, truth, search=settings, watch=view.show)
-
-
-def _summary(run: Run, out: Path) -> dict[str, Any]:
-    from recallatk.report.summary import summarise
-
-    return {
-        "dataset": run.dataset,
-        "metric": run.metric,
-        "timed": run.timed,
-        "fingerprints": dict(run.fingerprints),
-        "environment": dict(run.environment),
-        "trials": [asdict(line) for line in summarise(run)],
-        "out": str(out),
-    }
+        return bench.run(settings, out=out, fresh=True, watch=view.show)
 
 
 def _steps(dataset: Dataset, run: Run) -> str:
@@ -102,11 +95,12 @@ def _next(out: Path) -> str:
     program = "recallatk" if shutil.which("recallatk") else f"{shlex.quote(sys.executable)} -m recallatk"
     return "\n".join(
         [
-            f"Files in {folder}: run.json, truth.parquet, report.md, and trial-1.parquet to "
+            f"Files in {folder}: run.json, bench.toml, truth.parquet, report.md, logs, and trial-1.parquet to "
             f"trial-{len(EFFORTS)}.parquet with every answer and latency.",
             "",
             "Try next:",
             f"  {program} score {folder}/truth.parquet {folder}/trial-1.parquet --by category",
+            f"  {program} show {folder} --wide",
             f"  {program} inspect {data}",
             f"  {program} convert {data} queries.npy --part queries --dtype float32",
             f"  {program} convert {data} demo.hdf5 --metric cosine",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.errors import MissingExtraError
 from recallatk.files import write_text
 from recallatk.report.exports.exported import Exported
 from recallatk.report.text import printable
@@ -71,8 +72,10 @@ def _tag(number: int, measurement: Measurement) -> str:
 
 
 def _histogram(latencies_ns: NDArray[np.int64]) -> Any:
-    from hdrh.histogram import HdrHistogram
-
+    try:
+        from hdrh.histogram import HdrHistogram
+    except ImportError:
+        raise MissingExtraError("hdrhistogram", "hdrhistogram") from None
     most = int(latencies_ns.max(initial=0))
     histogram = HdrHistogram(1, max(_HOUR_NS, 2 * most), _DIGITS)
     values, counts = np.unique(_bucketed(latencies_ns, histogram.sub_bucket_count), return_counts=True)
