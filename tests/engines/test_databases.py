@@ -8,7 +8,7 @@ import pytest
 
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
-from recallatk.engines.qdrant import Server
+from recallatk.engines.qdrant_server import Server
 from recallatk.engines.registry import get_engine
 from recallatk.errors import EngineError, FilterError
 from recallatk.filters import parse_filter

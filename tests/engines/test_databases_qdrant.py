@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from recallatk.engines.qdrant import Qdrant, Server
+from recallatk.engines.qdrant import Qdrant
+from recallatk.engines.qdrant_server import Server
 from recallatk.errors import EngineError
 from recallatk.filters import parse_filter
 from recallatk.testing import EngineContract
@@ -105,6 +106,21 @@ def test_inserted_rows_have_no_values(engine):
     assert found.min() >= 300
     filters = [parse_filter("not (size < 0)")] * dataset.queries.rows
     assert engine.search(vectors_of(dataset), K, filters).max() < 300
+
+
+@stand_in
+def test_a_collection_that_stays_on_a_server_is_said(engine, monkeypatch):
+    monkeypatch.setattr(Server, "patience", 0)
+    rebuild(engine, data(rows=20), {"url": ":memory:"}, {})
+    name = engine.store.collection
+
+    def refused(_):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(engine.store.client, "delete_collection", refused)
+    said = f"qdrant: the collection {name} could not be dropped .PermissionError."
+    with pytest.warns(UserWarning, match=said):
+        engine.close()
 
 
 def test_a_server_is_waited_for_until_its_points_are_indexed(monkeypatch):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
 import warnings
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Abilities, Engine
+from recallatk.engines.base import Abilities
+from recallatk.engines.database import Database, address, dropping, grouped, padded, temporary_folder
 from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.payloads import StoredColumns, address, dropping, grouped, padded, told
+from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
 
@@ -32,14 +31,14 @@ SYNC_THRESHOLD = 1000
 DEFAULT_EF = 100
 
 
-class Chroma(Engine):
+class Chroma(Database):
     """Chroma fixes ef_search when it loads a collection, so every change loads or makes it anew."""
 
     name = "chroma"
     family = "chroma"
     distribution = "chromadb"
     extra = "chroma"
-    metrics = frozenset(Metric)
+    key_variable = "CHROMA_API_KEY"
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),
@@ -48,11 +47,6 @@ class Chroma(Engine):
     )
     search_knobs = (Knob("ef_search", default=DEFAULT_EF, low=1, high=10_000, effort=True),)
 
-    def __init__(self) -> None:
-        self.connection: Any = None
-        self.folder: TemporaryDirectory[str] | None = None
-        self.rows = 0
-
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Add every row to a new collection."""
         self.close()
@@ -60,8 +54,8 @@ class Chroma(Engine):
         self.columns = StoredColumns(self.name, corpus)
         self.updated = False
         if not parameters["url"]:
-            self.folder = TemporaryDirectory(prefix="recallatk-", ignore_cleanup_errors=True)
-        with quiet(), told(self.name, _token()):
+            self.folder = temporary_folder()
+        with quiet(), self.told():
             self.connection = self._open()
             self._fill(DEFAULT_EF)
 
@@ -75,7 +69,7 @@ class Chroma(Engine):
         url = urlsplit(address(self.name, self.parameters["url"]))
         if url.scheme not in ("http", "https") or not url.hostname:
             raise EngineError("chroma: an address is written http://host:port")
-        token = _token()
+        token = self.key()
         return chromadb.HttpClient(
             host=url.hostname,
             port=url.port or (443 if url.scheme == "https" else 8000),
@@ -121,7 +115,7 @@ class Chroma(Engine):
         ef_search = parameters["ef_search"]
         if ef_search == self.ef_search:
             return
-        with quiet(), told(self.name, _token()):
+        with quiet(), self.told():
             if self.folder is None:
                 if self.updated:
                     raise EngineError("chroma: a server takes no other ef_search once rows were updated")
@@ -141,7 +135,7 @@ class Chroma(Engine):
             raise EngineError("chroma: nothing is built")
         matrix = float32_matrix(queries)
         answers: list[list[int]] = [[] for _ in matrix]
-        with told(self.name, _token()):
+        with self.told():
             for condition, numbers in grouped(filters, len(matrix)):
                 reduced = True if condition is None else self.columns.reduced(condition)
                 if reduced is False:
@@ -195,29 +189,19 @@ class Chroma(Engine):
         """A call in process, or a request to the server."""
         return super().call() if self.folder is not None else "HTTP round trip"
 
-    def in_process(self) -> bool:
-        """Without a server, the graph is in this process."""
-        return self.folder is not None
-
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows without metadata."""
         self.columns.lose()
         self.updated = True
-        with told(self.name, _token()):
+        with self.told():
             self._add(vectors, [{} for _ in vectors])
 
     def delete(self, rows: NDArray[np.int64]) -> None:
         """Take rows out."""
         self.updated = True
-        with told(self.name, _token()):
+        with self.told():
             for start in range(0, len(rows), step := self.connection.get_max_batch_size()):
                 self.collection.delete(ids=[str(row) for row in rows[start : start + step].tolist()])
-
-    def size_bytes(self) -> int | None:
-        """What the folder takes; a server does not tell."""
-        if self.folder is None:
-            return None
-        return sum(each.stat().st_size for each in Path(self.folder.name).rglob("*"))
 
     def close(self) -> None:
         """Drop the collection and the folder."""
@@ -257,7 +241,3 @@ def _numbers(condition: Range) -> list[tuple[str, Any]]:
 
 def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
     return parts[0] if len(parts) == 1 else {word: parts}
-
-
-def _token() -> str | None:
-    return os.environ.get("CHROMA_API_KEY")

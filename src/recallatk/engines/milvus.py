@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import uuid
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Abilities, Engine
+from recallatk.engines.base import Abilities
+from recallatk.engines.database import Database, address, dropping, grouped, padded, temporary_folder
 from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.payloads import StoredColumns, address, dropping, grouped, padded, told
+from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -30,14 +31,14 @@ _TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOO
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
-class Milvus(Engine):
+class Milvus(Database):
     """Lite scans what is not flushed, whatever its index says; so every row is flushed first."""
 
     name = "milvus"
     family = "milvus"
     distribution = "pymilvus"
     extra = "milvus"
-    metrics = frozenset(Metric)
+    key_variable = "MILVUS_TOKEN"
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("uri", default="", help="a server; without one, Milvus Lite (token: MILVUS_TOKEN)"),
@@ -51,11 +52,6 @@ class Milvus(Engine):
         Knob("nprobe", default=8, low=1, high=65_536, effort=True, help="of IVF_FLAT"),
     )
 
-    def __init__(self) -> None:
-        self.connection: Any = None
-        self.folder: TemporaryDirectory[str] | None = None
-        self.rows = 0
-
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Insert and flush every row, index, and load."""
         from pymilvus import MilvusClient
@@ -65,13 +61,13 @@ class Milvus(Engine):
         self.columns = StoredColumns(self.name, corpus)
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
-            self.folder = TemporaryDirectory(prefix="recallatk-", ignore_cleanup_errors=True)
+            self.folder = temporary_folder()
         # Every failure would be logged with its traceback, beside the error that is raised here.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-        with told(self.name, _token()):
+        with self.told():
             if self.folder is None:
                 uri = address(self.name, parameters["uri"])
-                self.connection = MilvusClient(uri, token=_token() or "", timeout=600)
+                self.connection = MilvusClient(uri, token=self.key() or "", timeout=600)
             else:
                 self.connection = MilvusClient(self._path(self.folder))
             self._create(corpus.dimension)
@@ -126,7 +122,7 @@ class Milvus(Engine):
         # A server refuses a smaller ef than k.
         effort = {"HNSW": {"ef": max(self.effort["ef"], k)}, "IVF_FLAT": {"nprobe": nprobe}}
         params = {"params": effort.get(self.parameters["index"], {})}
-        with told(self.name, _token()):
+        with self.told():
             for condition, numbers in grouped(filters, len(matrix)):
                 reduced = True if condition is None else self.columns.reduced(condition)
                 if reduced is False:
@@ -166,27 +162,17 @@ class Milvus(Engine):
         """Lite serves its own process over the network, as a server does."""
         return "gRPC round trip within this process" if self.folder is not None else "gRPC round trip"
 
-    def in_process(self) -> bool:
-        """Lite runs in threads of this process."""
-        return self.folder is not None
-
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows without other values, flushed so that they are indexed."""
         self.columns.lose()
-        with told(self.name, _token()):
+        with self.told():
             self._add(vectors, [{} for _ in vectors])
             self.connection.flush(self.collection)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
         """Take rows out."""
-        with told(self.name, _token()):
+        with self.told():
             self.connection.delete(self.collection, ids=rows.tolist())
-
-    def size_bytes(self) -> int | None:
-        """What the folder takes; a server does not tell."""
-        if self.folder is None:
-            return None
-        return sum(each.stat().st_size for each in Path(self.folder.name).rglob("*"))
 
     def version(self) -> str | None:
         """Of Milvus Lite or the server, where one runs."""
@@ -236,7 +222,3 @@ def _rows_of_index(file: Path) -> int:
     import faiss
 
     return int(faiss.read_index(str(file)).ntotal)
-
-
-def _token() -> str | None:
-    return os.environ.get("MILVUS_TOKEN")

@@ -1,28 +1,19 @@
-"""Corpus columns as databases store them, filters reduced to two truth values, and Qdrant's form of those."""
+"""Corpus columns as databases store them beside vectors, and filters on them reduced to two truth values."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-import numpy as np
-
-from recallatk.errors import EngineError, FilterError, RecallError
+from recallatk.errors import EngineError, FilterError
 from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
 from recallatk.filters.expression import Literal, literal_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from recallatk.core import Corpus
-    from recallatk.engines.base import Filters
 
 # Where bounds are compared in float64, whole numbers from here on could be taken for their neighbours.
 EXACT_WHOLE = 2**53
@@ -169,94 +160,3 @@ def _joined(parts: list[Filter | bool], every: bool) -> Filter | bool:
     if len(open_parts) < 2:
         return open_parts[0] if open_parts else every
     return And(open_parts) if every else Or(open_parts)
-
-
-def address(engine: str, url: str) -> str:
-    """The address of a server; parameters are written down, so it may hold no password."""
-    try:
-        holds_secret = "@" in urlsplit(url).netloc
-    except ValueError:
-        holds_secret = True
-    if holds_secret:
-        raise EngineError(
-            f"{engine}: an address must hold no user or password; see the help of its parameter"
-        )
-    return url
-
-
-@contextlib.contextmanager
-def dropping(engine: str, collection: str) -> Iterator[None]:
-    """What cannot be dropped is said: it may stay behind on somebody's server. Closing goes on."""
-    try:
-        yield
-    except Exception as problem:
-        kind = type(problem).__name__
-        warnings.warn(f"{engine}: the collection {collection} could not be dropped ({kind})", stacklevel=3)
-
-
-@contextlib.contextmanager
-def told(engine: str, *secrets: str | None) -> Iterator[None]:
-    """What goes wrong in a library or on the way to a server, as an EngineError without secrets."""
-    try:
-        yield
-    except RecallError:
-        raise
-    except Exception as problem:
-        reason = f"{type(problem).__name__}: {problem}"
-        for secret in filter(None, secrets):
-            reason = reason.replace(secret, "…")
-        raise EngineError(f"{engine} failed: {' '.join(reason.split())[:300]}") from None
-
-
-def grouped(filters: Filters, count: int) -> list[tuple[Filter | None, list[int]]]:
-    """The queries by their filter, for databases that take one filter for a batch."""
-    groups: dict[Filter | None, list[int]] = {}
-    for number, each in enumerate([None] * count if filters is None else filters):
-        groups.setdefault(each, []).append(number)
-    return list(groups.items())
-
-
-def padded(found: Sequence[Iterable[int]], k: int) -> NDArray[np.int64]:
-    """Answers of any length as a matrix, with -1 where there are no more."""
-    answers = np.full((len(found), k), -1, np.int64)
-    for number, rows in enumerate(found):
-        listed = list(rows)[:k]
-        answers[number, : len(listed)] = listed
-    return answers
-
-
-def qdrant_filter(condition: Filter, api: Any) -> Any:
-    """A reduced filter in the classes of `api`, which are the shard's or the client's."""
-    match condition:
-        case And(operands):
-            return api.Filter(must=[qdrant_filter(each, api) for each in operands])
-        case Or(operands):
-            return api.Filter(should=[qdrant_filter(each, api) for each in operands])
-        case Not(operand):
-            return api.Filter(must_not=[qdrant_filter(operand, api)])
-        case Exists(key):
-            return api.Filter(must_not=[api.FieldCondition(key=key, is_empty=True)])
-        case In(key, values):
-            return api.Filter(should=[api.FieldCondition(key=key, **_equal(value, api)) for value in values])
-        case Range(key):
-            if any(isinstance(value, str) for value in condition.bounds().values()):
-                raise EngineError("qdrant cannot filter by the order of texts")
-            return api.Filter(must=[api.FieldCondition(key=key, range=_bounds(api, **condition.bounds()))])
-    raise FilterError(f"{type(condition).__name__} is no kind of filter")
-
-
-def qdrant_payload(payload: dict[str, Any]) -> dict[str, Any]:
-    """Values as `qdrant_filter` looks for them."""
-    return {key: int(value) if isinstance(value, bool) else value for key, value in payload.items()}
-
-
-def _equal(value: Literal, api: Any) -> dict[str, Any]:
-    """Qdrant matches no fractional numbers; a range of one does."""
-    if isinstance(value, float):
-        return {"range": _bounds(api, gte=value, lte=value)}
-    # The shard takes true for the number 1, so truth values are stored as numbers.
-    return {"match": api.MatchValue(value=int(value) if isinstance(value, bool) else value)}
-
-
-def _bounds(api: Any, **bounds: Any) -> Any:
-    return (api.RangeFloat if hasattr(api, "RangeFloat") else api.Range)(**bounds)

@@ -1,0 +1,115 @@
+"""What the engines of vector databases share: a collection of their own, in a folder or on a server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from recallatk.core import Metric
+from recallatk.engines.base import Engine
+from recallatk.errors import EngineError, RecallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.engines.base import Filters
+    from recallatk.filters import Filter
+
+
+class Database(Engine):
+    """A collection in a temporary folder of this process, or on a server where an address is given."""
+
+    metrics = frozenset(Metric)
+    key_variable: ClassVar[str]
+    """The environment variable that holds the key or token for a server."""
+
+    def __init__(self) -> None:
+        self.connection: Any = None
+        self.folder: TemporaryDirectory[str] | None = None
+        self.rows = 0
+
+    def key(self) -> str | None:
+        """What a server is shown."""
+        return os.environ.get(self.key_variable)
+
+    def told(self) -> contextlib.AbstractContextManager[None]:
+        """Errors of the library or the server, as ours and without the key."""
+        return told(self.name, self.key())
+
+    def in_process(self) -> bool:
+        """Without a server, the index is in this process."""
+        return self.folder is not None
+
+    def size_bytes(self) -> int | None:
+        """What the folder takes; a server does not tell."""
+        if self.folder is None:
+            return None
+        return sum(each.stat().st_size for each in Path(self.folder.name).rglob("*"))
+
+
+def temporary_folder() -> TemporaryDirectory[str]:
+    """A folder that goes with the engine."""
+    return TemporaryDirectory(prefix="recallatk-", ignore_cleanup_errors=True)
+
+
+def address(engine: str, url: str) -> str:
+    """The address of a server; parameters are written down, so it may hold no password."""
+    try:
+        holds_secret = "@" in urlsplit(url).netloc
+    except ValueError:
+        holds_secret = True
+    if holds_secret:
+        raise EngineError(
+            f"{engine}: an address must hold no user or password; see the help of its parameter"
+        )
+    return url
+
+
+@contextlib.contextmanager
+def dropping(engine: str, collection: str) -> Iterator[None]:
+    """What cannot be dropped is said: it may stay behind on somebody's server. Closing goes on."""
+    try:
+        yield
+    except Exception as problem:
+        kind = type(problem).__name__
+        warnings.warn(f"{engine}: the collection {collection} could not be dropped ({kind})", stacklevel=3)
+
+
+@contextlib.contextmanager
+def told(engine: str, *secrets: str | None) -> Iterator[None]:
+    """What goes wrong in a library or on the way to a server, as an EngineError without secrets."""
+    try:
+        yield
+    except RecallError:
+        raise
+    except Exception as problem:
+        reason = f"{type(problem).__name__}: {problem}"
+        for secret in filter(None, secrets):
+            reason = reason.replace(secret, "…")
+        raise EngineError(f"{engine} failed: {' '.join(reason.split())[:300]}") from None
+
+
+def grouped(filters: Filters, count: int) -> list[tuple[Filter | None, list[int]]]:
+    """The queries by their filter, for databases that take one filter for a batch."""
+    groups: dict[Filter | None, list[int]] = {}
+    for number, each in enumerate([None] * count if filters is None else filters):
+        groups.setdefault(each, []).append(number)
+    return list(groups.items())
+
+
+def padded(found: Sequence[Iterable[int]], k: int) -> NDArray[np.int64]:
+    """Answers of any length as a matrix, with -1 where there are no more."""
+    answers = np.full((len(found), k), -1, np.int64)
+    for number, rows in enumerate(found):
+        listed = list(rows)[:k]
+        answers[number, : len(listed)] = listed
+    return answers
