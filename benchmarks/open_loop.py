@@ -11,6 +11,7 @@ its own time, taken to be the median of the closed loop, which has one call on i
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -76,6 +77,8 @@ def report(opened: Block, closed: Block) -> None:
     off = abs(found / analytic - 1)
     print(f"p99 of the open loop is {off:.1%} off{'' if off <= AIM else f', above the aim of {AIM:.0%}'}")
     early = opened.late_ns[opened.late_ns < np.median(opened.latency_ns)]
+    # Both sides need a processor to catch up after a stall, and on a busy machine wait for it.
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     print(f"sent {np.median(early) / 1e3:.0f} us after it was due in the median, where a client was free")
 
 
