@@ -5,8 +5,9 @@ from pathlib import Path
 import faiss
 import pytest
 
+from recallatk.engines.base import require_constraints
 from recallatk.engines.milvus import Milvus
-from recallatk.errors import EngineError
+from recallatk.errors import EngineError, UsageError
 from recallatk.testing import EngineContract
 from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
 
@@ -68,6 +69,19 @@ def test_inserted_rows_are_indexed(engine):
     engine.insert(vectors_of(dataset))
     engine.search(vectors_of(dataset), K)
     assert engine.exercised() == "324 of 324 rows in HNSW indexes"
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"index": "HNSW", "ef": 9, "k": 10}, "ef of at least k with HNSW"),
+        ({"index": "IVF_FLAT", "nprobe": 9, "nlist": 8}, "nprobe of at most nlist with IVF_FLAT"),
+    ],
+)
+def test_an_effort_that_would_be_another_is_refused(known, said):
+    with pytest.raises(UsageError, match=said):
+        require_constraints(Milvus, **known)
+    require_constraints(Milvus, **{**known, "index": "FLAT"})
 
 
 def test_closing_leaves_nothing_behind(engine):

@@ -10,6 +10,7 @@ from recallatk.core import Knob, Metric
 from recallatk.engines import Engine, get_engine
 from recallatk.engines.base import require_metric, resolved
 from recallatk.errors import EngineError, UsageError
+from recallatk.filters import parse_filter
 from recallatk.testing import tiny_dataset
 
 NAMES = ("exact", "faiss-hnsw")
@@ -96,6 +97,51 @@ def test_the_searches_of_another_index_are_no_evidence():
     engine.answered = 1  # by what is no walk over a graph
     with pytest.raises(EngineError, match="no search went through the graph"):
         engine.exercised()
+
+
+@pytest.mark.parametrize(
+    "name", ["faiss-ivf-flat", "sqlite-vec", "pgvector-hnsw", "lancedb", "qdrant", "milvus"]
+)
+def test_inserted_rows_have_no_values_to_filter_by(name):
+    """Nulls, as filters know them."""
+    dataset = tiny_dataset(100, 4, 8, metric="l2")
+    most = {"faiss-ivf-flat": {"nprobe": 4}, "pgvector-hnsw": {"ef": 200}, "milvus": {"ef": 200}}.get(
+        name, {}
+    )
+    with built(name, dataset, {"nlist": 4} if "ivf" in name else {}, most) as engine:
+        asked = queries_of(dataset)
+        before = engine.search(asked, 4, [parse_filter("size is null")] * 4)
+        assert (before == -1).all()
+        engine.insert(asked)
+        found = engine.search(asked, 4, [parse_filter("size is null")] * 4)
+        assert sorted(found[0]) == [100, 101, 102, 103]
+        found = engine.search(asked, 104, [parse_filter("not (size < 0)")] * 4)
+        assert found.max() < 100
+        assert (found >= 0).sum(axis=1).tolist() == [100] * 4
+
+
+DROPPED = {
+    "sqlite-vec": lambda engine: engine.connection.execute("DROP TABLE items"),
+    "duckdb": lambda engine: engine.connection.execute("DROP INDEX items_vector"),
+    "pgvector-hnsw": lambda engine: engine.connection.execute("DROP INDEX items_vector"),
+    "lancedb": lambda engine: engine.table.drop_index("vector_idx"),
+    "chroma": lambda engine: engine.connection.delete_collection(engine.collection.name),
+    "milvus": lambda engine: (
+        engine.connection.release_collection(engine.collection),
+        engine.connection.drop_index(engine.collection, "vector"),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:chroma. the collection .* could not be dropped:UserWarning")
+@pytest.mark.parametrize("name", DROPPED)
+def test_an_index_that_is_dropped_is_no_evidence(name):
+    dataset = tiny_dataset(400, 4, 8, metric="l2")
+    with built(name, dataset) as engine:
+        assert engine.exercised()
+        DROPPED[name](engine)
+        with pytest.raises(EngineError, match=name):
+            engine.exercised()
 
 
 def test_an_engine_that_says_nothing_gives_no_evidence():

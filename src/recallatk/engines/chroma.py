@@ -173,17 +173,15 @@ class Chroma(Database):
         """How many rows the graph's file holds; a server shows no more than what it was told."""
         if self.connection is None:
             raise self.unbuilt()
+        with self.told():
+            rows = self.collection.count()
         if self.folder is None:
-            return (
-                f"the server has a collection of {self.collection.count():,} rows, ef_search {self.ef_search}"
-            )
+            return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
         # One number for each row stands in this file of the graph.
         held = sum(each.stat().st_size // 4 for each in Path(self.folder.name).glob("*/length.bin"))
         if not held:
             raise EngineError("chroma has written no graph")
-        return (
-            f"graph of {held:,} rows on the disk, of {self.collection.count():,}; ef_search {self.ef_search}"
-        )
+        return f"graph of {held:,} rows on the disk, of {rows:,}; ef_search {self.ef_search}"
 
     def call(self) -> str:
         """A call in process, or a request to the server."""

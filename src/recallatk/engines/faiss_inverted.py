@@ -80,6 +80,8 @@ class FaissInverted(FaissEngine):
         numbers = np.arange(self.numbered, self.numbered + len(vectors))
         self.index.add_with_ids(float32_matrix(vectors, unit=self.unit), numbers)
         self.numbered += len(vectors)
+        if self.selectors is not None:
+            self.selectors.add(len(vectors))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
         """Take rows out of their lists."""
@@ -96,6 +98,8 @@ class FaissInverted(FaissEngine):
         """Read both back."""
         super().load(folder, corpus, metric, **parameters)
         self.numbered = int((folder / _NUMBERED).read_text())
+        if self.selectors is not None:
+            self.selectors.add(self.numbered - corpus.rows)
 
     def forget_searches(self) -> None:
         """Start counting anew."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Abilities
+from recallatk.engines.base import Abilities, Constraint
 from recallatk.engines.database import Database, address, dropping, grouped, padded, temporary_folder
 from recallatk.engines.matrix import float32_matrix
 from recallatk.engines.stored_columns import StoredColumns
@@ -50,6 +50,20 @@ class Milvus(Database):
     search_knobs = (
         Knob("ef", default=64, low=1, high=10_000, effort=True, help="of HNSW"),
         Knob("nprobe", default=8, low=1, high=65_536, effort=True, help="of IVF_FLAT"),
+    )
+
+    # A server refuses a smaller ef, and another one would not be what was asked for.
+    constraints = (
+        Constraint(
+            "ef of at least k with HNSW",
+            ("index", "ef", "k"),
+            lambda index, ef, k: index != "HNSW" or ef >= k,
+        ),
+        Constraint(
+            "nprobe of at most nlist with IVF_FLAT",
+            ("index", "nprobe", "nlist"),
+            lambda index, nprobe, nlist: index != "IVF_FLAT" or nprobe <= nlist,
+        ),
     )
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -118,9 +132,7 @@ class Milvus(Database):
             raise EngineError("milvus: nothing is built")
         matrix = float32_matrix(queries)
         answers: list[list[int]] = [[] for _ in matrix]
-        nprobe = min(self.effort["nprobe"], self.parameters["nlist"])
-        # A server refuses a smaller ef than k.
-        effort = {"HNSW": {"ef": max(self.effort["ef"], k)}, "IVF_FLAT": {"nprobe": nprobe}}
+        effort = {"HNSW": {"ef": self.effort["ef"]}, "IVF_FLAT": {"nprobe": self.effort["nprobe"]}}
         params = {"params": effort.get(self.parameters["index"], {})}
         with self.told():
             for condition, numbers in grouped(filters, len(matrix)):
@@ -149,7 +161,8 @@ class Milvus(Database):
         if self.folder is not None:
             held = sum(_rows_of_index(each) for each in Path(self.folder.name).rglob("*.vector.*.idx"))
         else:
-            held = self.connection.describe_index(self.collection, "vector")["indexed_rows"]
+            with self.told():
+                held = self.connection.describe_index(self.collection, "vector")["indexed_rows"]
             if self.rows < SMALLEST_SEGMENT:
                 raise EngineError(f"a Milvus server builds no index below {SMALLEST_SEGMENT:,} rows")
         if held < self.rows:

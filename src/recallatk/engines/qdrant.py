@@ -103,7 +103,9 @@ class Qdrant(Engine):
 
     def exercised(self) -> str:
         """What the collection says is indexed, and that it is too large to be scanned instead."""
-        points, indexed, segments = self._ready().counts()
+        store = self._ready()
+        with told(self.name, _key()):
+            points, indexed, segments = store.counts()
         if not indexed or self._bytes(points - indexed) > INDEXING_THRESHOLD * 1024:
             raise EngineError(f"qdrant: {indexed:,} of {points:,} points are indexed; the others are scanned")
         threshold = self.parameters["full_scan_threshold"]

@@ -57,7 +57,7 @@ class SqliteVec(SqlEngine):
             )
             self.connection.execute(f"CREATE TABLE metadata (number INTEGER PRIMARY KEY{listed})")
         for _, block in blocks(corpus.vectors):
-            self.insert(block)
+            self._add(block)
         places = ", ".join("?" * (1 + len(columns)))
         beside = zip(range(corpus.rows), *(each.values.to_pylist() for each in columns.values()), strict=True)
         with self.reported("cannot build"), self.connection:
@@ -85,11 +85,20 @@ class SqliteVec(SqlEngine):
         """A vec0 table has no index to miss."""
         if self.connection is None:
             raise self.unbuilt()
-        ((rows,),) = self.connection.execute("SELECT count(*) FROM items").fetchall()
+        with self.reported("cannot count its rows"):
+            ((rows,),) = self.connection.execute("SELECT count(*) FROM items").fetchall()
         return f"exact: vec0 compares all {rows:,} rows"
 
     def insert(self, vectors: NDArray[Any]) -> None:
         """Add rows without metadata."""
+        numbers = range(self.rows, self.rows + len(vectors))
+        self._add(vectors)
+        with self.reported("cannot insert"), self.connection:
+            self.connection.executemany(
+                "INSERT INTO metadata (number) VALUES (?)", ((row,) for row in numbers)
+            )
+
+    def _add(self, vectors: NDArray[Any]) -> None:
         numbered = (
             (self.rows + offset, each.tobytes()) for offset, each in enumerate(float32_matrix(vectors))
         )
