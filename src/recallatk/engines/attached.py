@@ -167,8 +167,6 @@ class Attached(Engine):
 
     def client(self) -> Engine:
         """Another that is connected to the same target, tells it the same, and has had one answer."""
-        if not self.abilities.clients:
-            return super().client()
         if self.ids is None:
             raise EngineError(f"{self.name}: it is attached to nothing")
         other = type(self)()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.core import Knob
 from recallatk.engines.attached import Attached
-from recallatk.engines.base import Abilities
+from recallatk.engines.base import Abilities, Engine
 from recallatk.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Callable(Attached):
         *,
         name: str | None = None,
         knobs: abc.Sequence[Knob] | None = None,
+        clients: bool = False,
     ) -> type[Callable]:
         """The engine of one function.
 
@@ -48,9 +50,11 @@ class Callable(Attached):
             function: `search(queries, k, **parameters)`.
             name: what messages call it; the name of the function by default.
             knobs: the parameters that it takes; by default any, as one JSON object `parameters`.
+            clients: whether several threads may call it at once.
         """
         called = name or getattr(function, "__name__", "callable")
         made = {"name": called, "function": staticmethod(function), "build_knobs": (), "target": called}
+        made["abilities"] = replace(cls.abilities, clients=clients)
         if knobs is not None:
             made["search_knobs"] = tuple(knobs)
         return type("Callable", (cls,), made)
@@ -67,6 +71,10 @@ class Callable(Attached):
         """The knobs that were declared with the function, or any."""
         declared = self.search_knobs is not Attached.search_knobs
         return dict(parameters) if declared else super().read_parameters(parameters)
+
+    def client(self) -> Engine:
+        """Itself, where the author of the function allows it."""
+        return Engine.client(self)
 
     def call(self) -> str:
         """One call of the function."""
