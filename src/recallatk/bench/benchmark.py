@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recallatk.bench.cautions import other_machine
 from recallatk.bench.measuring import conclude, describe_run, require_measurable
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.running import Manner, Runner
@@ -55,7 +56,7 @@ def run(
     folder = run_folder(wanted, out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as keeper:
         write_text(folder / SETTINGS_FILE, wanted.to_toml())
-        earlier = dict(keeper.run().seconds)
+        earlier = dict(keeper.described.seconds)
         runner = Runner(plan, dataset, truth, keeper, manner, logs=folder / "logs", watch=watch)
         try:
             runner.run()
@@ -63,7 +64,8 @@ def run(
             spent = {"truth": computed, **runner.seconds}
             spent["other"] = time.monotonic() - began - sum(spent.values())
             keeper.update(seconds=_added(earlier, spent) if runner.worked else earlier)
-        keeper.update(cautions=conclude(keeper.run()))
+        moved = other_machine(keeper.earlier_environment, described.environment) if runner.worked else ()
+        keeper.update(cautions=(*conclude(keeper.run()), *moved))
         return keeper.run()
 
 

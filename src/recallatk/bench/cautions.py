@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from recallatk.bench.sentinel import drift
 from recallatk.core import Caution, Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from recallatk.core import Measurement
 
@@ -20,6 +20,8 @@ DRIFT = 0.10
 # More than half of the cores busy with something else before anything was measured.
 BUSY_SHARE = 0.5
 LATE_SHARE = 0.01
+# What must not change between two halves of a run.
+_MACHINE = ("processor", "cores", "memory_bytes", "processor_limit", "python", "packages")
 
 
 def cautions_of(
@@ -36,6 +38,17 @@ def cautions_of(
     for each in measurements:
         found += [*_cold(each), *_late(each), *_changing(each)]
     return tuple(found)
+
+
+def other_machine(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[Caution, ...]:
+    """That a run was begun on another machine than it was gone on with."""
+    changed = [] if before is None else [name for name in _MACHINE if before.get(name) != now.get(name)]
+    if not changed:
+        return ()
+    said = (
+        f"the run was begun on another machine: {', '.join(changed)} differ, so latencies cannot be compared"
+    )
+    return (Caution("machine", said),)
 
 
 def _noise(measurements: Sequence[Measurement]) -> Iterator[Caution]:

@@ -95,8 +95,8 @@ def _next(out: Path) -> str:
     program = "recallatk" if shutil.which("recallatk") else f"{shlex.quote(sys.executable)} -m recallatk"
     return "\n".join(
         [
-            f"Files in {folder}: run.json, bench.toml, truth.parquet, report.md, logs, and trial-1.parquet to "
-            f"trial-{len(EFFORTS)}.parquet with every answer and latency.",
+            f"Files in {folder}: run.json, bench.toml, truth.parquet, report.md, logs, and trial-1.parquet "
+            f"to trial-{len(EFFORTS)}.parquet with every answer and latency.",
             "",
             "Try next:",
             f"  {program} score {folder}/truth.parquet {folder}/trial-1.parquet --by category",

@@ -47,10 +47,10 @@ def _stop(message: str, code: int) -> NoReturn:
 
 
 def complain(message: str) -> None:
-    """Say one line on standard error, with nothing in it that a terminal would obey."""
+    """Say it on standard error, with nothing in it that a terminal would obey but ends of lines."""
     from recallatk.report.text import printable
 
-    typer.echo(f"recallatk: {printable(message)}", err=True)
+    typer.echo("recallatk: " + "\n".join(printable(line) for line in message.split("\n")), err=True)
 
 
 def _again() -> str:

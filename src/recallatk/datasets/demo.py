@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset
 
 DEMO_FOLDER = Path(__file__).parent / "demo_data"
+DEMO_NAME = "wordnet-demo"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +43,17 @@ class UnitVectors:
         return unit.astype(np.float32)
 
 
+def is_demo(path: str) -> bool:
+    """Whether a path is that of the bundled data, which are stored as codes."""
+    return Path(path).absolute() == DEMO_FOLDER
+
+
 def open_demo() -> Dataset:
     """20,000 WordNet definitions as the corpus and 1,000 usage examples as queries, under cosine."""
     stored = open_dataset(DEMO_FOLDER, metric=Metric.COSINE)
     return replace(
         stored,
-        name="wordnet-demo",
+        name=DEMO_NAME,
         corpus=replace(stored.corpus, vectors=UnitVectors(stored.corpus.vectors)),
         queries=replace(stored.queries, vectors=UnitVectors(stored.queries.vectors)),
     )

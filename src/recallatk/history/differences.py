@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 _MOST_SHOWN = 60
+# Names and places: what stands there is told apart by its content.
+_PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -32,7 +34,7 @@ def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
     one, other = dict(_leaves(there)), dict(_leaves(here))
     for name in {**one, **other}:
         before, after = one.get(name, _MISSING), other.get(name, _MISSING)
-        if before != after:
+        if before != after and name not in _PLACES:
             yield name, _shown(before), _shown(after)
 
 

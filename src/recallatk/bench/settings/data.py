@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from recallatk.bench.settings.checking import require_able
 from recallatk.bench.settings.problems import Problems, unknown
 from recallatk.bench.settings.secrets import filled
-from recallatk.datasets import open_dataset, sample_queries, sampled, split_queries
+from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
+from recallatk.datasets.demo import is_demo
 from recallatk.engines import get_engine
+from recallatk.filters import parse_filter
 
 if TYPE_CHECKING:
     from recallatk.bench.settings.settings import Settings
@@ -22,15 +24,7 @@ def open_data(settings: Settings) -> Dataset:
     What the settings ask of the data, and what the data ask of the engines, is checked here.
     """
     data = settings.data
-    dataset = open_dataset(
-        filled(data.corpus),
-        None if data.queries is None else filled(data.queries),
-        metric=data.metric,
-        where=data.where,
-        format=data.format,
-        id_column=data.id_column,
-        vector_column=data.vector_column,
-    )
+    dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
     _check(settings, dataset)
     queries = dataset.queries
     if data.split is not None:
@@ -39,6 +33,26 @@ def open_data(settings: Settings) -> Dataset:
         queries = sample_queries(queries, data.sample_queries, seed=data.seed)
     dataset = replace(dataset, queries=queries, name=settings.name)
     return dataset if data.sample_corpus is None else sampled(dataset, data.sample_corpus, seed=data.seed)
+
+
+def _demo(settings: Settings) -> Dataset:
+    """The bundled data, decoded as the demo has them."""
+    dataset = open_demo()
+    where = settings.data.where
+    return dataset if where is None else replace(dataset, queries=dataset.queries.where(parse_filter(where)))
+
+
+def _opened(settings: Settings) -> Dataset:
+    data = settings.data
+    return open_dataset(
+        filled(data.corpus),
+        None if data.queries is None else filled(data.queries),
+        metric=data.metric,
+        where=data.where,
+        format=data.format,
+        id_column=data.id_column,
+        vector_column=data.vector_column,
+    )
 
 
 def _check(settings: Settings, dataset: Dataset) -> None:
