@@ -246,6 +246,22 @@ def test_few_candidates_give_short_answers(making):
     assert (engine.search(vectors_of(dataset), K) >= 0).all()
 
 
+def test_a_client_is_a_session_of_its_own_with_the_same_settings(making):
+    dataset = data()
+    engine = making("pgvector-hnsw", dataset, ef=4)
+    client = engine.client()
+    assert (client.search(vectors_of(dataset), K)[:, 4:] == -1).all()
+    configure(client, {"ef": 100})
+    assert (client.search(vectors_of(dataset), K) >= 0).all()
+    assert (engine.search(vectors_of(dataset), K)[:, 4:] == -1).all()
+    client.close()
+    assert "Index Scan using items_vector" in engine.exercised()
+    with pytest.raises(EngineError, match="nothing is built"):
+        client.exercised()
+    assert engine.call() == "SQL statement over a local socket"
+    assert not engine.in_process()
+
+
 # Filters
 
 

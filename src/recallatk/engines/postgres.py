@@ -110,9 +110,13 @@ class Postgres(SqlEngine):
         other = copy.copy(self)
         other.connection = connected(self.dsn, self.name)
         other.settings, other.asked, other.owner = {}, None, False
-        other.set(self.settings)
-        with other.reported("cannot be a client"):
-            other._register()
+        try:
+            other.set(self.settings)
+            with other.reported("cannot be a client"):
+                other._register()
+        except BaseException:
+            other.close()
+            raise
         return other
 
     def call(self) -> str:
