@@ -246,6 +246,25 @@ def test_few_candidates_give_short_answers(making):
     assert (engine.search(vectors_of(dataset), K) >= 0).all()
 
 
+@pytest.mark.parametrize("sequence", ["dd", "di", "did", "idi", "idd"])
+def test_duckdb_finds_what_is_left_after_any_update(sequence, making):
+    dataset = data()
+    engine = making("duckdb", dataset, ef=1000)
+    random, left, number = np.random.default_rng(0), set(range(300)), 300
+    for each in sequence:
+        if each == "i":
+            engine.insert(random.normal(size=(20, 16)).astype("float32"))
+            left |= set(range(number, number + 20))
+            number += 20
+        else:
+            rows = random.choice(sorted(left), 60, replace=False)
+            engine.delete(rows)
+            left -= set(rows.tolist())
+    found = engine.search(vectors_of(dataset), 400)
+    assert all(set(line) - {-1} == left for line in found.tolist())
+    assert (found[:, :K] == engine.exact_search(vectors_of(dataset), K)).mean() >= 0.99
+
+
 def test_a_client_is_a_session_of_its_own_with_the_same_settings(making):
     dataset = data()
     engine = making("pgvector-hnsw", dataset, ef=4)
