@@ -56,7 +56,16 @@ def make_calls(random, queries, rounds=2, clients=1, batch=1, arrivals=None):
         else np.zeros(len(query), np.int64),
         round_ns=random.integers(1, 2**40, rounds),
         batch=batch,
+        size=np.minimum(batch, queries - query).astype(np.int32),
     )
+
+
+def make_times(calls, queries):
+    """How often each query was asked, where batches are of queries that follow each other."""
+    times = np.zeros(queries, np.int64)
+    for first, size in zip(calls.query.tolist(), calls.size.tolist(), strict=True):
+        times[first : first + size] += 1
+    return times
 
 
 def make_others(random, calls, queries, k, count):
@@ -89,6 +98,7 @@ def make_measurement(number=0, queries=3, k=4, seed=None, others=0, trial=None, 
         exercised="graph" if number else None,
         score=score(answers, make_truth(queries, k), [1, k]),
         others=make_others(random, made, queries, k, others),
+        times=make_times(made, queries),
     )
 
 
@@ -123,7 +133,8 @@ def assert_same_measurement(one, other):
         assert getattr(one, name) == getattr(other, name)
     for name in ("queries", "scored", "measures", "anomalies", "sampled_from", "missing"):
         assert getattr(one.score, name) == getattr(other.score, name)
-    assert_same_arrays([one.answers, one.sentinel_ns], [other.answers, other.sentinel_ns])
+    arrays = ("answers", "sentinel_ns", "times")
+    assert_same_arrays([getattr(one, name) for name in arrays], [getattr(other, name) for name in arrays])
     assert one.calls.batch == other.calls.batch
     for each in dataclasses.fields(Calls):
         if each.name != "batch":

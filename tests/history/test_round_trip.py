@@ -202,12 +202,14 @@ def test_a_trial_file_says_all_about_itself_to_pyarrow_and_pandas(tmp_path):
         "query_id",
         "neighbors",
         "rows",
+        "times",
         "calls",
         "latencies_ns",
         "sent_ns",
         "late_ns",
         "rounds",
         "clients",
+        "sizes",
         "others",
     ]
 

@@ -26,10 +26,11 @@ HOSTILE = (
 )
 
 
-def make_calls(latency_ns, batch=1, clients=1, late_ns=0):
+def make_calls(latency_ns, batch=1, clients=1, late_ns=0, queries=None):
     """Calls of a (rounds, calls) matrix of latencies, sent one after the other."""
     rounds, count = np.shape(latency_ns)
     latency = np.asarray(latency_ns, np.int64)
+    starts, ends = np.arange(count) * batch, count * batch if queries is None else queries
     return Calls(
         query=np.tile(np.arange(count, dtype=np.int32) * batch, rounds),
         round=np.repeat(np.arange(rounds, dtype=np.int16), count),
@@ -39,6 +40,7 @@ def make_calls(latency_ns, batch=1, clients=1, late_ns=0):
         late_ns=np.full(rounds * count, late_ns, np.int64),
         round_ns=latency.sum(axis=1) // clients,
         batch=batch,
+        size=np.tile(np.minimum(batch, ends - starts), rounds).astype(np.int32),
     )
 
 
@@ -68,10 +70,10 @@ def make_measurement(
         build=Build(trial.engine, version, trial.build, threads=2, repeat=trial.repeat, **built),
         k=10,
         answers=np.tile(np.arange(10), (queries, 1)) if answers is None else answers,
-        calls=make_calls(latency, batch, clients, others.pop("late_ns", 0)),
+        calls=make_calls(latency, batch, clients, others.pop("late_ns", 0), queries),
         exercised=evidence,
         score=Score(queries, queries, measures, anomalies or {"short": 0, "unknown": None}),
-        **others,
+        **{"times": None if batch == 1 else np.full(queries, rounds), **others},
     )
 
 

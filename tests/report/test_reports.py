@@ -306,7 +306,7 @@ def test_the_headline_is_recall_at_10_or_the_deepest():
 
 def test_the_last_batch_may_be_smaller():
     trial = Trial("engine", (), (), Load("throughput", batch=32))
-    calls = make_calls(np.full((2, 4), 10**9), batch=32)
+    calls = make_calls(np.full((2, 4), 10**9), batch=32, queries=100)
     made = dataclasses.replace(make_measurement(trial), calls=calls)
     (line,) = summarise(make_run([made]))
     assert line.asked == 100

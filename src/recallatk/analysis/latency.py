@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.intervals import quantile_interval
-from recallatk.errors import MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -78,20 +76,15 @@ def percentiles(calls: Calls) -> dict[str, Percentile]:
     }
 
 
-def qps(calls: Calls, *, one_client: bool, answered: Sequence[int] | None = None) -> Spread:
+def qps(calls: Calls, *, one_client: bool) -> Spread:
     """Queries answered in a second, over rounds.
 
     Args:
         calls: of all rounds.
         one_client: count the time inside calls only, which is all that a client without work of its own would
             need; otherwise the time from the beginning of a round to its last answer counts.
-        answered: how many queries each round answered; without it every call had a full batch.
     """
-    counts = np.bincount(calls.round, minlength=calls.rounds) * calls.batch
-    if answered is not None:
-        if len(answered) != calls.rounds:
-            raise MismatchError(f"{calls.rounds} rounds have {len(answered)} counts of answered queries")
-        counts = np.asarray(answered, np.int64)
+    counts = calls.answered
     time_ns = calls.round_ns
     if one_client:
         time_ns = np.zeros(calls.rounds, np.int64)

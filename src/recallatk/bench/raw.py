@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recallatk.bench.load import Block
 
 _OF_BLOCKS = ("query", "client", "sent_ns", "latency_ns", "late_ns")
-_CALLS = (*_OF_BLOCKS, "round", "round_ns")
+_CALLS = (*_OF_BLOCKS, "round", "round_ns", "size")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +88,7 @@ class Collected:
         self.batch = batch
         self.parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_BLOCKS}
         self.round_ns: list[int] = []
+        self.sizes: list[NDArray[Any]] = []
         self.calls = 0
         self.others: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
         self.sentinel_ns: list[int] = []
@@ -107,6 +108,7 @@ class Collected:
             self.others.append((block.call[changed] + self.calls, block.answered[changed], rows[changed]))
         self.calls += len(block)
         self.round_ns.append(block.wall_ns)
+        self.sizes.append(np.bincount(block.call, minlength=len(block)).astype(np.int32))
         for name, parts in self.parts.items():
             parts.append(getattr(block, name))
 
@@ -125,6 +127,7 @@ class Collected:
             round=np.repeat(np.arange(len(sizes), dtype=np.int16), sizes),
             round_ns=np.asarray(self.round_ns, np.int64),
             batch=self.batch,
+            size=np.concatenate(self.sizes),
         )
         others = [np.concatenate(each) for each in zip(*self.others, strict=True)]
         return Raw(

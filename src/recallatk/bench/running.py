@@ -208,6 +208,7 @@ class Runner:
             warm_up=raw.warm_up,
             sentinel_ns=raw.sentinel_ns,
             highest_rate=raw.highest_rate,
+            times=raw.times,
         )
         self.keeper.add(measurement)
         self.progress.measurements.append(measurement)

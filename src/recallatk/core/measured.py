@@ -98,9 +98,18 @@ class Calls:
     """How long each round took."""
     batch: int = 1
     """Queries in a call; the last call of a round may have fewer."""
+    size: NDArray[np.int32] | None = None
+    """How many queries each call had; None: one."""
 
     def __len__(self) -> int:
         return len(self.query)
+
+    @property
+    def answered(self) -> NDArray[np.int64]:
+        """How many queries each round answered."""
+        import numpy as np
+
+        return np.bincount(self.round, self.size, self.rounds).astype(np.int64)
 
     @property
     def rounds(self) -> int:
@@ -155,6 +164,16 @@ class Measurement:
     """What a fixed piece of work took beside each round: the machine's own pace."""
     highest_rate: float | None = None
     """Arrivals a second that were found to stay within the limit, where that was looked for."""
+    times: NDArray[np.int64] | None = None
+    """How often each query was asked; None: as often as calls begin with it."""
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which queries were asked at all."""
+        import numpy as np
+
+        begun = np.bincount(self.calls.query, minlength=len(self.answers))
+        return (begun if self.times is None else self.times) > 0
 
     @property
     def latencies_ns(self) -> NDArray[np.int64]:

@@ -24,19 +24,9 @@ _COLUMNS = {
     "late_ns": ("late_ns", np.int64),
     "rounds": ("round", np.int16),
     "clients": ("client", np.int16),
+    "sizes": ("size", np.int32),
 }
 NAMES = ("calls", *_COLUMNS, "others")
-
-
-def asked(calls: Calls, queries: int) -> NDArray[np.bool_]:
-    """Which queries some call had in it."""
-    begun = np.bincount(calls.query, minlength=queries) > 0
-    if calls.batch == 1:
-        return begun
-    found = np.zeros(queries, np.bool_)
-    for first in np.flatnonzero(begun):
-        found[first : first + calls.batch] = True
-    return found
 
 
 def call_columns(calls: Calls, others: Others | None, queries: int) -> dict[str, pa.Array]:
@@ -45,7 +35,9 @@ def call_columns(calls: Calls, others: Others | None, queries: int) -> dict[str,
     lengths = np.bincount(calls.query, minlength=queries)
     columns = {"calls": _lists(order.astype(np.int64), lengths)}
     for column, (name, dtype) in _COLUMNS.items():
-        columns[column] = _lists(getattr(calls, name)[order].astype(dtype, copy=False), lengths)
+        values = getattr(calls, name)
+        values = np.ones(len(order), dtype) if values is None else values[order]
+        columns[column] = _lists(values.astype(dtype, copy=False), lengths)
     return columns | {"others": _other_lists(others, queries)}
 
 

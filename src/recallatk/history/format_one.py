@@ -57,6 +57,7 @@ def _measurement(trial: Mapping[str, Any], path: Path) -> Measurement:
         calls=_calls(latencies),
         exercised=trial["exercised"],
         score=read_score(trial),
+        times=np.full(len(answers), len(latencies), np.int64),
     )
 
 
@@ -72,6 +73,7 @@ def _calls(latencies: NDArray[np.int64]) -> Calls:
         latency_ns=np.ascontiguousarray(latencies).reshape(-1),
         late_ns=np.zeros(latencies.size, np.int64),
         round_ns=latencies.sum(axis=1),
+        size=np.ones(latencies.size, np.int32),
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from recallatk.core import Measurement
 from recallatk.errors import FormatError
 from recallatk.files import atomic_file, reading, require_version
-from recallatk.history.call_columns import NAMES, asked, call_columns, lists, read_calls, read_others
+from recallatk.history.call_columns import NAMES, call_columns, lists, read_calls, read_others
 from recallatk.history.records import (
     Record,
     measurement_record,
@@ -82,7 +82,7 @@ def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
     answers = measurement.answers
     queries, width = answers.shape
     # An answer is proof enough that somebody asked.
-    present = asked(measurement.calls, queries) | (answers >= 0).any(axis=1)
+    present = measurement.asked | (answers >= 0).any(axis=1)
     lengths = np.where(present, width, 0)
     rows = answers[present].reshape(-1)
     ids = dataset.corpus.ids
@@ -91,8 +91,16 @@ def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
         "query_id": dataset.queries.ids,
         "neighbors": lists(named, lengths, present),
         "rows": lists(pa.array(rows, pa.int64()), lengths, present),
+        "times": pa.array(_times(measurement), pa.int32()),
     }
     return pa.table(columns | call_columns(measurement.calls, measurement.others, queries))
+
+
+def _times(measurement: Measurement) -> NDArray[np.int64]:
+    """How often each query was asked."""
+    if measurement.times is not None:
+        return measurement.times
+    return np.bincount(measurement.calls.query, minlength=len(measurement.answers))
 
 
 def read_header(path: Path) -> Record | None:
@@ -111,7 +119,7 @@ def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
         if header is None or int(header["format_version"]) < FORMAT_VERSION:
             raise FormatError(str(path), "no record of a trial in its metadata", "a trial file of format 2")
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
-        columns = None if every_column else ["rows", *NAMES]
+        columns = None if every_column else ["rows", "times", *NAMES]
         table = pq.read_table(path, columns=columns, page_checksum_verification=True)
         return TrialFile(path, _measurement(table, header), header)
 
@@ -130,6 +138,7 @@ def _measurement(table: pa.Table, header: Record) -> Measurement:
         warm_up=read_warm_up(header["warm_up"]),
         sentinel_ns=None if sentinel is None else np.array(sentinel, np.int64),
         highest_rate=None if rate is None else float(rate),
+        times=table["times"].to_numpy().astype(np.int64),
     )
 
 

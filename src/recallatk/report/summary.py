@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from recallatk.core import Mode
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
     from recallatk.analysis.latency import Lateness, Percentile, Spread
     from recallatk.core import Load, Measurement, Run, Trial
@@ -106,38 +104,18 @@ def _best(lines: list[Line], load: Load, measure: str | None) -> list[int]:
 
 
 def _line(measurement: Measurement) -> Line:
-    import numpy as np
 
     from recallatk.analysis.latency import keeping_up, percentiles, qps
 
     calls, load = measurement.calls, measurement.trial.load
     closed = load.mode is not Mode.RATE
-    answered = [int(each) for each in np.bincount(calls.round, sizes(measurement), minlength=calls.rounds)]
     return Line(
         measurement=measurement,
         latency_ms=percentiles(calls),
-        qps=qps(calls, one_client=closed and load.clients == 1, answered=answered),
+        qps=qps(calls, one_client=closed and load.clients == 1),
         lateness=None if closed else keeping_up(calls),
-        asked=_asked(measurement),
+        asked=int(measurement.asked.sum()),
     )
-
-
-def sizes(measurement: Measurement) -> NDArray[np.int64]:
-    """How many queries each call had: batches end with the queries."""
-    import numpy as np
-
-    calls = measurement.calls
-    return np.minimum(calls.batch, len(measurement.answers) - calls.query.astype(np.int64))
-
-
-def _asked(measurement: Measurement) -> int:
-    import numpy as np
-
-    calls, queries = measurement.calls, len(measurement.answers)
-    asked, first = np.zeros(queries + calls.batch, bool), np.unique(calls.query)
-    for offset in range(calls.batch):
-        asked[first + offset] = True
-    return int(asked[:queries].sum())
 
 
 def number(value: float | None, shape: str) -> str:

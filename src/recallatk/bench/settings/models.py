@@ -2,6 +2,7 @@
 
 # pydantic reads these annotations when the module is imported, so they are not postponed.
 import itertools
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
@@ -23,6 +24,7 @@ from recallatk.bench.settings.kinds import (
     none_or_many,
     one_or_many,
 )
+from recallatk.bench.settings.problems import described
 from recallatk.bench.settings.secrets import refuse_secrets
 from recallatk.core.trials import Load, Mode
 from recallatk.errors import RecallError
@@ -201,6 +203,20 @@ class EngineSettings(Table):
     search: Annotated[dict[str, Any], Field(default_factory=dict)]
 
 
+class WaiverSettings(Table):
+    """A rule of the linter whose findings are known and accepted, and why."""
+
+    rule: Text
+    reason: Text
+
+    @field_validator("rule")
+    @classmethod
+    def _a_code(cls, value: str) -> str:
+        if not re.fullmatch(r"R\d\d", value):
+            raise ValueError(f"{described(value)}. Accepted: the code of a rule, such as R03")
+        return value
+
+
 def _without_traceback(read: Any, text: str) -> Any:
     """What a reader makes of a text, its refusal as one of this table."""
     try:
@@ -211,3 +227,4 @@ def _without_traceback(read: Any, text: str) -> Any:
 
 Loads = Annotated[tuple[LoadSettings, ...], BeforeValidator(as_list)]
 Engines = Annotated[tuple[EngineSettings, ...], BeforeValidator(as_list)]
+Waivers = Annotated[tuple[WaiverSettings, ...], BeforeValidator(as_list)]

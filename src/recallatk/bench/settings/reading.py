@@ -25,7 +25,11 @@ _TABLES: dict[str, type[BaseModel]] = {
     "limits": models.LimitSettings,
     "output": models.OutputSettings,
 }
-_LISTS: dict[str, type[BaseModel]] = {"load": models.LoadSettings, "engine": models.EngineSettings}
+_LISTS: dict[str, type[BaseModel]] = {
+    "load": models.LoadSettings,
+    "engine": models.EngineSettings,
+    "waive": models.WaiverSettings,
+}
 _PLACES = (
     ("data", "corpus"),
     ("data", "queries"),
@@ -88,6 +92,7 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
     problems.require_none(where)
     parts["load"] = tuple(parts["load"].values()) or (models.LoadSettings(),)
     parts["engine"] = tuple(parts["engine"].values())
+    parts["waive"] = tuple(parts["waive"].values())
     name = name or name_of(parts["data"].corpus)
     if parts["output"].folder is None:
         parts["output"] = models.OutputSettings(folder=str(folder / "runs" / _folder_name(name)))

@@ -16,6 +16,7 @@ from recallatk.bench.settings.models import (
     MeasureSettings,
     OutputSettings,
     TruthSettings,
+    Waivers,
 )
 from recallatk.bench.settings.toml import toml_table
 from recallatk.core.trials import Load
@@ -33,6 +34,7 @@ class Settings(Table):
     limits: LimitSettings = LimitSettings()
     output: OutputSettings = OutputSettings()
     engine: Engines
+    waive: Waivers = ()
 
     @property
     def loads(self) -> tuple[Load, ...]:
@@ -45,7 +47,8 @@ class Settings(Table):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values with ranges and defaults resolved, without what only this machine cares about."""
-        plain = self.model_dump(mode="json", by_alias=True, exclude={"limits", "output", "load", "engine"})
+        apart = {"limits", "output", "load", "engine", "waive"}
+        plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
         for name in ("corpus", "queries"):
             data[name] = None if data[name] is None else without_secrets(data[name])
@@ -78,6 +81,7 @@ class Settings(Table):
             tables.append(toml_table("[[engine]]", {"name": entry["name"]}))
             for part in ("build", "search"):
                 tables += [toml_table(f"[engine.{part}]", entry[part])] if entry[part] else []
+        tables += [toml_table("[[waive]]", each) for each in plain["waive"]]
         return "\n\n".join(tables) + "\n"
 
 

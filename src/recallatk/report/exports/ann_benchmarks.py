@@ -14,7 +14,6 @@ from recallatk.files import atomic_file, is_url, without_secrets
 from recallatk.report.exports.exported import Exported
 from recallatk.report.exports.rows import encodable
 from recallatk.report.naming import listed
-from recallatk.report.summary import sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,24 +128,22 @@ def _attribute(text: str) -> str:
 
 
 def _times(measurement: Measurement) -> tuple[NDArray[np.float64], float]:
-    """Seconds per query in the fastest round, and their mean; a batch is shared out over its queries."""
-    calls, queries = measurement.calls, len(measurement.answers)
-    counts = sizes(measurement)
-    asked = np.bincount(calls.round, counts, minlength=calls.rounds)
+    """Seconds per query in the fastest round, and their mean; in batches every query has the mean."""
+    calls = measurement.calls
+    answered = calls.answered
     spent = np.bincount(calls.round, calls.latency_ns / 1e9, minlength=calls.rounds)
-    means = np.divide(spent, asked, out=np.full(len(asked), np.inf), where=asked > 0)
-    times = np.full(queries, np.nan)
+    means = np.divide(spent, answered, out=np.full(len(answered), np.inf), where=answered > 0)
+    times = np.full(len(measurement.answers), np.nan)
     if not np.isfinite(means).any():
         return times, np.nan
     best = int(np.argmin(means))
-    # A round that was too short for all queries is completed from the others.
-    order = np.argsort(calls.round != best, kind="stable")
-    counts = counts[order]
-    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    query = np.repeat(calls.query[order], counts) + offsets
-    seconds = np.repeat(calls.latency_ns[order] / counts / 1e9, counts)
-    found, first = np.unique(query, return_index=True)
-    times[found] = seconds[first]
+    if calls.batch > 1:
+        times[measurement.asked] = means[best]
+    else:
+        # A round that was too short for all queries is completed from the others.
+        order = np.argsort(calls.round != best, kind="stable")
+        found, first = np.unique(calls.query[order], return_index=True)
+        times[found] = calls.latency_ns[order][first] / 1e9
     return times, float(means[best])
 
 
