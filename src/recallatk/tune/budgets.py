@@ -1,4 +1,4 @@
-"""What a setting may take: latency, memory, size and build time at the most, queries a second at the least."""
+"""What a setting may take at the most: latency, memory, size, build time; and its least queries a second."""
 
 from __future__ import annotations
 
