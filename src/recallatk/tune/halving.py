@@ -1,0 +1,173 @@
+"""Builds on a part of the corpus: what they seem to cost there says which are worth a whole build.
+
+Recall on a part is not recall on the whole, in either direction. This is a filter and never a verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.bench.conversation import TrialFailed
+from recallatk.tune.asking import Index
+from recallatk.tune.space import Builds, Ladder, Shape, ladders
+from recallatk.tune.tuned import Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recallatk.bench.events import Built
+    from recallatk.engines import Engine
+    from recallatk.tune.search import Search
+
+LEAST_ROWS, SHARE = 2_000, 0.05
+# A part that is more than this of the whole saves nothing.
+_MOST_OF_THE_WHOLE = 0.5
+# Predictions from a part are off by about this factor.
+MARGIN = 1.3
+_MOST_BUILDS = 6
+# An engine whose usual build costs so many times the best of the others gets no more.
+_LOST = 2.0
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A build that is worth trying, with what it is expected to cost."""
+
+    engine: type[Engine]
+    build: dict[str, Any]
+    cost: float
+    """On the part, in the units of what is preferred: to compare with others there."""
+    others: tuple[dict[str, Any], ...]
+    """Values of the other effort knobs, the cheapest first."""
+    seconds: float | None = None
+    """What a whole build is expected to take."""
+    memory_bytes: float | None = None
+
+
+def part_rows(rows: int) -> int:
+    """How many rows a part has; all where the whole is small enough."""
+    count = max(LEAST_ROWS, int(rows * SHARE))
+    return count if count < rows * _MOST_OF_THE_WHOLE else rows
+
+
+def propose(search: Search, engines: Sequence[type[Engine]]) -> list[Proposal]:
+    """Try builds of every engine on the part, and rank all that could reach the targets together."""
+    found: list[Proposal] = []
+    for engine in engines:
+        best = min((each.cost for each in found), default=None)
+        found += _of_engine(search, engine, best)
+    return sorted(found, key=lambda each: (each.cost, each.engine.name, repr(each.build)))
+
+
+def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list[Proposal]:
+    builds, found = Builds(engine, search.shape, search.seed), []
+    began = search.journal.elapsed
+    for number in range(_MOST_BUILDS):
+        # An engine whose builds take long gets fewer of them.
+        if number > 1 and search.journal.elapsed - began > search.filter_seconds:
+            break
+        asked = builds.ask() if not search.over() else None
+        if asked is None:
+            break
+        trial, build = asked
+        proposal = _tried(search, engine, build)
+        builds.tell(trial, None if proposal is None else proposal.cost)
+        if proposal is not None:
+            found.append(proposal)
+        if number == 0 and best is not None and proposal is not None and proposal.cost > _LOST * best:
+            break
+    return found
+
+
+def _tried(search: Search, engine: type[Engine], build: dict[str, Any]) -> Proposal | None:
+    part = search.part
+    began = search.journal.elapsed
+    rows = part.dataset.corpus.rows
+    index = Index(search.room, search.journal, engine.name, build, rows, part.rows)
+    index.seconds_left = search.left()
+    try:
+        built = index.built()
+        reason = _cannot_fit(search, built, rows)
+        costs = [] if reason else _costs(search, index, engine, built)
+    except TrialFailed as problem:
+        search.note(engine, build, None, rows, "crashed", str(problem), began)
+        return None
+    if not costs:
+        why = reason or "does not reach the target at full effort on the part"
+        search.note(engine, build, None, rows, "skipped" if reason else "failed", why, began)
+        return None
+    costs.sort(key=lambda each: each[0])
+    search.note(engine, build, costs[0][1], rows, "passed", "on the part", began, costs[0][2])
+    factor = search.shape.rows / rows
+    return Proposal(
+        engine, build, costs[0][0], tuple(each[3] for each in costs),
+        None if built.seconds is None else built.seconds * factor,
+        None if built.memory_bytes is None else built.memory_bytes * factor,
+    )  # fmt: skip
+
+
+def _cannot_fit(search: Search, built: Built, rows: int) -> str | None:
+    """Which budget the whole could not keep, by what the part took."""
+    factor = search.shape.rows / rows
+    for budget in search.budgets:
+        taken = {"memory": built.memory_bytes, "size": built.size_bytes, "build": built.seconds}
+        value = taken.get(budget.name)
+        if value is not None and value * factor > budget.limit * MARGIN:
+            return f"{budget}: the whole is predicted to take {budget.spelled(value * factor)}"
+    return None
+
+
+def _costs(
+    search: Search, index: Index, engine: type[Engine], built: Built
+) -> list[tuple[float, dict[str, Any], float, dict[str, Any]]]:
+    """For each ladder that reaches the targets: cost, setting, median latency, what stays."""
+    found = []
+    shape = Shape(index.rows, search.shape.dimension, search.shape.k)
+    for ladder in ladders(engine, index.build, shape):
+        reached = _least_reaching(search, index, ladder)
+        if reached is not None:
+            setting, median = reached
+            cost = {"memory": built.memory_bytes, "build": built.seconds}.get(search.prefer, median)
+            found.append((median if cost is None else float(cost), setting, median, ladder.others))
+    return found
+
+
+def _least_reaching(search: Search, index: Index, ladder: Ladder) -> tuple[dict[str, Any], float] | None:
+    """The least effort whose means reach the thresholds on the part, and its median latency."""
+    part = search.part
+    which = part.order(search.seed)
+    asked: dict[float, tuple[bool, float]] = {}
+
+    def reaches(effort: float) -> bool:
+        if effort not in asked:
+            answers = index.ask(part, search.targets, ladder.search(effort), which)
+            means = [np.nanmean(each) if not np.isnan(each).all() else 1.0 for each in answers.values]
+            enough = all(mean >= target.threshold for mean, target in zip(means, search.targets, strict=True))
+            asked[effort] = enough, float(np.median(answers.latencies_ns)) / 1e6
+        return asked[effort][0]
+
+    low, high = ladder.least, ladder.generous
+    while not reaches(high):
+        if high >= ladder.most:
+            return None
+        high = min(ladder.most, high * 4)
+    if low < high and not reaches(low):
+        while (middle := ladder.between(low, high)) is not None:
+            low, high = (low, middle) if reaches(middle) else (middle, high)
+    else:
+        high = low
+    return ladder.search(high), asked[high][1]
+
+
+def attempt(
+    engine: type[Engine], build: dict[str, Any], search: dict[str, Any] | None, rows: int,
+    verdict: str, why: str, seconds: float, p95_ms: float | None = None, bound: float | None = None,
+) -> Attempt:  # fmt: skip
+    """One line of what was tried."""
+    setting = None if search is None else tuple(search.items())
+    return Attempt(
+        engine.name, tuple(build.items()), setting, rows, verdict, why, bound, p95_ms, round(seconds, 3)
+    )

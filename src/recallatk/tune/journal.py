@@ -1,0 +1,89 @@
+"""Everything that was measured while tuning, one JSON object a line, so that a killed call can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from recallatk.bench.conversation import TrialFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Journal:
+    """Measures what is not written down yet, and reads what is.
+
+    Time is what the steps took: a call that goes on after a kill has spent what the one before had, and the
+    same lines give the same decisions.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.steps: dict[str, dict[str, Any]] = {}
+        self.elapsed = 0.0
+        self.replaying = 0
+        self._taken: set[str] = set()
+        self._mark = time.monotonic()
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        if not path.exists():
+            return
+        raw = path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if len(whole) < len(raw):
+            # A kill can cut the last line only.
+            os.truncate(path, len(whole))
+        for line in whole.splitlines():
+            step = json.loads(line)
+            self.steps[step.pop("key")] = step
+
+    def step(self, key: list[Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What this step gave, measured now or before; a failure is remembered like a result."""
+        text = json.dumps(key, separators=(",", ":"))
+        found = self.steps.get(text)
+        if found is None:
+            found = self._measured(text, measure)
+        else:
+            self._mark = time.monotonic()
+        if text not in self._taken:
+            self._taken.add(text)
+            self.elapsed += found["seconds"]
+        if "failed" in found:
+            raise TrialFailed(*found["failed"])
+        return found
+
+    def knows(self, key: list[Any]) -> bool:
+        """Whether this step was measured before."""
+        return json.dumps(key, separators=(",", ":")) in self.steps
+
+    def _measured(self, text: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            found = measure()
+        except TrialFailed as problem:
+            found = {"failed": [problem.kind, problem.phase, problem.message, problem.log]}
+        now = time.monotonic()
+        found["seconds"], self._mark = now - self._mark, now
+        # What is read back is what is used, so that going on is no different from going through.
+        line = json.dumps({"key": text, **found}, separators=(",", ":"))
+        self._append(line)
+        step: dict[str, Any] = json.loads(line)
+        del step["key"]
+        self.steps[text] = step
+        return step
+
+    def _append(self, line: str) -> None:
+        if self.path is None:
+            return
+        opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(opened, (line + "\n").encode())
+            os.fsync(opened)
+        finally:
+            os.close(opened)

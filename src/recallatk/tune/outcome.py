@@ -1,0 +1,142 @@
+"""All that was measured, put together as what tuning found."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.core import Caution, Metric
+from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
+from recallatk.tune.snippets import snippet
+from recallatk.tune.tuned import Tuned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recallatk.core import Mean
+    from recallatk.tune.halving import Proposal
+    from recallatk.tune.proving import Proven
+    from recallatk.tune.search import Search
+    from recallatk.tune.sides import Side
+    from recallatk.tune.tuned import Candidate
+    from recallatk.tune.validating import Validated
+
+# The grid that somebody would measure instead: so many builds of each engine, so many efforts of each build.
+GRID_BUILDS, GRID_EFFORTS = 6, 12
+# Settings that were asked fewer queries say too little to be on the front.
+_FEWEST = 100
+
+
+def outcome(
+    search: Search, held_out: Side, proposals: Sequence[Proposal], proven: Sequence[Proven],
+    validated: Validated | None, by: Sequence[str],
+) -> Tuned:  # fmt: skip
+    """What tuning found."""
+    met = validated is not None and validated.confirmed
+    choice = validated.candidate if validated is not None and met else None
+    measure = search.targets[0].name
+    front = front_of([each for each in _distinct(search) if each.queries >= _FEWEST], search.prefer, measure)
+    builds = [step for key, step in search.journal.steps.items() if key.startswith('["build"')]
+    return Tuned(
+        targets=tuple(map(str, search.targets)),
+        budgets=tuple(map(str, search.budgets)),
+        prefer=search.prefer,
+        met=met,
+        choice=choice,
+        validated={} if validated is None else validated.means,
+        looks=0 if validated is None else validated.looks,
+        nearest=None if met else nearest_of(search.targets, search.budgets, _distinct(search)),
+        binding=None if met else _binding(search),
+        runner_up=next((each.candidate for each in proven if not _same(each.candidate, choice)), None),
+        front=front,
+        knee=knee_of(front, search.prefer, measure),
+        prices=prices_of(front, measure, search.prefer),
+        worst_segment=None if validated is None else _worst(search, held_out, validated, by),
+        attempts=tuple(search.attempts),
+        trials=_trials(search),
+        builds=sum("built" in each for each in builds),
+        seconds=search.journal.elapsed,
+        grid_seconds_estimate=_grid(search, held_out, proposals, proven),
+        cautions=tuple(_cautions(search, proven, validated)),
+        snippet=None if choice is None else _snippet(search, choice),
+    )
+
+
+def _binding(search: Search) -> str:
+    """Why what came nearest is not near enough."""
+    return binding_of(search.targets, search.budgets, _distinct(search), search.attempts)
+
+
+def _distinct(search: Search) -> list[Candidate]:
+    """Every setting once, as it was measured with the most queries."""
+    found: dict[tuple[object, ...], Candidate] = {}
+    for each in search.measured:
+        key = (each.engine, each.build, each.search)
+        if key not in found or found[key].queries <= each.queries:
+            found[key] = each
+    return list(found.values())
+
+
+def _same(candidate: Candidate, other: Candidate | None) -> bool:
+    return other is not None and (candidate.engine, candidate.build) == (other.engine, other.build)
+
+
+def _trials(search: Search) -> int:
+    """Settings that were asked anything, on a part or on the whole."""
+    asked = [json.loads(key) for key in search.journal.steps if key.startswith('["ask"')]
+    return len({json.dumps([*each[1:4], each[5]]) for each in asked})
+
+
+def _worst(
+    search: Search, held_out: Side, validated: Validated, by: Sequence[str]
+) -> tuple[str, Mean] | None:
+    if not by:
+        return None
+    answers = validated.answers
+    values = np.full(len(held_out), np.nan)
+    values[answers.which] = answers.measured
+    return worst_segment(values, held_out.columns, by, is_share=search.targets[0].measure.is_share)
+
+
+def _grid(
+    search: Search, held_out: Side, proposals: Sequence[Proposal], proven: Sequence[Proven]
+) -> float | None:
+    """What a grid of every engine would have taken, from what builds and calls took here."""
+    if not proven:
+        return None
+    ratios = [(each.built.seconds or 0.0) / each.proposal.seconds for each in proven if each.proposal.seconds]
+    slower = float(np.median(ratios)) if ratios else 1.0
+    call = float(np.median([each.candidate.latency_ms.get("p50") or 0.0 for each in proven])) / 1000
+    total = 0.0
+    queries = len(search.side) + len(held_out)
+    for name in {each.engine.name for each in proposals}:
+        own = [each for each in proven if each.proposal.engine.name == name]
+        predicted = [each.seconds for each in proposals if each.engine.name == name and each.seconds]
+        build = float(np.mean(predicted)) * slower if predicted else 0.0
+        if own:
+            build = float(np.mean([each.built.seconds or 0.0 for each in own]))
+        total += GRID_BUILDS * (build + GRID_EFFORTS * queries * call)
+    return total
+
+
+def _cautions(search: Search, proven: Sequence[Proven], validated: Validated | None) -> list[Caution]:
+    found = []
+    for each in proven:
+        if each.chosen.violated:
+            name = each.candidate.engine
+            found.append(
+                Caution("monotonicity", f"{name}: a setting failed though one of less effort had passed")
+            )
+    if validated is not None and validated.looks > 1:
+        said = f"the held-out queries were looked at {validated.looks} times"
+        found.append(Caution("looks", said, validated.looks, 1))
+    if search.over():
+        found.append(Caution("time", "time was over before everything had been tried", None, search.seconds))
+    return found
+
+
+def _snippet(search: Search, choice: Candidate) -> str:
+    metric = Metric(search.side.dataset.metric)
+    return snippet(choice.engine, metric, dict(choice.build), dict(choice.search), search.shape.k)

@@ -1,0 +1,228 @@
+"""Whole builds in the order of their promise: the cheapest proven effort of each, and when to stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis.betting import Verdict
+from recallatk.analysis.latency import percentile
+from recallatk.bench.conversation import TrialFailed
+from recallatk.tune.asking import Index
+from recallatk.tune.choosing import Chosen, Look, OutOfTime, Prober, choose, rescued
+from recallatk.tune.explaining import cost_of
+from recallatk.tune.space import Ladder
+from recallatk.tune.tuned import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.bench.events import Built
+    from recallatk.tune.halving import Proposal
+    from recallatk.tune.search import Search
+    from recallatk.tune.targets import Target
+
+ALPHA = 0.05
+MOST_BUILDS = 3
+# Where nothing could be proven, it goes on a little longer.
+_MOST_FAILED = 6
+_WORSE = 1.10
+# Other values of the effort knobs that stay, tried where the first does not reach the target.
+_LADDERS = 2
+_CURVE, _CURVE_QUERIES = 6, 500
+
+
+@dataclass
+class Proven:
+    """One whole build with the setting that it was proven for."""
+
+    proposal: Proposal
+    index: Index
+    built: Built
+    chosen: Chosen
+    candidate: Candidate
+
+
+def alpha_of(chain: int) -> float:
+    """The share of the error that one ladder may make: a quarter for each of the first three, halving on.
+
+    The efforts of one ladder need no shares of their own (see `choosing.standing`); ladders do, and these
+    add up to no more than the whole however many are tried.
+    """
+    return ALPHA / 4 if chain < MOST_BUILDS else ALPHA / 4 * 0.5 ** (chain - MOST_BUILDS + 1)
+
+
+def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
+    """Build and prove until the next could not win, or there has been enough."""
+    found: list[Proven] = []
+    chains = 0
+    for place, proposal in enumerate(proposals):
+        why = _enough(search, proposal, found, place)
+        if why is not None:
+            for other in proposals[place:]:
+                began = search.journal.elapsed
+                search.note(other.engine, other.build, None, search.shape.rows, "skipped", why, began)
+            break
+        proven, tried = _proved(search, proposal, chains)
+        chains += tried
+        if proven is not None:
+            found.append(proven)
+            proven.index.kept = True
+            search.best = min((each.candidate for each in found), key=lambda each: cost(search, each))
+    return sorted(found, key=lambda each: cost(search, each.candidate))
+
+
+def cost(search: Search, candidate: Candidate) -> float:
+    """By what is preferred; what was not measured is dearest, and what breaks a budget dearer still."""
+    found = cost_of(candidate, search.prefer)
+    if found is None:
+        found = candidate.latency_ms.get("p50")
+    broken = sum(each.within(each.of(candidate)) is False for each in search.budgets)
+    return (1e18 if found is None else found) * (1e6 if broken else 1)
+
+
+def _enough(search: Search, proposal: Proposal, found: list[Proven], builds: int) -> str | None:
+    if search.over():
+        return "no time was left"
+    left = search.left()
+    if left is not None and proposal.seconds is not None and proposal.seconds > left and found:
+        return "no time was left for its build"
+    if not found:
+        return f"{_MOST_FAILED} builds had failed before" if builds >= _MOST_FAILED else None
+    if builds >= MOST_BUILDS:
+        return f"{MOST_BUILDS} whole builds were tried before"
+    best = min(found, key=lambda each: cost(search, each.candidate))
+    if any(each.within(each.of(best.candidate)) is False for each in search.budgets):
+        return None
+    # What the whole cost those that were proven, over what the part had.
+    scale = min(cost(search, each.candidate) / each.proposal.cost for each in found if each.proposal.cost)
+    worse = proposal.cost * scale / cost(search, best.candidate)
+    if worse > _WORSE:
+        return f"predicted to cost {worse:.2f} times the best that is proven"
+    return None
+
+
+def _proved(search: Search, proposal: Proposal, chains: int) -> tuple[Proven | None, int]:
+    engine, build, began = proposal.engine, proposal.build, search.journal.elapsed
+    index = Index(search.room, search.journal, engine.name, build, search.shape.rows)
+    index.seconds_left = search.left()
+    search.say("build", engine.name)
+    try:
+        built = index.built()
+        broken = _broken(search, built)
+        if broken is not None:
+            search.note(engine, build, None, search.shape.rows, "over budget", broken, began)
+            return None, 0
+        for tried, others in enumerate(proposal.others[:_LADDERS], 1):
+            chosen = _chosen(search, index, proposal, others, alpha_of(chains + tried - 1))
+            candidates = _noted(search, proposal, built, chosen, began)
+            if chosen.look is not None:
+                return Proven(proposal, index, built, chosen, candidates[chosen.look.effort]), tried
+            began = search.journal.elapsed
+    except TrialFailed as problem:
+        verdict = "skipped" if problem.kind == "time limit" else "crashed"
+        search.note(engine, build, None, search.shape.rows, verdict, str(problem), began)
+        return None, 1
+    return None, len(proposal.others[:_LADDERS])
+
+
+def _chosen(search: Search, index: Index, proposal: Proposal, others: dict[str, Any], alpha: float) -> Chosen:
+    ladder = Ladder(proposal.engine, proposal.build, search.shape, others)
+    prober = Prober(index, ladder, search.side, search.targets, alpha, search.seed, search.over)
+    try:
+        return choose(prober)
+    except OutOfTime:
+        return rescued(prober)
+
+
+def _broken(search: Search, built: Built) -> str | None:
+    taken = {"memory": built.memory_bytes, "size": built.size_bytes, "build": built.seconds}
+    for budget in search.budgets:
+        value = taken.get(budget.name)
+        if value is not None and budget.within(value) is False:
+            return f"{budget}: it took {budget.spelled(value)}"
+    return None
+
+
+def _noted(
+    search: Search, proposal: Proposal, built: Built, chosen: Chosen, began: float
+) -> dict[float, Candidate]:
+    """Every setting that was asked, as a candidate and as an attempt."""
+    found = {}
+    rows, start = search.shape.rows, began
+    for look in chosen.looks:
+        candidate = found[look.effort] = candidate_of(search.targets, proposal, built, look)
+        search.measured.append(candidate)
+        verdict, why = _words(look, chosen)
+        p95 = candidate.latency_ms.get("p95")
+        search.note(proposal.engine, proposal.build, look.search, rows, verdict, why, start, p95, look.bound)
+        start = search.journal.elapsed
+    if chosen.look is None:
+        why = "full effort misses the target: the build, or what it keeps of the vectors, is the limit"
+        search.note(proposal.engine, proposal.build, None, rows, "failed", why, start)
+    return found
+
+
+def _words(look: Look, chosen: Chosen) -> tuple[str, str]:
+    if look is chosen.look:
+        return "passed", "the least effort that clears every target"
+    if look.verdict is Verdict.UNDECIDED and look.whole is not None:
+        return "undecided", "the bound over all queries does not clear the target"
+    name = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.UNDECIDED: "undecided"}[look.verdict]
+    return name, f"after {look.asked} queries"
+
+
+def candidate_of(
+    targets: Sequence[Target], proposal: Proposal, built: Built, look: Look,
+    latencies: NDArray[np.int64] | None = None,
+) -> Candidate:  # fmt: skip
+    """A setting with what it was measured to do."""
+    if latencies is None:
+        parts = [look.whole] if look.whole else look.parts
+        latencies = np.concatenate([each.latencies_ns for each in parts])
+    candidate = Candidate(
+        engine=proposal.engine.name,
+        build=tuple(proposal.build.items()),
+        search=tuple(look.search.items()),
+        measures={target.name: target.mean(look.values(n)) for n, target in enumerate(targets)},
+        bound=look.bound,
+        memory_bytes=built.memory_bytes,
+        size_bytes=built.size_bytes,
+        build_seconds=built.seconds,
+        version=built.version,
+        queries=look.asked,
+    )
+    return timed(candidate, latencies)
+
+
+def timed(candidate: Candidate, latencies_ns: NDArray[np.int64]) -> Candidate:
+    """The same with these latencies."""
+    shares = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+    latency = {name: percentile(latencies_ns, share) for name, share in shares.items()}
+    mean = float(latencies_ns.mean()) if len(latencies_ns) else 0.0
+    return replace(candidate, latency_ms=latency, qps=1e9 / mean if mean else None)
+
+
+def curve(search: Search, proven: Proven) -> None:
+    """Some more settings of the build that was chosen, so that what recall costs can be seen."""
+    prober = proven.chosen.prober
+    look = proven.chosen.look
+    if look is None or search.over() or prober.ladder.knob is None:
+        return
+    low, high = max(prober.ladder.least, look.effort / 4), min(prober.ladder.most, look.effort * 4)
+    which = prober.order[:_CURVE_QUERIES]
+    for effort in np.geomspace(low, high, _CURVE).tolist():
+        setting = Look(effort, prober.ladder.search(effort))
+        if setting.search == look.search or not prober.ladder.allows(effort):
+            continue
+        try:
+            setting.whole = proven.index.ask(
+                search.side, search.targets, setting.search, which, warm=True, purpose="curve"
+            )
+        except TrialFailed:
+            continue
+        search.measured.append(candidate_of(search.targets, proven.proposal, proven.built, setting))

@@ -1,0 +1,180 @@
+"""From a target to a setting: filter, prove, compare, validate, and say what was found."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Metric
+from recallatk.engines import get_engine
+from recallatk.engines.base import installed_version, require_installed, require_metric
+from recallatk.engines.registry import registered
+from recallatk.errors import EngineError, UsageError, choices
+from recallatk.fingerprint import fingerprints
+from recallatk.tune.asking import Room
+from recallatk.tune.budgets import parse_budget
+from recallatk.tune.explaining import PREFERENCES
+from recallatk.tune.finalists import compare
+from recallatk.tune.halving import part_rows, propose
+from recallatk.tune.journal import Journal
+from recallatk.tune.outcome import outcome
+from recallatk.tune.proving import curve, prove
+from recallatk.tune.search import Search
+from recallatk.tune.sides import Side, part_of, require_enough, split_sides
+from recallatk.tune.space import Shape
+from recallatk.tune.targets import parse_target
+from recallatk.tune.validating import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from recallatk.core import Dataset, Truth
+    from recallatk.engines import Engine
+    from recallatk.files import PathLike
+    from recallatk.tune.budgets import Budget
+    from recallatk.tune.search import Progress
+    from recallatk.tune.targets import Target
+    from recallatk.tune.tuned import Tuned
+
+USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
+
+
+def tune(
+    dataset: Dataset,
+    *,
+    targets: str | Target | Sequence[str | Target],
+    budgets: str | Budget | Sequence[str | Budget] = (),
+    prefer: str = "p95",
+    engines: Sequence[str] | None = None,
+    seconds: float | None = None,
+    by: Sequence[str] = (),
+    seed: int = 0,
+    out: PathLike | None = None,
+    truth: Truth | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Tuned:
+    """The cheapest setting that keeps every target on queries that it was not chosen by.
+
+    Args:
+        dataset: what to build from and what to ask; half of the queries are held out.
+        targets: what has to be kept, for example `"recall@10 >= 0.95"`.
+        budgets: what it may take, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
+        prefer: what the cheapest is: p95, qps, memory or build.
+        engines: the names of the engines; by default the usual ones that are installed.
+        seconds: how long it may take; the best that is proven by then is what it gives.
+        by: columns beside the queries, to look for the worst segment in.
+        seed: of every order that is drawn.
+        out: a folder for the journal; the same call with it goes on where a killed one was.
+        truth: the right answers for this dataset; through the store where there is none.
+        watch: called with how far it is.
+    """
+    wanted = [parse_target(each) if isinstance(each, str) else each for each in _several(targets)]
+    limits = [parse_budget(each) if isinstance(each, str) else each for each in _several(budgets)]
+    _require(wanted, prefer, dataset, seconds)
+    found = usable(engines, dataset)
+    depth = min(max(each.measure.deepest for each in wanted), dataset.corpus.rows)
+    shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(wanted), dataset.corpus.rows))
+    called = {
+        "data": fingerprints(dataset), "targets": [str(each) for each in wanted],
+        "budgets": [str(each) for each in limits], "prefer": prefer, "seed": seed, "seconds": seconds,
+        "engines": {each.name: installed_version(each) for each in found},
+    }  # fmt: skip
+    journal = Journal(None if out is None else Path(out) / f"journal-{_digest(called)}.jsonl")
+    with tempfile.TemporaryDirectory(prefix="recallatk-") as name:
+        room = Room(dataset, Path(name), shape.k, seed)
+        try:
+            for engine in found:
+                # They load their libraries while the truth is computed.
+                if not journal.steps:
+                    room.start(engine.name)
+            known = _truth(dataset, depth) if truth is None else truth
+            tuned_side, held_out = split_sides(dataset, known, seed)
+            for side in (tuned_side, held_out):
+                require_enough(wanted, side)
+            search = Search(
+                room, journal, tuned_side, part_of(tuned_side, part_rows(shape.rows), depth, seed), wanted,
+                limits, prefer, shape, len(found), seed, seconds, watch,
+            )  # fmt: skip
+            return _tuned(search, held_out, found, by)
+        finally:
+            room.close()
+
+
+def _tuned(search: Search, held_out: Side, engines: list[type[Engine]], by: Sequence[str]) -> Tuned:
+    proposals = propose(search, engines)
+    proven = compare(search, prove(search, proposals))
+    validated = validate(search, held_out, proven)
+    if validated is not None:
+        curve(search, validated.proven)
+    return outcome(search, held_out, proposals, proven, validated, by)
+
+
+def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
+    """The engines that were named, or the usual ones that are installed and fit the data."""
+    if names is not None:
+        found = [get_engine(each) for each in dict.fromkeys(names)]
+        for engine in found:
+            require_installed(engine)
+            _require_fit(engine, dataset)
+        if not found:
+            raise UsageError("engines = (). Accepted: at least one")
+        return found
+    usual = [get_engine(each) for each in USUAL_ENGINES if each in registered()]
+    fitting = [each for each in usual if installed_version(each) is not None and _fits(each, dataset)]
+    if not fitting:
+        raise UsageError(f"none of {choices(USUAL_ENGINES)} is installed and fits these data")
+    return fitting
+
+
+def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
+    require_metric(engine, Metric(dataset.metric))
+    if engine.abilities.attaches:
+        raise EngineError(f"{engine.name} measures what exists already: there is no build to tune")
+    if dataset.queries.filters is not None and not engine.abilities.filters:
+        raise EngineError(f"{engine.name} cannot filter while it searches, and these queries have filters")
+
+
+def _fits(engine: type[Engine], dataset: Dataset) -> bool:
+    try:
+        _require_fit(engine, dataset)
+    except EngineError:
+        return False
+    return True
+
+
+def _several(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _k(targets: Sequence[Target]) -> int:
+    # recall1@50 looks for the best in the first 50: as deep as it is asked for.
+    return max(max(each.measure.k, getattr(each.measure, "within", 0)) for each in targets)
+
+
+def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: float | None) -> None:
+    if not targets:
+        raise UsageError('no target. Accepted: for example targets="recall@10 >= 0.95"')
+    if prefer not in PREFERENCES:
+        raise UsageError(f"prefer = {prefer!r}. Accepted: {choices(PREFERENCES)}")
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"seconds = {seconds!r}. Accepted: above 0")
+    if dataset.queries.corpus_rows is not None:
+        raise UsageError("these queries are corpus rows, each of which would find itself")
+    for each in targets:
+        if each.needs_qrels and dataset.qrels is None:
+            raise UsageError(f"{each} needs relevance judgements (qrels), and the data have none")
+        if each.threshold >= 1:
+            raise UsageError(f"{each}: no sample of queries can prove 1. Accepted: below 1, such as 0.99")
+
+
+def _truth(dataset: Dataset, depth: int) -> Truth:
+    from recallatk.truth import obtain_truth
+
+    return obtain_truth(dataset, depth=depth).truth
+
+
+def _digest(called: dict[str, Any]) -> str:
+    return blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
