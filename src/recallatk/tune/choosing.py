@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _FIRST_BATCH = 64
 # Above full effort it goes on in such steps, as long as more effort is possible.
 _HIGHER = 4.0
+# Standard errors; many pairs are looked at.
+_BEYOND_CHANCE = 4.0
 
 
 @dataclass
@@ -147,7 +149,7 @@ def choose(prober: Prober) -> Chosen:
     _bisect(prober, prober.ladder.least, ceiling.effort)
     _probe_below(prober)
     violated = _recheck(prober)
-    return Chosen(prober, _cleared(prober), ceiling, violated)
+    return Chosen(prober, _cleared(prober), ceiling, violated or falls(prober))
 
 
 def rescued(prober: Prober) -> Chosen:
@@ -218,6 +220,19 @@ def _recheck(prober: Prober) -> bool:
         if above:
             _bisect(prober, least, min(above))
     return violated
+
+
+def falls(prober: Prober) -> bool:
+    """Whether some effort did worse than a lower one on the queries that both were asked, beyond chance."""
+    efforts = sorted(prober.looks)
+    for place, lower in enumerate(efforts):
+        for higher in efforts[place + 1 :]:
+            below, above = prober.looks[lower].values(0), prober.looks[higher].values(0)
+            common = min(len(below), len(above))
+            lost = below[:common] - above[:common]
+            if common > 1 and lost.mean() > _BEYOND_CHANCE * lost.std() / np.sqrt(common):
+                return True
+    return False
 
 
 def _cleared(prober: Prober) -> Look | None:

@@ -5,7 +5,7 @@ Recall on a part is not recall on the whole, in either direction. This is a filt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from recallatk.bench.events import Built
     from recallatk.engines import Engine
     from recallatk.tune.search import Search
+    from recallatk.tune.sides import Side
 
 LEAST_ROWS, SHARE = 2_000, 0.05
 # A part that is more than this of the whole saves nothing.
 _MOST_OF_THE_WHOLE = 0.5
+# The second part, for the few that did best on the first.
+_LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.25, 4, 1.5
 # Predictions from a part are off by about this factor.
 MARGIN = 1.3
 _MOST_BUILDS = 6
@@ -48,9 +51,16 @@ class Proposal:
 
 
 def part_rows(rows: int) -> int:
-    """How many rows a part has; all where the whole is small enough."""
+    """How many rows the first part has; all where the whole is small enough."""
     count = max(LEAST_ROWS, int(rows * SHARE))
     return count if count < rows * _MOST_OF_THE_WHOLE else rows
+
+
+def larger_rows(rows: int) -> int | None:
+    """How many rows the second part has; None where it would not be much larger than the first."""
+    first = part_rows(rows)
+    count = min(_LARGER * first, int(rows * _LARGER_SHARE))
+    return count if count >= 2 * first else None
 
 
 def propose(search: Search, engines: Sequence[type[Engine]]) -> list[Proposal]:
@@ -59,7 +69,26 @@ def propose(search: Search, engines: Sequence[type[Engine]]) -> list[Proposal]:
     for engine in engines:
         best = min((each.cost for each in found), default=None)
         found += _of_engine(search, engine, best)
-    return sorted(found, key=lambda each: (each.cost, each.engine.name, repr(each.build)))
+    return _promoted(search, _ranked(found))
+
+
+def _ranked(proposals: list[Proposal]) -> list[Proposal]:
+    return sorted(proposals, key=lambda each: (each.cost, each.engine.name, repr(each.build)))
+
+
+def _promoted(search: Search, ranked: list[Proposal]) -> list[Proposal]:
+    """The best few again on the larger part; the others behind them, at what they would cost there."""
+    if search.larger is None or len(ranked) < 2 or search.over():
+        return ranked
+    few = [each for each in ranked[:_FEW] if each.cost <= _NEAR * ranked[0].cost]
+    again = [_tried(search, each.engine, each.build, search.larger) for each in few]
+    pairs = [(new, old) for new, old in zip(again, few, strict=True) if new is not None and old.cost]
+    if not pairs:
+        return ranked
+    dearer = float(np.median([new.cost / old.cost for new, old in pairs]))
+    rest = [replace(each, cost=each.cost * dearer) for each in ranked if each not in few]
+    # Who was not among the few was not measured as well, and comes after them.
+    return [*_ranked([new for new, _ in pairs]), *_ranked(rest)]
 
 
 def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list[Proposal]:
@@ -73,7 +102,7 @@ def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list
         if asked is None:
             break
         trial, build = asked
-        proposal = _tried(search, engine, build)
+        proposal = _tried(search, engine, build, search.part)
         builds.tell(trial, None if proposal is None else proposal.cost)
         if proposal is not None:
             found.append(proposal)
@@ -82,8 +111,7 @@ def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list
     return found
 
 
-def _tried(search: Search, engine: type[Engine], build: dict[str, Any]) -> Proposal | None:
-    part = search.part
+def _tried(search: Search, engine: type[Engine], build: dict[str, Any], part: Side) -> Proposal | None:
     began = search.journal.elapsed
     rows = part.dataset.corpus.rows
     index = Index(search.room, search.journal, engine.name, build, rows, part.rows)
@@ -91,7 +119,7 @@ def _tried(search: Search, engine: type[Engine], build: dict[str, Any]) -> Propo
     try:
         built = index.built()
         reason = _cannot_fit(search, built, rows)
-        costs = [] if reason else _costs(search, index, engine, built)
+        costs = [] if reason else _costs(search, index, engine, built, part)
     except TrialFailed as problem:
         search.note(engine, build, None, rows, "crashed", str(problem), began)
         return None
@@ -121,13 +149,13 @@ def _cannot_fit(search: Search, built: Built, rows: int) -> str | None:
 
 
 def _costs(
-    search: Search, index: Index, engine: type[Engine], built: Built
+    search: Search, index: Index, engine: type[Engine], built: Built, part: Side
 ) -> list[tuple[float, dict[str, Any], float, dict[str, Any]]]:
     """For each ladder that reaches the targets: cost, setting, median latency, what stays."""
     found = []
     shape = Shape(index.rows, search.shape.dimension, search.shape.k)
     for ladder in ladders(engine, index.build, shape):
-        reached = _least_reaching(search, index, ladder)
+        reached = _least_reaching(search, index, ladder, part)
         if reached is not None:
             setting, median = reached
             cost = {"memory": built.memory_bytes, "build": built.seconds}.get(search.prefer, median)
@@ -135,9 +163,10 @@ def _costs(
     return found
 
 
-def _least_reaching(search: Search, index: Index, ladder: Ladder) -> tuple[dict[str, Any], float] | None:
+def _least_reaching(
+    search: Search, index: Index, ladder: Ladder, part: Side
+) -> tuple[dict[str, Any], float] | None:
     """The least effort whose means reach the thresholds on the part, and its median latency."""
-    part = search.part
     which = part.order(search.seed)
     asked: dict[float, tuple[bool, float]] = {}
 

@@ -48,12 +48,12 @@ class Proven:
 
 
 def alpha_of(chain: int) -> float:
-    """The share of the error that one ladder may make: a quarter for each of the first three, halving on.
+    """The share of the error that one ladder may make: half for the first, a quarter for the second, and on.
 
     The efforts of one ladder need no shares of their own (see `choosing.standing`); ladders do, and these
     add up to no more than the whole however many are tried.
     """
-    return ALPHA / 4 if chain < MOST_BUILDS else ALPHA / 4 * 0.5 ** (chain - MOST_BUILDS + 1)
+    return ALPHA * 0.5 ** (chain + 1)
 
 
 def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
@@ -189,7 +189,7 @@ def candidate_of(
         build=tuple(proposal.build.items()),
         search=tuple(look.search.items()),
         measures={target.name: target.mean(look.values(n)) for n, target in enumerate(targets)},
-        bound=look.bound,
+        bound=_in_units(targets[0], look.bound),
         memory_bytes=built.memory_bytes,
         size_bytes=built.size_bytes,
         build_seconds=built.seconds,
@@ -197,6 +197,11 @@ def candidate_of(
         queries=look.asked,
     )
     return timed(candidate, latencies)
+
+
+def _in_units(target: Target, bound: float | None) -> float | None:
+    """The bound as people say it: of a loss, what is lost at the most."""
+    return bound if bound is None or not target.relevance else 1 - 2 * bound
 
 
 def timed(candidate: Candidate, latencies_ns: NDArray[np.int64]) -> Candidate:

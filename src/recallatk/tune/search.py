@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # What is left when choosing has to end, for the finalists and the validation.
 _FOR_CHOOSING = 0.85
 # Seconds of filtering for each engine where nobody limits the time, on 2,000 rows of 384 numbers.
-_FILTER_SECONDS, _FILTER_NUMBERS = 2.0, 2_000 * 384
+_FILTER_SECONDS, _FILTER_NUMBERS = 1.5, 2_000 * 384
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Search:
     journal: Journal
     side: Side
     part: Side
+    larger: Side | None
+    """A second part, for those that did best on the first."""
     targets: Sequence[Target]
     budgets: Sequence[Budget]
     prefer: str

@@ -18,7 +18,7 @@ from recallatk.tune.asking import Room
 from recallatk.tune.budgets import parse_budget
 from recallatk.tune.explaining import PREFERENCES
 from recallatk.tune.finalists import compare
-from recallatk.tune.halving import part_rows, propose
+from recallatk.tune.halving import larger_rows, part_rows, propose
 from recallatk.tune.journal import Journal
 from recallatk.tune.outcome import outcome
 from recallatk.tune.proving import curve, prove
@@ -94,9 +94,11 @@ def tune(
             tuned_side, held_out = split_sides(dataset, known, seed)
             for side in (tuned_side, held_out):
                 require_enough(wanted, side)
+            larger = larger_rows(shape.rows)
             search = Search(
-                room, journal, tuned_side, part_of(tuned_side, part_rows(shape.rows), depth, seed), wanted,
-                limits, prefer, shape, len(found), seed, seconds, watch,
+                room, journal, tuned_side, part_of(tuned_side, part_rows(shape.rows), depth, seed),
+                None if larger is None else part_of(tuned_side, larger, depth, seed),
+                wanted, limits, prefer, shape, len(found), seed, seconds, watch,
             )  # fmt: skip
             return _tuned(search, held_out, found, by)
         finally:

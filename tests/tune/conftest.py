@@ -1,0 +1,50 @@
+"""What the tests of tuning share: a small corpus, and engines with a known curve."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recallatk.core import Dataset, Metric
+from recallatk.datasets.opening import make_corpus, make_queries
+from recallatk.engines.registry import registered
+
+NAMES = ("Steady", "Capped", "Dipping", "Breaking", "Slow")
+
+
+@pytest.fixture
+def curved(tmp_path, monkeypatch):
+    """The engines of curved_engines, known to this process and to those that it starts."""
+    place = tmp_path / "plugin"
+    place.mkdir()
+    shutil.copy(Path(__file__).parent / "curved_engines.py", place)
+    described = place / "curved_engines-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: curved-engines\nVersion: 1\n")
+    points = "\n".join(f"{name.lower()} = curved_engines:{name}" for name in NAMES)
+    (described / "entry_points.txt").write_text(f"[recallatk.engines]\n{points}\n")
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    # The engines draw by the hash of a query, which has to be the same in every process.
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    registered.cache_clear()
+    yield place
+    registered.cache_clear()
+    sys.modules.pop("curved_engines", None)
+
+
+def small_data(rows=600, queries=800, dimension=6, seed=0):
+    """A corpus and queries, each query with a category."""
+    random = np.random.default_rng(seed)
+    corpus = make_corpus(random.normal(size=(rows, dimension)).astype(np.float32))
+    metadata = {"category": ["even" if row % 2 == 0 else "odd" for row in range(queries)]}
+    asked = make_queries(random.normal(size=(queries, dimension)).astype(np.float32), metadata=metadata)
+    return Dataset(corpus, asked, Metric.L2, name="small")
+
+
+@pytest.fixture
+def data():
+    return small_data()
