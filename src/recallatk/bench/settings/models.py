@@ -178,6 +178,17 @@ class OutputSettings(Table):
     folder: PathText | None = None
 
 
+class TuneSettings(Table):
+    """What `recallatk tune` looks for; the texts are read when it does."""
+
+    target: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    budget: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    prefer: Literal["p95", "qps", "memory", "build"] = "p95"
+    engine: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    time: Seconds | None = None
+    by: Annotated[tuple[Text, ...], Some, Distinct] = ()
+
+
 class RangeSettings(Table):
     """A range of a parameter, its ends included."""
 

@@ -24,6 +24,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "measure": models.MeasureSettings,
     "limits": models.LimitSettings,
     "output": models.OutputSettings,
+    "tune": models.TuneSettings,
 }
 _LISTS: dict[str, type[BaseModel]] = {
     "load": models.LoadSettings,

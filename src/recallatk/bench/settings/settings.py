@@ -16,6 +16,7 @@ from recallatk.bench.settings.models import (
     MeasureSettings,
     OutputSettings,
     TruthSettings,
+    TuneSettings,
     Waivers,
 )
 from recallatk.bench.settings.toml import toml_table
@@ -33,6 +34,7 @@ class Settings(Table):
     load: Loads = (LoadSettings(),)
     limits: LimitSettings = LimitSettings()
     output: OutputSettings = OutputSettings()
+    tune: TuneSettings = TuneSettings()
     engine: Engines
     waive: Waivers = ()
 
@@ -47,7 +49,7 @@ class Settings(Table):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values with ranges and defaults resolved, without what only this machine cares about."""
-        apart = {"limits", "output", "load", "engine", "waive"}
+        apart = {"limits", "output", "tune", "load", "engine", "waive"}
         plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
         for name in ("corpus", "queries"):
@@ -75,7 +77,8 @@ class Settings(Table):
         for name in ("data", "truth", "measure"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         tables += [toml_table("[[load]]", each) for each in plain["load"]]
-        for name in ("limits", "output"):
+        plain["tune"] = _given(self.tune)
+        for name in ("limits", "output", "tune"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         for entry in plain["engine"]:
             tables.append(toml_table("[[engine]]", {"name": entry["name"]}))
@@ -83,6 +86,13 @@ class Settings(Table):
                 tables += [toml_table(f"[engine.{part}]", entry[part])] if entry[part] else []
         tables += [toml_table("[[waive]]", each) for each in plain["waive"]]
         return "\n\n".join(tables) + "\n"
+
+
+def _given(tune: TuneSettings) -> dict[str, Any]:
+    """The table without what it would be anyway: most benchmarks tune nothing."""
+    plain = tune.model_dump(by_alias=True, exclude_none=True)
+    usual = TuneSettings().model_dump(by_alias=True, exclude_none=True)
+    return {name: value for name, value in plain.items() if value != usual.get(name)}
 
 
 def _plain(axes: dict[str, Any]) -> dict[str, list[Any]]:

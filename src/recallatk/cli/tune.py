@@ -1,0 +1,196 @@
+"""`recallatk tune`: from a target to the cheapest setting that keeps it, validated on held-out queries."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from recallatk.cli.guard import FAILED
+from recallatk.cli.truth import Json, MetricName
+from recallatk.errors import RecallError, UsageError, choices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recallatk.bench.settings import Settings
+    from recallatk.core import Dataset, Truth
+    from recallatk.tune.tuned import Tuned
+
+TUNED, REPORT = "tuned.json", "report.md"
+
+
+class Wanted(NamedTuple):
+    """What is looked for, from the options or the bench file."""
+
+    target: tuple[str, ...]
+    budget: tuple[str, ...]
+    prefer: str
+    engine: tuple[str, ...]
+    seconds: float | None
+    by: tuple[str, ...]
+
+
+def tune(
+    file: Annotated[str, typer.Argument(help="The corpus, or a bench file (.toml) with a [tune] table.")],
+    queries: Annotated[
+        str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help='What to keep, such as "recall@10 >= 0.95"; may be repeated.')
+    ] = None,
+    budget: Annotated[
+        list[str] | None, typer.Option(help='What it may take, such as "p95 <= 5ms"; may be repeated.')
+    ] = None,
+    prefer: Annotated[
+        str | None, typer.Option(help="What is to be cheap: p95 (the default), qps, memory or build.")
+    ] = None,
+    engine: Annotated[
+        list[str] | None, typer.Option(help="An engine to choose from; may be repeated.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="How long it may take, such as 15min.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of the queries, for the worst segment; may be repeated."),
+    ] = None,
+    metric: MetricName = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for what was found; by default runs/NAME-tune.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which queries are held out, and every other order.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Find the cheapest setting that keeps a target within budgets, and prove it on held-out queries.
+
+    The exit code is 1 when nothing keeps the target. After Ctrl-C or a crash the same command goes on.
+
+    Example: recallatk tune corpus.parquet queries.parquet --metric cosine --target "recall@10 >= 0.95"
+
+    Example: recallatk tune bench.toml
+    """
+    from recallatk.bench.settings import open_data
+    from recallatk.cli.tune_live import live
+    from recallatk.tune.tuning import tune as find
+
+    settings = _settings(file, queries, metric)
+    wanted = _wanted(settings, target, budget, prefer, engine, time, by)
+    _require(wanted, file)
+    dataset = open_data(settings)
+    _require_columns(wanted.by, dataset)
+    folder = Path(f"{settings.output.folder}-tune") if out is None else out
+    folder.mkdir(parents=True, exist_ok=True)
+    truth = _truth(settings, dataset)
+    with live() as view:
+        found = find(
+            dataset,
+            targets=wanted.target,
+            budgets=wanted.budget,
+            prefer=wanted.prefer,
+            engines=wanted.engine or None,
+            seconds=wanted.seconds,
+            by=wanted.by,
+            seed=seed,
+            out=folder,
+            truth=truth,
+            watch=view.show,
+        )
+    _report(found, folder, as_json=as_json)
+
+
+def _settings(file: str, queries: str | None, metric: str | None) -> Settings:
+    from recallatk.bench.settings import read_settings
+    from recallatk.bench.starter import implied
+
+    if not file.endswith(".toml"):
+        # Some engine has to stand there; which ones are tuned is another question.
+        return implied(file, queries, ["exact"], metric=metric, k=(1,))
+    beside = [name for name, value in {"QUERIES": queries, "--metric": metric}.items() if value]
+    if beside:
+        raise UsageError(f"{', '.join(beside)}: stands in the bench file, and cannot be given beside it")
+    return read_settings(file)
+
+
+def _wanted(
+    settings: Settings,
+    target: list[str] | None,
+    budget: list[str] | None,
+    prefer: str | None,
+    engine: list[str] | None,
+    time: str | None,
+    by: list[str] | None,
+) -> Wanted:
+    """What the options say, and where they say nothing, the table."""
+    from recallatk.bench.settings.amounts import parse_duration
+
+    table = settings.tune
+    listed = tuple(dict.fromkeys(each.name for each in settings.engine))
+    return Wanted(
+        target=tuple(target or table.target),
+        budget=tuple(budget or table.budget),
+        prefer=prefer or table.prefer,
+        engine=tuple(engine or table.engine) or (() if listed == ("exact",) else listed),
+        seconds=table.time if time is None else parse_duration(time),
+        by=tuple(by or table.by or settings.measure.by),
+    )
+
+
+def _require(wanted: Wanted, file: str) -> None:
+    """Refuse what cannot be read before anything is opened, all of it at once."""
+    from recallatk.tune.budgets import parse_budget
+    from recallatk.tune.explaining import PREFERENCES
+    from recallatk.tune.targets import parse_target
+
+    if not wanted.target:
+        example = (
+            'target = "recall@10 >= 0.95" under [tune] in the file, or ' if file.endswith(".toml") else ""
+        )
+        raise UsageError(f'no target. Say what to keep: {example}--target "recall@10 >= 0.95"')
+    if wanted.prefer not in PREFERENCES:
+        raise UsageError(f"--prefer {wanted.prefer}. Accepted: {choices(PREFERENCES)}")
+    problems = []
+    readers = ((parse_target, wanted.target), (parse_budget, wanted.budget))
+    for read, text in ((read, text) for read, texts in readers for text in texts):
+        try:
+            read(text)
+        except RecallError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def _require_columns(by: Sequence[str], dataset: Dataset) -> None:
+    for name in by:
+        if name not in dataset.queries.metadata_names:
+            known = choices(dataset.queries.metadata_names) or "none"
+            raise UsageError(f"--by {name}: no such column beside the queries. Accepted: {known}")
+
+
+def _truth(settings: Settings, dataset: Dataset) -> Truth | None:
+    """The one that a bench file names; any other is found or computed while engines load."""
+    from recallatk.bench.benchmark import truth_of
+    from recallatk.cli.progress import progress
+
+    asked = settings.truth
+    if asked.file is None and asked.store is None and asked.memory is None:
+        return None
+    with progress("truth") as step:
+        return truth_of(settings, dataset, step)
+
+
+def _report(found: Tuned, folder: Path, *, as_json: bool) -> None:
+    from recallatk.files import write_text
+    from recallatk.report.tuned import tuned_to_dict, tuned_to_markdown, tuned_to_text
+
+    described = tuned_to_dict(found)
+    write_text(folder / TUNED, json.dumps(described, ensure_ascii=False, indent=2) + "\n")
+    write_text(folder / REPORT, tuned_to_markdown(found))
+    if as_json:
+        typer.echo(json.dumps({**described, "out": str(folder)}, ensure_ascii=False))
+    else:
+        typer.echo(tuned_to_text(found))
+        typer.echo(f"\nFiles in {shlex.quote(str(folder))}: {TUNED}, {REPORT} and a journal to go on by.")
+    if not found.met:
+        raise typer.Exit(FAILED)
