@@ -22,6 +22,25 @@ if TYPE_CHECKING:
 
 TUNED, REPORT = "tuned.json", "report.md"
 
+QueriesPath = Annotated[
+    str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
+]
+Targets = Annotated[
+    list[str] | None, typer.Option(help='What to keep, such as "recall@10 >= 0.95"; may be repeated.')
+]
+Budgets = Annotated[
+    list[str] | None, typer.Option(help='What it may take, such as "p95 <= 5ms"; may be repeated.')
+]
+Prefer = Annotated[
+    str | None, typer.Option(help="What is to be cheap: p95 (the default), qps, memory or build.")
+]
+Engines = Annotated[list[str] | None, typer.Option(help="An engine to choose from; may be repeated.")]
+Time = Annotated[str | None, typer.Option(help="How long it may take, such as 15min.")]
+Columns = Annotated[
+    list[str] | None, typer.Option(help="A column of the queries, for the worst segment; may be repeated.")
+]
+Out = Annotated[Path | None, typer.Option(help="The folder for what was found; by default runs/NAME-tune.")]
+
 
 class Wanted(NamedTuple):
     """What is looked for, from the options or the bench file."""
@@ -36,30 +55,15 @@ class Wanted(NamedTuple):
 
 def tune(
     file: Annotated[str, typer.Argument(help="The corpus, or a bench file (.toml) with a [tune] table.")],
-    queries: Annotated[
-        str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
-    ] = None,
-    target: Annotated[
-        list[str] | None, typer.Option(help='What to keep, such as "recall@10 >= 0.95"; may be repeated.')
-    ] = None,
-    budget: Annotated[
-        list[str] | None, typer.Option(help='What it may take, such as "p95 <= 5ms"; may be repeated.')
-    ] = None,
-    prefer: Annotated[
-        str | None, typer.Option(help="What is to be cheap: p95 (the default), qps, memory or build.")
-    ] = None,
-    engine: Annotated[
-        list[str] | None, typer.Option(help="An engine to choose from; may be repeated.")
-    ] = None,
-    time: Annotated[str | None, typer.Option(help="How long it may take, such as 15min.")] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(help="A column of the queries, for the worst segment; may be repeated."),
-    ] = None,
+    queries: QueriesPath = None,
+    target: Targets = None,
+    budget: Budgets = None,
+    prefer: Prefer = None,
+    engine: Engines = None,
+    time: Time = None,
+    by: Columns = None,
     metric: MetricName = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder for what was found; by default runs/NAME-tune.")
-    ] = None,
+    out: Out = None,
     seed: Annotated[int, typer.Option(help="Which queries are held out, and every other order.")] = 0,
     as_json: Json = False,
 ) -> None:

@@ -20,7 +20,9 @@ SECTIONS = {
     "[[load]]": models.LoadSettings,
     "[limits]": models.LimitSettings,
     "[output]": models.OutputSettings,
+    "[tune]": models.TuneSettings,
     "[[engine]]": models.EngineSettings,
+    "[[waive]]": models.WaiverSettings,
 }
 
 
