@@ -4,11 +4,9 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+from tuning_data import small_data
 
-from recallatk.core import Dataset, Metric
-from recallatk.datasets.opening import make_corpus, make_queries
 from recallatk.engines.registry import registered
 
 NAMES = ("Steady", "Capped", "Dipping", "Breaking", "Slow")
@@ -34,15 +32,6 @@ def curved(tmp_path, monkeypatch):
     yield place
     registered.cache_clear()
     sys.modules.pop("curved_engines", None)
-
-
-def small_data(rows=600, queries=800, dimension=6, seed=0):
-    """A corpus and queries, each query with a category."""
-    random = np.random.default_rng(seed)
-    corpus = make_corpus(random.normal(size=(rows, dimension)).astype(np.float32))
-    metadata = {"category": ["even" if row % 2 == 0 else "odd" for row in range(queries)]}
-    asked = make_queries(random.normal(size=(queries, dimension)).astype(np.float32), metadata=metadata)
-    return Dataset(corpus, asked, Metric.L2, name="small")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tuning_data import small_data
 
 from recallatk.bench.conversation import Conversation
 from recallatk.errors import UsageError
@@ -113,13 +114,13 @@ def test_another_call_in_the_same_folder_takes_nothing_from_the_journal(curved, 
 KILLED = """
 import sys
 sys.path.insert(0, {tests!r})
-from conftest import small_data
+from tuning_data import small_data
 from recallatk.tune.tuning import tune
-tune(small_data(), targets="recall@10 >= 0.9", engines=["slow"], out={out!r})
+tune(small_data(queries=300), targets="recall@10 >= 0.9", engines=["slow"], out={out!r})
 """
 
 
-def test_what_a_killed_call_had_measured_is_not_measured_again(curved, data, tmp_path):
+def test_what_a_killed_call_had_measured_is_not_measured_again(curved, tmp_path):
     out = tmp_path / "out"
     script = KILLED.format(tests=str(Path(__file__).parent), out=str(out))
     process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ})
@@ -132,7 +133,7 @@ def test_what_a_killed_call_had_measured_is_not_measured_again(curved, data, tmp
     (journal,) = out.glob("*.jsonl")
     with journal.open("ab") as file:
         file.write(b'{"key": "half a li')
-    tuned = tune(data, targets="recall@10 >= 0.9", engines=["slow"], out=out)
+    tuned = tune(small_data(queries=300), targets="recall@10 >= 0.9", engines=["slow"], out=out)
     after = journal.read_bytes().splitlines()
     assert tuned.met
     assert after[: len(lines)] == lines

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
@@ -111,6 +112,8 @@ class Conversation:
         with _on_cores(self.affinity):
             return subprocess.Popen(
                 [*module, str(self.data), str(self.folder), str(os.getpid())],
+                # Unbuffered: what a process that has gone did not take must not be tried again.
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -202,7 +205,8 @@ class Conversation:
         process.kill()
         process.wait()
         _clear_group(process.pid)
-        self._said.close() if hasattr(self._said, "close") else None
+        if isinstance(self._said, Generator):
+            self._said.close()
         if process.stdout is not None:
             process.stdout.close()
         self._errors.close()

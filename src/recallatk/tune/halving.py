@@ -27,7 +27,7 @@ LEAST_ROWS, SHARE = 2_000, 0.05
 # A part that is more than this of the whole saves nothing.
 _MOST_OF_THE_WHOLE = 0.5
 # The second part, for the few that did best on the first.
-_LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.25, 4, 1.5
+_LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.25, 3, 1.5
 # Predictions from a part are off by about this factor.
 MARGIN = 1.3
 _MOST_BUILDS = 6
@@ -96,7 +96,8 @@ def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list
     began = search.journal.elapsed
     for number in range(_MOST_BUILDS):
         # An engine whose builds take long gets fewer of them.
-        if number > 1 and search.journal.elapsed - began > search.filter_seconds:
+        sure = 1 if search.seconds is not None else 2
+        if number >= sure and search.journal.elapsed - began > search.filter_seconds:
             break
         asked = builds.ask() if not search.over() else None
         if asked is None:

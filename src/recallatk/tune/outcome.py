@@ -9,6 +9,7 @@ import numpy as np
 
 from recallatk.core import Caution, Metric
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
+from recallatk.tune.proving import grid_seconds
 from recallatk.tune.snippets import snippet
 from recallatk.tune.tuned import Tuned
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from recallatk.tune.tuned import Candidate
     from recallatk.tune.validating import Validated
 
-# The grid that somebody would measure instead: so many builds of each engine, so many efforts of each build.
-GRID_BUILDS, GRID_EFFORTS = 6, 12
 # Settings that were asked fewer queries say too little to be on the front.
 _FEWEST = 100
 
@@ -58,7 +57,7 @@ def outcome(
         trials=_trials(search),
         builds=sum("built" in each for each in builds),
         seconds=search.journal.elapsed,
-        grid_seconds_estimate=_grid(search, held_out, proposals, proven),
+        grid_seconds_estimate=grid_seconds(search, proposals, proven) if proven else None,
         cautions=tuple(_cautions(search, proven, validated)),
         snippet=None if choice is None else _snippet(search, choice),
     )
@@ -98,27 +97,6 @@ def _worst(
     values = np.full(len(held_out), np.nan)
     values[answers.which] = answers.measured
     return worst_segment(values, held_out.columns, by, is_share=search.targets[0].measure.is_share)
-
-
-def _grid(
-    search: Search, held_out: Side, proposals: Sequence[Proposal], proven: Sequence[Proven]
-) -> float | None:
-    """What a grid of every engine would have taken, from what builds and calls took here."""
-    if not proven:
-        return None
-    ratios = [(each.built.seconds or 0.0) / each.proposal.seconds for each in proven if each.proposal.seconds]
-    slower = float(np.median(ratios)) if ratios else 1.0
-    call = float(np.median([each.candidate.latency_ms.get("p50") or 0.0 for each in proven])) / 1000
-    total = 0.0
-    queries = len(search.side) + len(held_out)
-    for name in {each.engine.name for each in proposals}:
-        own = [each for each in proven if each.proposal.engine.name == name]
-        predicted = [each.seconds for each in proposals if each.engine.name == name and each.seconds]
-        build = float(np.mean(predicted)) * slower if predicted else 0.0
-        if own:
-            build = float(np.mean([each.built.seconds or 0.0 for each in own]))
-        total += GRID_BUILDS * (build + GRID_EFFORTS * queries * call)
-    return total
 
 
 def _cautions(search: Search, proven: Sequence[Proven], validated: Validated | None) -> list[Caution]:

@@ -31,6 +31,9 @@ MOST_BUILDS = 3
 # Where nothing could be proven, it goes on a little longer.
 _MOST_FAILED = 6
 _WORSE = 1.10
+# The grid that somebody would measure instead: so many builds of each engine, so many efforts of each build,
+# and the share of its time that a second or third build may bring tuning to.
+GRID_BUILDS, GRID_EFFORTS, _OF_THE_GRID = 6, 12, 0.09
 # Other values of the effort knobs that stay, tried where the first does not reach the target.
 _LADDERS = 2
 _CURVE, _CURVE_QUERIES = 6, 500
@@ -47,13 +50,14 @@ class Proven:
     candidate: Candidate
 
 
-def alpha_of(chain: int) -> float:
-    """The share of the error that one ladder may make: half for the first, a quarter for the second, and on.
+def alpha_of(ladder: int) -> float:
+    """The error that the bound of one ladder may make: the whole for the first, half for the second, and on.
 
-    The efforts of one ladder need no shares of their own (see `choosing.standing`); ladders do, and these
-    add up to no more than the whole however many are tried.
+    Together these are at most twice the whole, and of two settings that are wrongly thought good about one
+    looks good on the held-out queries too: what is recommended and confirmed is wrong no more often than
+    the whole says. The efforts of one ladder need no shares of their own (see `choosing.standing`).
     """
-    return ALPHA * 0.5 ** (chain + 1)
+    return ALPHA * 0.5**ladder
 
 
 def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
@@ -61,7 +65,7 @@ def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
     found: list[Proven] = []
     chains = 0
     for place, proposal in enumerate(proposals):
-        why = _enough(search, proposal, found, place)
+        why = _enough(search, proposals, found, place)
         if why is not None:
             for other in proposals[place:]:
                 began = search.journal.elapsed
@@ -85,7 +89,8 @@ def cost(search: Search, candidate: Candidate) -> float:
     return (1e18 if found is None else found) * (1e6 if broken else 1)
 
 
-def _enough(search: Search, proposal: Proposal, found: list[Proven], builds: int) -> str | None:
+def _enough(search: Search, proposals: Sequence[Proposal], found: list[Proven], builds: int) -> str | None:
+    proposal = proposals[builds]
     if search.over():
         return "no time was left"
     left = search.left()
@@ -95,6 +100,10 @@ def _enough(search: Search, proposal: Proposal, found: list[Proven], builds: int
         return f"{_MOST_FAILED} builds had failed before" if builds >= _MOST_FAILED else None
     if builds >= MOST_BUILDS:
         return f"{MOST_BUILDS} whole builds were tried before"
+    if search.seconds is None and proposal.seconds is not None:
+        whole = grid_seconds(search, proposals, found)
+        if search.journal.elapsed + proposal.seconds > _OF_THE_GRID * whole:
+            return "another build would take more than tuning is to save"
     best = min(found, key=lambda each: cost(search, each.candidate))
     if any(each.within(each.of(best.candidate)) is False for each in search.budgets):
         return None
@@ -117,6 +126,9 @@ def _proved(search: Search, proposal: Proposal, chains: int) -> tuple[Proven | N
         if broken is not None:
             search.note(engine, build, None, search.shape.rows, "over budget", broken, began)
             return None, 0
+        said = "" if built.seconds is None else f"built in {built.seconds:.1f} s"
+        search.note(engine, build, None, search.shape.rows, "passed", said, began)
+        began = search.journal.elapsed
         for tried, others in enumerate(proposal.others[:_LADDERS], 1):
             chosen = _chosen(search, index, proposal, others, alpha_of(chains + tried - 1))
             candidates = _noted(search, proposal, built, chosen, began)
@@ -231,3 +243,18 @@ def curve(search: Search, proven: Proven) -> None:
         except TrialFailed:
             continue
         search.measured.append(candidate_of(search.targets, proven.proposal, proven.built, setting))
+
+
+def grid_seconds(search: Search, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
+    """What a grid of every engine with all queries would take, from what builds and calls took here."""
+    ratios = [(each.built.seconds or 0.0) / each.proposal.seconds for each in proven if each.proposal.seconds]
+    slower = float(np.median(ratios)) if ratios else 1.0
+    call = float(np.median([each.candidate.latency_ms.get("p50") or 0.0 for each in proven])) / 1000
+    queries, total = search.room.dataset.queries.rows, 0.0
+    for name in sorted({each.engine.name for each in proposals}):
+        own = [each.built.seconds or 0.0 for each in proven if each.proposal.engine.name == name]
+        predicted = [each.seconds for each in proposals if each.engine.name == name and each.seconds]
+        build = float(np.mean(predicted)) * min(slower, 1.0) if predicted else 0.0
+        build = float(np.mean(own)) if own else build
+        total += GRID_BUILDS * (build + GRID_EFFORTS * queries * call)
+    return total

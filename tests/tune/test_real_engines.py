@@ -1,0 +1,58 @@
+"""Tuning real engines on real embeddings."""
+
+import numpy as np
+import pytest
+from tuning_data import small_data
+
+import recallatk
+from recallatk.datasets.sampling import sample_queries, sampled
+from recallatk.truth import ground_truth
+from recallatk.tune.tuning import tune, usable
+
+
+@pytest.fixture(scope="module")
+def definitions():
+    demo = recallatk.open_demo()
+    few = sampled(demo, 1_500)
+    return type(few)(few.corpus, sample_queries(few.queries, 400), few.metric, name="few")
+
+
+def test_a_graph_and_lists_are_tuned_together(definitions, tmp_path):
+    truth = ground_truth(definitions, depth=10)
+    seen = []
+    tuned = tune(
+        definitions,
+        targets="recall@10 >= 0.9",
+        budgets=["p95 <= 1s", "memory <= 4GiB", "build <= 10min"],
+        engines=["usearch", "faiss-ivf-flat"],
+        by=["pos"],
+        out=tmp_path,
+        truth=truth,
+        watch=seen.append,
+    )
+    assert tuned.met
+    assert tuned.validated["recall@10"].value >= 0.9
+    assert tuned.choice.bound >= 0.9
+    assert tuned.choice.memory_bytes > 0
+    assert tuned.choice.version
+    assert tuned.snippet
+    assert tuned.builds >= 2
+    assert [each.phase for each in seen if each.phase == "validation"] == ["validation"]
+    recalls = [each.measures["recall@10"].value for each in tuned.front]
+    assert recalls == sorted(recalls)
+    assert {each.engine for each in tuned.attempts} == {"usearch", "faiss-ivf-flat"}
+
+
+def test_two_knobs_of_effort_are_both_set():
+    tuned = tune(
+        small_data(rows=1_000, queries=300, dimension=8), targets="recall@10 >= 0.8", engines=["faiss-ivf-pq"]
+    )
+    assert tuned.met
+    assert set(dict(tuned.choice.search)) == {"nprobe", "k_factor"}
+
+
+def test_the_usual_engines_are_those_that_are_installed_and_fit(definitions):
+    names = [each.name for each in usable(None, definitions)]
+    assert "faiss-hnsw" in names
+    assert "usearch" in names
+    assert np.all([each in names for each in ("faiss-ivf-flat", "faiss-ivf-pq")])
