@@ -148,6 +148,29 @@ def test_a_percentile_is_kept_as_numpy_has_it(hits, percentile, tenths):
         assert least < tenths
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("recall@10 >= 0.9", "recall@10"),
+        ("p5(recall@10) >= 0.6", "robust(0.6)@10"),
+        ("p5(recall1@50) >= 0.6 in kind=a", "share(recall1@50 >= 0.6) in kind=a"),
+        ("ndcg@10 loss <= 0.01", "ndcg@10 loss"),
+    ],
+)
+def test_a_report_calls_the_mean_by_what_it_is(text, name):
+    assert parse_target(text).name == name
+
+
+@given(st.lists(st.integers(0, 10), min_size=20, max_size=20), st.integers(1, 10))
+def test_the_share_of_a_percentile_is_robustness(hits, tenths):
+    found = compared(tiny_dataset(60, 20), hits)
+    percentile, robust = (
+        parse_target(text).per_query(found)
+        for text in (f"p5(recall@10) >= {tenths / 10}", f"robust({tenths / 10})@10 >= 0.95")
+    )
+    assert (percentile == robust).all()
+
+
 def test_other_targets_are_their_measure():
     found = compared(tiny_dataset(60, 4), [5, 8, 9, 10])
     assert parse_target("recall@10 >= 0.9").per_query(found).tolist() == [0.5, 0.8, 0.9, 1]

@@ -23,7 +23,7 @@ _CELL, _REASON = 60, 90
 _MIB = 1 << 20
 # A mark, and what a setting is called.
 _WORDS = 2
-_COSTS = {"p95": "p95", "qps": "time of a query at full load", "memory": "memory", "build": "build time"}
+_COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
 
 
 @dataclass(frozen=True)

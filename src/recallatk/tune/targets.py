@@ -67,10 +67,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        """What the mean of its values is, as a report calls it."""
+        """What the mean of its values is, as a report calls it: of a percentile the share that reaches it."""
         where = "" if self.segment is None else " in " + "=".join(map(_quoted, self.segment))
         if self.percentile is not None:
-            return f"share of queries with {self.measure} >= {plain(self.value)}{where}"
+            if self.measure == Recall(self.measure.k):
+                return f"{Robustness(self.measure.k, self.value)}{where}"
+            return f"share({self.measure} >= {plain(self.value)}){where}"
         return f"{self._asked}{where}"
 
     @property
