@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands themselves; with --check, fails when it is stale."""
+"""Writes docs/cli.md and docs/rules.md from commands and rules; with --check, fails when one is stale."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from recallatk.audit import RULES
 from recallatk.cli import app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
+    from recallatk.audit import Rule
+
+DOCS = Path(__file__).parent.parent / "docs"
 INTRODUCTION = """# Command line
 
 Made from the commands by `make docs`; do not edit.
@@ -76,12 +79,70 @@ def cell(parameter: Any) -> str:
     return f"{parameter.help}{default}"
 
 
+RULES_INTRODUCTION = """# The linter's rules
+
+Made from the rules by `make docs`; do not edit.
+
+`recallatk audit bench.toml` looks at a benchmark before it is measured, `recallatk audit RUN` after it. A
+finding has the code of its rule, a severity, the number that it goes by and what that is held against.
+
+- **error**: a number of the benchmark means something else than it says. `--strict` exits with 1.
+- **warning**: a number can mislead whoever does not know this.
+- **note**: worth knowing; nothing is wrong.
+
+A finding that is known and accepted is waived in the bench file, with a reason that reports show:
+
+```toml
+[data]
+corpus = "corpus.parquet"
+queries = "queries.parquet"
+metric = "cosine"
+
+[[engine]]
+name = "faiss-hnsw"
+
+[[waive]]
+rule = "R03"
+reason = "production has the same copies"
+```
+
+[Common mistakes](mistakes.md) has the faults behind many of these rules, measured.
+"""
+
+
+def rules_page() -> str:
+    """All rules: a table, and a section for each."""
+    rows = [f"| [{each.code}](#{anchor(each)}) | {each.severity} | {each.title} |" for each in RULES]
+    table = "\n".join(["| rule | at the most | finding |", "|---|---|---|", *rows, ""])
+    return "\n".join([RULES_INTRODUCTION, table, *map(rule_section, RULES)])
+
+
+def rule_section(rule: Rule) -> str:
+    """One rule: when it speaks, why, and what to do."""
+    lines = [
+        f"## {rule.code} {rule.name}",
+        f"**{rule.title}** ({rule.severity}). {rule.why}",
+        f"- Found: {rule.threshold}.",
+        f"- Where that comes from: {rule.source}",
+        f"- What to do: {rule.remedy}",
+    ]
+    needs = ", ".join(sorted(rule.needs))
+    last = [f"- Needs: {needs}."] if needs else []
+    return "\n".join([lines[0], "", lines[1], "", *lines[2:], *last, ""])
+
+
+def anchor(rule: Rule) -> str:
+    """What a link to the section ends with."""
+    return f"{rule.code} {rule.name}".lower().replace(" ", "-")
+
+
 def main() -> None:
-    wanted = page()
-    if "--check" not in sys.argv:
-        TARGET.write_text(wanted, encoding="utf-8")
-    elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"docs/{TARGET.name} is stale; run: make docs")
+    for name, wanted in (("cli.md", page()), ("rules.md", rules_page())):
+        target = DOCS / name
+        if "--check" not in sys.argv:
+            target.write_text(wanted, encoding="utf-8")
+        elif not target.exists() or target.read_text(encoding="utf-8") != wanted:
+            sys.exit(f"docs/{name} is stale; run: make docs")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,56 @@
+"""What a rule of the linter is: a code, why it matters, what to do, and a check of what is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from recallatk.core.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recallatk.audit.evidence import Evidence
+
+
+class Rule:
+    """One way in which a benchmark misleads. Subclasses write `check` and say everything else about it."""
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    """In words with hyphens, for links."""
+    severity: ClassVar[Severity]
+    """Of its gravest finding."""
+    title: ClassVar[str]
+    threshold: ClassVar[str]
+    """What it goes by, in words."""
+    source: ClassVar[str]
+    """Where the threshold comes from."""
+    why: ClassVar[str]
+    """Why it matters, in two sentences."""
+    remedy: ClassVar[str]
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """What it cannot do without: the names of fields of Evidence."""
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """Everything that is wrong, as far as it can be told from what is known."""
+        raise NotImplementedError
+
+    def finding(
+        self,
+        message: str,
+        measured: float | None = None,
+        threshold: float | None = None,
+        severity: Severity | None = None,
+        remedy: str | None = None,
+    ) -> Finding:
+        """A finding of this rule."""
+        return Finding(
+            rule=self.code,
+            severity=severity or self.severity,
+            title=self.title,
+            message=message,
+            measured=None if measured is None else float(measured),
+            threshold=None if threshold is None else float(threshold),
+            why=self.why,
+            remedy=remedy or self.remedy,
+        )

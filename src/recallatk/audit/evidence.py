@@ -1,0 +1,98 @@
+"""Everything that is known of a benchmark, and what rules share in looking at it; nothing is read twice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.audit.survey import Survey, survey
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.bench.settings import Settings
+    from recallatk.core import Dataset, Measurement, QuerySet, Run, Truth
+
+_TARGET = re.compile(r"\s*(recall@\d+)\s*(?:>=|≥)\s*([0-9]*\.?[0-9]+)\s*")
+_HEADLINE = 10
+# Queries whose neighbours are looked at one by one.
+_SOME = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of a benchmark; None for what is not, which no rule guesses."""
+
+    settings: Settings | None = None
+    dataset: Dataset | None = None
+    truth: Truth | None = None
+    run: Run | None = None
+    production: QuerySet | None = None
+    """Queries as users ask them."""
+    tuned: Any = None
+    """The outcome of a tuning, with `targets`, `looks` and `cautions`."""
+    tuning_queries: QuerySet | None = None
+    """The queries that settings were chosen by, where `dataset` has those that the choice is proved on."""
+    targets: tuple[str, ...] = field(default=())
+    """What recall is asked for, such as `recall@10 >= 0.95`."""
+
+    def has(self, needs: frozenset[str]) -> bool:
+        """Whether all of these are known."""
+        return all(getattr(self, name) is not None for name in needs)
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured; empty without a run."""
+        return () if self.run is None else self.run.measurements
+
+    @cached_property
+    def cutoffs(self) -> tuple[int, ...]:
+        """Every k of recall@k that is measured, or is to be."""
+        names = [name for each in self.measurements for name in each.score.measures]
+        found = [int(name[7:]) for name in names if re.fullmatch(r"recall@\d+", name)]
+        if not found and self.settings is not None:
+            found = list(self.settings.measure.k)
+        return tuple(sorted(set(found)))
+
+    @property
+    def k(self) -> int:
+        """The k of the recall that readers look at: 10 where there is one, else the largest."""
+        return _HEADLINE if _HEADLINE in self.cutoffs or not self.cutoffs else self.cutoffs[-1]
+
+    @property
+    def headline(self) -> str:
+        """What that recall is called."""
+        return f"recall@{self.k}"
+
+    @cached_property
+    def asked(self) -> dict[str, float]:
+        """The least value of each recall that was asked for."""
+        settings = () if self.settings is None else self.settings.tune.target
+        texts = [*self.targets, *getattr(self.tuned, "targets", ()), *settings]
+        found = [_TARGET.fullmatch(str(each)) for each in texts]
+        return {each[1]: float(each[2]) for each in found if each}
+
+    @cached_property
+    def survey(self) -> Survey | None:
+        """One pass over the corpus and the queries; None without a dataset."""
+        return None if self.dataset is None else survey(self.dataset)
+
+    @cached_property
+    def usable_truth(self) -> Truth | None:
+        """The truth where its shape fits the dataset; whatever else is wrong with it, it can be looked at."""
+        truth, dataset = self.truth, self.dataset
+        if truth is None or dataset is None or not truth.depth:
+            return None
+        fits = len(truth) == dataset.queries.rows and truth.rows.max(initial=-1) < dataset.corpus.rows
+        return truth if fits else None
+
+    @cached_property
+    def some_queries(self) -> NDArray[np.int64]:
+        """Which queries to look at closely, always the same ones."""
+        count = 0 if self.dataset is None else self.dataset.queries.rows
+        drawn = np.random.default_rng(0).permutation(count)[:_SOME]
+        return np.sort(drawn)

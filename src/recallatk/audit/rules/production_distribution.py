@@ -1,0 +1,55 @@
+"""R06: queries that a classifier tells from production's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recallatk.audit.base import Rule
+from recallatk.audit.geometry import held_out_auc, unit
+from recallatk.audit.nearest import MOST_QUERIES, production_vectors
+from recallatk.core import Metric
+from recallatk.core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recallatk.audit.evidence import Evidence
+    from recallatk.core.findings import Finding
+
+MOST, FEWEST = 0.7, 40
+
+
+class ProductionDistribution(Rule):
+    """Other questions than users ask."""
+
+    code, name, severity = "R06", "production-distribution", Severity.ERROR
+    title = "The queries are unlike production's"
+    threshold = "a linear classifier tells the two apart on held-out queries with an AUC above 0.7"
+    source = (
+        "0.5 is chance. On out-of-distribution queries a search can take ten times as long for the same "
+        "recall (arXiv 2211.12850), so that such a benchmark is of something else."
+    )
+    why = (
+        "Indexes are laid out for the distribution of their rows, and queries from elsewhere take other "
+        "paths through them. What is measured with other queries does not carry over to production."
+    )
+    remedy = "Take the queries of the benchmark from production's logs, embedded in the same way."
+    needs = frozenset({"dataset", "production"})
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """The AUC on held-out queries."""
+        if evidence.dataset is None or evidence.survey is None or evidence.production is None:
+            return
+        ours = evidence.survey.queries[:MOST_QUERIES]
+        theirs = production_vectors(evidence)
+        if theirs is None or min(len(ours), len(theirs)) < FEWEST:
+            return
+        if evidence.dataset.metric is Metric.COSINE:
+            ours, theirs = unit(ours), unit(theirs)
+        found = held_out_auc(ours, theirs)
+        if found > MOST:
+            yield self.finding(
+                f"a classifier tells them from {len(theirs):,} production queries with an AUC of {found:.2f}",
+                found,
+                MOST,
+            )

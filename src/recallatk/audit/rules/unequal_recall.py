@@ -1,0 +1,56 @@
+"""R29: speeds compared at different recall."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from recallatk.audit.base import Rule
+from recallatk.audit.trials import by_engine, recall_of
+from recallatk.core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recallatk.audit.evidence import Evidence
+    from recallatk.core import Measurement
+    from recallatk.core.findings import Finding
+
+MOST = 0.01
+
+
+class UnequalRecall(Rule):
+    """Fast because it finds less."""
+
+    code, name, severity = "R29", "unequal-recall", Severity.WARNING
+    title = "Engines are not comparable at equal recall"
+    threshold = "no two settings of two engines under the same load have a recall within 0.01 of each other"
+    source = "zilliztech/VectorDBBench#200, #212; 0.01 is the step in which recall is compared."
+    why = (
+        "Every engine is faster where it may find less, so that a speed says nothing without its recall. "
+        "Two engines can be compared only where both have been measured at about the same one."
+    )
+    remedy = "Sweep the efforts of both until their curves overlap, and compare along them."
+    needs = frozenset({"run"})
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """Every two engines under every load."""
+        loads = dict.fromkeys(each.trial.load for each in evidence.measurements)
+        said: dict[tuple[str, str], float] = {}
+        for load in loads:
+            groups = by_engine(each for each in evidence.measurements if each.trial.load == load)
+            values = {name: _values(found, evidence.headline) for name, found in groups.items()}
+            known = {name: each for name, each in values.items() if each}
+            for one, other in combinations(known, 2):
+                apart = min(abs(first - second) for first in known[one] for second in known[other])
+                if apart > MOST:
+                    said[one, other] = max(apart, said.get((one, other), 0.0))
+        for (one, other), apart in sorted(said.items()):
+            yield self.finding(
+                f"{one} and {other} come no nearer in {evidence.headline} than {apart:.3f}", apart, MOST
+            )
+
+
+def _values(measured: list[Measurement], name: str) -> list[float]:
+    means = (recall_of(each, name) for each in measured)
+    return [mean.value for mean in means if mean is not None and mean.value is not None]

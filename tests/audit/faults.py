@@ -1,0 +1,99 @@
+"""Data with and without faults, and engines that do what they should not."""
+
+import time
+
+import numpy as np
+
+from recallatk import make_corpus, make_queries, open_dataset
+from recallatk.audit import Evidence, audit
+from recallatk.core import Knob, Metric
+from recallatk.engines import Engine
+from recallatk.errors import EngineError
+
+
+def points(count, dimension, seed, centres=40, spread=0.6):
+    """Clusters of which no two rows are the same, in an order that says nothing."""
+    random = np.random.default_rng([seed, dimension])
+    middle = random.normal(size=(centres, dimension))
+    found = middle[random.integers(0, centres, count)] + spread * random.normal(size=(count, dimension))
+    return (found * random.uniform(0.5, 2.0, (count, 1))).astype(np.float32)
+
+
+def embedded(metric, rows=4_000, queries=900, dimension=24, seed=0):
+    """Like embeddings: clustered, with queries of the same kind that are not among the rows."""
+    found = points(rows + queries, dimension, seed)
+    if metric == "ip":
+        found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return open_dataset(make_corpus(found[:rows]), make_queries(found[rows:]), metric=metric)
+
+
+def clustered(rows=1_000, queries=200, dimension=16, metric="l2", seed=0, metadata=None):
+    found = points(rows + queries, dimension, seed)
+    return open_dataset(
+        make_corpus(found[:rows], metadata=metadata), make_queries(found[rows:]), metric=metric
+    )
+
+
+def vectors(records):
+    return np.array(records.vectors.read(0, records.rows))
+
+
+def with_queries(dataset, queries, filters=None):
+    asked = make_queries(queries, filters=filters)
+    return open_dataset(dataset.corpus, asked, metric=dataset.metric)
+
+
+def with_corpus(dataset, corpus):
+    return open_dataset(make_corpus(corpus), dataset.queries, metric=dataset.metric)
+
+
+def found(code, **known):
+    """What one rule finds, of evidence or of parts of it."""
+    evidence = known.pop("evidence", None) or Evidence(**known)
+    return [each for each in audit(evidence) if each.rule == code]
+
+
+class Forgetful(Engine):
+    """An exact search whose index can be left out, and that admits it."""
+
+    name = "forgetful"
+    metrics = frozenset(Metric)
+    search_knobs = (Knob("index", default="used", choices=("used", "unused")),)
+
+    def build(self, corpus, metric, **parameters):
+        self.vectors = np.array(corpus.vectors.read(0, corpus.rows))
+
+    def configure(self, **parameters):
+        self.used = parameters["index"] == "used"
+
+    def search(self, queries, k, filters=None):
+        apart = np.linalg.norm(self.vectors[None] - queries[:, None], axis=2)
+        return np.argsort(apart, axis=1, kind="stable")[:, :k]
+
+    def exercised(self):
+        if not self.used:
+            raise EngineError("the plan shows a sequential scan")
+        return "index scan"
+
+
+class Unsteady:
+    """A search that takes now more and now less time, so that no warm-up settles."""
+
+    def __init__(self, corpus):
+        self.vectors, self.calls = vectors(corpus), 0
+
+    def __call__(self, queries, k):
+        self.calls += 1
+        time.sleep(0.001 * (self.calls // 32 % 2))
+        apart = np.linalg.norm(self.vectors[None] - np.asarray(queries)[:, None], axis=2)
+        return np.argsort(apart, axis=1, kind="stable")[:, :k]
+
+
+def by_product(corpus):
+    """A search by inner product, whatever the metric of the data is."""
+    rows = vectors(corpus)
+
+    def search(queries, k):
+        return np.argsort(-(np.asarray(queries) @ rows.T), axis=1, kind="stable")[:, :k]
+
+    return search

@@ -1,0 +1,124 @@
+"""`recallatk audit`: a bench file before it is measured, a run after it."""
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from recallatk import bench
+from recallatk.cli.audit import audit
+from recallatk.cli.guard import guarded
+
+app = typer.Typer(rich_markup_mode=None)
+app.command()(guarded(audit))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data of which half of the queries are rows, a bench file, and what was measured by it."""
+    folder = tmp_path_factory.mktemp("audited")
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(600, 8)).astype(np.float32)
+    asked = np.concatenate([rows[:60], random.normal(size=(60, 8)).astype(np.float32)])
+    np.save(folder / "corpus.npy", rows)
+    np.save(folder / "queries.npy", asked)
+    np.save(folder / "users.npy", random.normal(size=(120, 8)).astype(np.float32) + 3)
+    write(folder)
+    bench.run(folder / "bench.toml")
+    return folder
+
+
+def write(folder, name="bench.toml", more=""):
+    text = f"""
+        name = "audited"
+        [data]
+        corpus = "corpus.npy"
+        queries = "queries.npy"
+        metric = "l2"
+        [truth]
+        store = "{folder / "store"}"
+        [measure]
+        k = [1, 10]
+        rounds = 2
+        [output]
+        folder = "run"
+        [[engine]]
+        name = "faiss-hnsw"
+        [engine.search]
+        ef = [10, 80]
+        {more}
+    """
+    (folder / name).write_text("\n".join(line.strip() for line in text.splitlines()))
+    return folder / name
+
+
+def said(*arguments, code=0):
+    ran = CliRunner().invoke(app, list(map(str, arguments)))
+    assert ran.exit_code == code, ran.output
+    return ran
+
+
+def test_a_bench_file_is_audited_before_it_is_measured(folder):
+    text = said(folder / "bench.toml").stdout
+    assert "error R02: Queries are taken from the corpus: 60 of 120 queries (50.0%)" in text
+    assert "The linter found" in text
+
+
+def test_a_run_is_audited_with_its_data_and_truth(folder):
+    found = json.loads(said(folder / "run", "--json").stdout)
+    rules = {each["rule"]: each for each in found["findings"]}
+    assert {"R01", "R02", "R26"} <= set(rules)
+    assert rules["R26"]["measured"] == 240
+    assert found["counts"]["error"] == 1
+    assert said(folder / "run" / "run.json", "--json").stdout.count('"R02"') == 1
+
+
+def test_strict_ends_with_1_where_there_is_an_error(folder):
+    said(folder / "bench.toml", "--strict", code=1)
+    said(folder / "run", "--strict", code=1)
+    said(folder / "bench.toml")
+
+
+def test_a_waived_error_is_shown_and_no_longer_counts(folder):
+    waiver = '[[waive]]\nrule = "R02"\nreason = "half of our users paste rows"'
+    path = write(folder, "waived.toml", waiver)
+    assert "(waived: half of our users paste rows)" in said(path, "--strict").stdout
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"), [("R99", "Accepted: R01 to R"), ("duplicates", "the code of a rule, such as R03")]
+)
+def test_a_waiver_of_no_rule_is_refused(folder, rule, words):
+    path = write(folder, "strange.toml", f'[[waive]]\nrule = "{rule}"\nreason = "none"')
+    assert words in said(path, code=2).stderr
+
+
+def test_queries_are_held_against_production(folder):
+    text = said(folder / "bench.toml", "--production", folder / "users.npy").stdout
+    assert "error R06" in text
+
+
+def test_a_target_that_is_out_of_reach_is_said(folder):
+    assert "R24" not in said(folder / "run").stdout
+    found = said(folder / "run", "--target", "recall@10 >= 1.1").stdout
+    assert "R24: The target is out of reach" in found
+
+
+def test_a_run_whose_data_are_gone_is_audited_as_far_as_it_goes(folder, tmp_path):
+    (tmp_path / "run").mkdir()
+    for path in (folder / "run").glob("*.*"):
+        (tmp_path / "run" / path.name).write_bytes(path.read_bytes())
+    bench_file = tmp_path / "run" / "bench.toml"
+    bench_file.write_text(bench_file.read_text().replace("corpus.npy", "gone.npy"))
+    ran = said(tmp_path / "run")
+    assert "rules that need them are left out" in ran.stderr
+    assert "R26" in ran.stdout
+    assert "R02" not in ran.stdout
+
+
+def test_what_is_no_run_is_one_line_and_code_2(tmp_path):
+    assert "no run is here" in said(tmp_path, code=2).stderr
+    assert "no such file" in said(tmp_path / "nowhere", code=2).stderr
+    assert "no such file" in said(tmp_path / "nowhere.toml", code=2).stderr
