@@ -83,7 +83,6 @@ def _followed(worker: subprocess.Popen[bytes], watch: _Watch, log: Path) -> Iter
         if isinstance(event, Paused) and worker.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 worker.stdin.write(b"\n")
-                worker.stdin.flush()
     code = _waited(worker)
     if watch.unfinished(code):
         message = f"the process ended with {_ending(code)}"
@@ -108,6 +107,8 @@ def _started(
     with _on_cores(affinity):
         return subprocess.Popen(
             [*module, str(data), str(folder), str(os.getpid())],
+            # Unbuffered: what a process that has gone did not take must not be tried again at the end.
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

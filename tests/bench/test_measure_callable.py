@@ -1,0 +1,68 @@
+"""Any function, or a class of one's own, can be measured without being registered."""
+
+import numpy as np
+import pytest
+
+from recallatk import Load, ground_truth, measure
+from recallatk.engines.exact import Exact
+from recallatk.errors import EngineError, UsageError
+from recallatk.testing import tiny_dataset
+
+
+@pytest.fixture(scope="module")
+def data():
+    dataset = tiny_dataset(200, 20, metric="l2")
+    return dataset, ground_truth(dataset, depth=10)
+
+
+def brute_force(dataset):
+    corpus = dataset.corpus.vectors.read(0, dataset.corpus.rows)
+    ids = np.array(dataset.corpus.ids.to_pylist())
+
+    def search(queries, k, first=0):
+        distances = np.square(queries[:, None] - corpus).sum(axis=2)
+        return ids[np.argsort(distances, axis=1, kind="stable")[:, first : first + k]]
+
+    return search
+
+
+def test_a_function_is_measured_in_this_process(data):
+    dataset, truth = data
+    run = measure(brute_force(dataset), dataset, truth, at=(1, 10), rounds=2)
+    (found,) = run.measurements
+    assert found.score["recall@10"] == 1.0
+    assert found.trial.engine == "search"
+    assert len(found.calls) == 40
+    assert found.build.memory_bytes is None
+    assert found.build.seconds is None
+    assert run.timed.startswith("one Python function")
+
+
+def test_a_function_takes_parameters_and_its_truth_is_computed_where_there_is_none(data):
+    dataset, _ = data
+    run = measure(brute_force(dataset), dataset, search={"parameters": '{"first": 5}'}, at=[10], rounds=1)
+    assert run.measurements[0].score["recall@10"] == 0.5
+
+
+def test_a_class_that_is_not_registered_is_measured_in_this_process(data):
+    class Mine(Exact):
+        name = "mine"
+
+    run = measure(Mine, *data, at=(10,), load=[Load(), Load("throughput", batch=8)], rounds=1)
+    assert [each.score["recall@10"] for each in run.measurements] == [1.0, 1.0]
+    assert run.measurements[1].calls.size.tolist() == [8, 8, 4]
+
+
+def test_a_function_that_fails_is_an_error_with_its_message(data):
+    def failing(queries, k):
+        raise ConnectionError("nobody is there")
+
+    with pytest.raises(EngineError, match="ConnectionError: nobody is there"):
+        measure(failing, *data, at=(1,))
+
+
+def test_what_is_no_engine_is_refused(data):
+    with pytest.raises(UsageError, match="the name of an engine, an Engine class, or a function"):
+        measure(42, *data)
+    with pytest.raises(UsageError, match="only engines that are registered are built more than once"):
+        measure(brute_force(data[0]), *data, at=(1,), builds=2)

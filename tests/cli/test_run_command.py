@@ -1,0 +1,152 @@
+"""`recallatk run`: with a file, without one, before, after and again."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from recallatk import load_run
+
+
+def recallatk(*arguments, cwd=None):
+    command = [sys.executable, "-m", "recallatk", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "my data"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for name, rows in (("corpus", 300), ("queries", 40)):
+        np.save(folder / f"{name}.npy", random.normal(size=(rows, 8)).astype("float32"))
+    return folder
+
+
+def measured(*arguments, cwd):
+    ran = recallatk(*arguments, "--json", cwd=cwd)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_two_files_and_an_engine_are_enough_and_the_file_they_imply_is_saved(files, tmp_path):
+    plain = ("run", files / "corpus.npy", files / "queries.npy", "--metric", "l2", "--engine", "exact")
+    found = measured(*plain, "--engine", "faiss-ivf-flat", "--at", "1,10", cwd=tmp_path)
+    folder = tmp_path / "runs" / "corpus"
+    assert found["out"] == str(folder)
+    assert {each["engine"] for each in found["trials"]} == {"exact", "faiss-ivf-flat"}
+    for each in found["trials"]:
+        assert each["status"] == "done"
+        assert each["mode"] == "latency"
+        assert set(each["measures"]) == {"recall@1", "recall@10"}
+        assert each["latency_ms"]["p50"] > 0
+        assert each["qps"] > 0
+        assert each["build_seconds"] >= 0
+        assert each["memory_bytes"] >= 0
+    again = measured("run", folder / "bench.toml", "--out", tmp_path / "again", cwd=tmp_path)
+    assert [each["search"] for each in again["trials"]] == [each["search"] for each in found["trials"]]
+    shown = recallatk("show", folder)
+    assert "exact" in shown.stdout
+    assert "Where the time went" in shown.stdout
+    listed = json.loads(recallatk("runs", tmp_path, "--json").stdout)
+    assert len(listed) == 2
+    assert all(each["done"] == each["planned"] for each in listed)
+
+
+def test_a_dry_run_prints_the_plan_and_measures_nothing(files, tmp_path):
+    plain = ("run", files / "corpus.npy", files / "queries.npy", "--metric", "l2", "--engine", "faiss-hnsw")
+    ran = recallatk(*plain, "--dry-run", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "6 trials on 1 builds, about" in ran.stdout
+    assert not (tmp_path / "runs").exists()
+    plan = json.loads(recallatk(*plain, "--dry-run", "--json", cwd=tmp_path).stdout)
+    assert plan["trials"] == 6
+    assert plan["builds"][0]["build_seconds"] > 0
+    assert plan["builds"][0]["memory_bytes"] > 0
+
+
+def test_every_load_and_repeated_builds_stand_in_one_run(files, tmp_path):
+    (tmp_path / "bench.toml").write_text(
+        f"""
+        [data]
+        corpus = "{files / "corpus.npy"}"
+        queries = "{files / "queries.npy"}"
+        metric = "l2"
+        [measure]
+        k = [10]
+        rounds = 2
+        builds = 2
+        affinity = [0]
+        [[load]]
+        mode = "latency"
+        [[load]]
+        mode = "throughput"
+        clients = 2
+        batch = [1, 16]
+        [[load]]
+        mode = "throughput"
+        clients = 2
+        via = "processes"
+        [[load]]
+        mode = "rate"
+        rate = 200
+        seconds = 0.5
+        [[engine]]
+        name = "faiss-hnsw"
+        [engine.build]
+        M = 4
+        ef_construction = 20
+        [engine.search]
+        ef = 12
+        """
+    )
+    found = measured("run", "bench.toml", cwd=tmp_path)
+    assert len(found["trials"]) == 10
+    by_load = {}
+    for each in found["trials"]:
+        assert each["status"] == "done", each["failure"]
+        by_load.setdefault((each["mode"], each["repeat"]), set()).add(each["measures"]["recall@10"]["value"])
+    # The same index answers the same whatever the load; another order of insertion is another index.
+    assert by_load["latency", 0] == by_load["throughput", 0]
+    assert by_load["latency", 1] == by_load["throughput", 1]
+    assert by_load["latency", 0] != by_load["latency", 1]
+    run = load_run(found["out"])
+    batches = [each for each in run.measurements if each.trial.load.batch == 16]
+    for each in batches:
+        assert each.calls.size.tolist() == [16, 16, 8] * 2
+        assert each.times.tolist() == [2] * 40
+    assert "Throughput" in recallatk("show", found["out"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing.toml"], "no such file. Write one: recallatk init"),
+        (["bench.toml", "--metric", "l2"], "--metric: stands in the bench file"),
+        (["nothing.npy", "--engine", "exact", "--metric", "l2"], "nothing.npy"),
+        (["bench.toml", "--resume"], "no run is here to go on with"),
+        (["corpus.npy", "--engine", "hnsw", "--metric", "l2"], "Did you mean"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(files, tmp_path, arguments, said):
+    (files / "bench.toml").write_text(
+        'data = {corpus = "corpus.npy", queries = "queries.npy", metric = "l2"}\n[[engine]]\nname = "exact"\n'
+    )
+    ran = recallatk("run", *arguments, cwd=files)
+    assert ran.returncode == 2
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_all_problems_of_a_file_are_said_at_once_each_on_its_line(files):
+    (files / "bad.toml").write_text(
+        'data = {corpus = "corpus.npy", qeries = "queries.npy", metric = "l3"}\n'
+        "[measure]\nrounds = 0\n[[engine]]\nname = 'faiss-hnsw'\n[engine.search]\nef = 0\n"
+    )
+    ran = recallatk("run", "bad.toml", cwd=files)
+    assert ran.returncode == 2
+    lines = ran.stderr.splitlines()
+    for path in ("data.qeries", "data.metric", "measure.rounds", "engine[0].search.ef"):
+        assert any(line.strip().startswith(path) for line in lines)
