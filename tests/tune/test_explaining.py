@@ -105,6 +105,17 @@ def test_the_front_follows_what_is_preferred():
     assert front_of([small, fast], "build") == ()
 
 
+@pytest.mark.parametrize("name", ["ndcg@10 loss", "mrr@5 loss in kind=a"])
+def test_of_a_loss_less_is_better(name):
+    little, much, dear = (
+        Candidate("x", (), (("ef", ef),), {name: Mean(loss, None, 9)}, latency_ms={"p95": cost})
+        for ef, loss, cost in ((1, 0.001, 2.0), (2, 0.2, 1.0), (3, 0.3, 9.0))
+    )
+    assert front_of([little, much, dear]) == (much, little)
+    # Round values are of recall, and a loss has none.
+    assert prices_of((much, little)) == prices_of((much, little), name) == ()
+
+
 def test_the_worst_segment_needs_thirty_queries():
     values = np.array([1.0] * 40 + [0.8] * 30 + [0.0] * 5 + [np.nan] * 3)
     columns = pa.table({"kind": ["a"] * 40 + ["b"] * 30 + ["c"] * 8})

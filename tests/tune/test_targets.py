@@ -218,6 +218,16 @@ def test_a_loss_is_kept_when_its_values_reach_the_threshold(losses, most):
     assert mean.low - 1e-9 <= mean.value <= mean.high + 1e-9
 
 
+def test_a_query_without_answers_loses_all_that_there_was():
+    dataset, truth = judged()
+    rows = np.array(truth.rows)
+    rows[3] = -1
+    rows[4, 1:] = rows[4, 0]  # repeats count once
+    lost = relevance_loss(rows, truth, dataset, "ndcg@10")
+    assert lost[:5].tolist() == pytest.approx([0, 0, 0, 0.5, 0.5])
+    assert relevance_loss(np.full_like(rows, -1), truth, dataset, "ndcg@10")[:5].tolist() == [0.5] * 5
+
+
 def test_a_loss_without_judgements_is_refused():
     dataset, truth = judged()
     target = parse_target("ndcg@10 loss <= 0.005")

@@ -51,10 +51,17 @@ def cost_of(candidate: Candidate, prefer: str) -> float | None:
 
 
 def recall_of(candidate: Candidate, measure: Measure | str | None = None) -> float | None:
-    """The mean of a measure while choosing; by default of the first that it has."""
+    """The mean of a measure while choosing, by default of the first that it has; of a loss what is kept."""
     name = str(measure) if measure is not None else next(iter(candidate.measures), None)
     mean = None if name is None else candidate.measures.get(name)
-    return None if mean is None else mean.value
+    if mean is None or mean.value is None or name is None:
+        return None
+    return 1 - mean.value if is_loss(name) else mean.value
+
+
+def is_loss(name: str) -> bool:
+    """Whether less of it is better, as `Target.name` calls it."""
+    return f"{name} ".partition("@")[2].partition(" ")[2].startswith("loss ")
 
 
 def front_of(
@@ -91,7 +98,7 @@ def prices_of(
 ) -> tuple[Price, ...]:
     """How many times more each round recall costs than the one before, between the measured ones only."""
     points = _curve(front, prefer, measure)
-    if len(points) < 2:
+    if len(points) < 2 or is_loss(str(measure or next(iter(front[0].measures)))):
         return ()
     nines, costs = [point[0] for point in points], [point[1] for point in points]
     # The front's last point may be exact, and has no more nines than its queries can show.

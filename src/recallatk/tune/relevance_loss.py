@@ -55,13 +55,16 @@ def _per_query(
     k: int,
 ) -> dict[str, float]:
     import ir_measures
+    import pyarrow as pa
 
+    known = rows[:, :k] >= 0
+    names = ids.take(pa.array(rows[:, :k][known])).to_pylist()
+    ends = np.cumsum(known.sum(axis=1)).tolist()
     run: dict[str, dict[str, float]] = {}
-    for query, line in zip(queries, rows[:, :k], strict=True):
+    for query, start, end in zip(queries, [0, *ends], ends, strict=False):
         if query in judged:
-            distinct = list(dict.fromkeys(line[line >= 0].tolist()))
-            names = ids.take(distinct).to_pylist()
-            run[query] = {str(each): float(k - place) for place, each in enumerate(names)}
+            distinct = dict.fromkeys(str(each) for each in names[start:end])
+            run[query] = {each: float(k - place) for place, each in enumerate(distinct)}
     wanted: list[Any] = [ir_measures.parse_measure(measure)]
     values = dict.fromkeys(judged, 0.0)
     for each in ir_measures.DefaultPipeline.iter_calc(wanted, dict(judged), run):
