@@ -37,6 +37,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/truth.py
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/engine_overhead.py
+	$(BIN)/python benchmarks/harness.py
+	$(BIN)/python benchmarks/index_memory.py
+	$(BIN)/python benchmarks/open_loop.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo

@@ -75,9 +75,9 @@ def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str
 
 def run_folder(settings: Settings, out: PathLike | None = None) -> Path:
     """Where a run of these settings is kept."""
-    if out is not None:
-        return Path(out)
-    return Path(settings.output.folder or Path(_RUNS) / settings.name)
+    folder = Path(out if out is not None else settings.output.folder or Path(_RUNS) / settings.name)
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
 def plan_of(settings: Settings, dataset: Dataset) -> Plan:

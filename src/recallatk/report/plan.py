@@ -63,7 +63,7 @@ def plan_to_text(described: dict[str, Any]) -> str:
     seconds = described["seconds"]
     total = "unknown time" if seconds is None else f"about {seconds:,.0f} s"
     lines = [
-        f"{described['trials']:,} trials on {len(described['builds']):,} builds, {total}, "
+        f"{_counted(described['trials'], 'trial')} on {_counted(len(described['builds']), 'build')}, {total}, "
         f"into {described['out']}.",
         "",
         *aligned(rows),
@@ -74,6 +74,10 @@ def plan_to_text(described: dict[str, Any]) -> str:
         *(f"{each['engine']}: {each['problem']}" for each in described["builds"] if each["problem"]),
     ]
     return "\n".join(printable(line) for line in lines)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _about(value: float | None) -> str:
