@@ -61,7 +61,7 @@ def timeless(text):
 
 def recalls(text):
     """The three recall columns of every line of the table."""
-    lines = re.findall(r"^ef=\d+ +([\d.]+) +([\d.]+) +([\d.]+)", text, re.MULTILINE)
+    lines = re.findall(r"^\*? +ef=\d+ +([\d.]+) +([\d.]+) +([\d.]+)", text, re.MULTILINE)
     assert len(lines) == 5
     return [float(cell) for line in lines for cell in line]
 

@@ -241,7 +241,7 @@ def test_control_c_stops_cleanly_and_leaves_no_process(tmp_path):
     assert "stopped" in errors
     assert "Traceback" not in errors
     assert not any(is_alive(pid) for pid in workers)
-    assert not (tmp_path / "run" / "run.json").exists()
+    assert not list((tmp_path / "run").glob("trial-*.parquet"))
 
 
 def test_the_demo_writes_a_run_that_can_be_read(tmp_path):
@@ -249,10 +249,11 @@ def test_the_demo_writes_a_run_that_can_be_read(tmp_path):
     ran = recallatk("demo", "--json", "--out", out)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    recalls = [trial["recall"]["recall@10"] for trial in found["trials"]]
+    recalls = [trial["measures"]["recall@10"]["value"] for trial in found["trials"]]
     assert recalls[0] < 0.88 and recalls[-1] > 0.98 and recalls == sorted(recalls)
     assert all(trial["latency_ms"]["p99"] >= trial["latency_ms"]["p50"] > 0 for trial in found["trials"])
-    assert {"run.json", "truth.parquet", "report.md", "trial-5.parquet"} <= {p.name for p in out.iterdir()}
+    written = {"run.json", "bench.toml", "truth.parquet", "report.md", "trial-5.parquet"}
+    assert written <= {path.name for path in out.iterdir()}
 
     import recallatk as library
 
@@ -264,8 +265,8 @@ def test_the_demo_writes_a_run_that_can_be_read(tmp_path):
 
 def test_the_commands_that_the_demo_suggests_work(tmp_path):
     ran = recallatk("demo", "--out", tmp_path / "run")
-    suggested = [line.strip() for line in ran.stdout.splitlines() if line.startswith("  ")][-3:]
-    assert len({line.split("recallatk", 1)[1] for line in suggested}) == 3
+    suggested = [line.strip() for line in ran.stdout.splitlines() if line.startswith("  ")][-5:]
+    assert len({line.split("recallatk", 1)[1] for line in suggested}) == 5
     for line in suggested:
         arguments = shlex.split(line)[-len(shlex.split(line.split("recallatk ", 1)[1])) :]
         again = recallatk(*arguments, cwd=tmp_path)
