@@ -9,7 +9,7 @@ from tuning_data import small_data
 
 from recallatk.engines.registry import registered
 
-NAMES = ("Steady", "Capped", "Dipping", "Breaking", "Slow")
+NAMES = ("Steady", "Capped", "Dipping", "Breaking", "Slow", "Partial")
 
 
 @pytest.fixture

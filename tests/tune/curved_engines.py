@@ -47,6 +47,19 @@ class Steady(Engine):
         return "1"
 
 
+class Partial(Steady):
+    """Queries far from everything else take more effort."""
+
+    name = "partial"
+
+    def search(self, queries, k, filters=None):
+        effort = self.effort
+        self.effort = effort / 3 if queries[0, 0] > 50 else effort
+        found = super().search(queries, k, filters)
+        self.effort = effort
+        return found
+
+
 class Capped(Steady):
     """No effort brings it beyond 0.8."""
 

@@ -43,6 +43,15 @@ def test_a_graph_and_lists_are_tuned_together(definitions, tmp_path):
     assert {each.engine for each in tuned.attempts} == {"usearch", "faiss-ivf-flat"}
 
 
+def test_what_cannot_fit_the_memory_is_left_out_and_said(definitions):
+    tuned = tune(
+        definitions, targets="recall@10 >= 0.9", budgets="size <= 100KiB", engines=["usearch"], seconds=10
+    )
+    assert not tuned.met
+    assert any("size <= 100KiB" in each.why for each in tuned.attempts)
+    assert "size <= 100KiB" in tuned.binding
+
+
 def test_two_knobs_of_effort_are_both_set():
     tuned = tune(
         small_data(rows=1_000, queries=300, dimension=8), targets="recall@10 >= 0.8", engines=["faiss-ivf-pq"]

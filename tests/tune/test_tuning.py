@@ -14,6 +14,7 @@ import pytest
 from tuning_data import small_data
 
 from recallatk.bench.conversation import Conversation
+from recallatk.datasets.opening import make_queries
 from recallatk.errors import UsageError
 from recallatk.truth import ground_truth
 from recallatk.tune.sides import split_sides
@@ -82,8 +83,10 @@ def test_with_hardly_any_time_it_returns_what_it_has(curved, data):
     assert tuned.binding
 
 
-def test_a_budget_that_nothing_keeps_binds(curved, data):
-    tuned = tune(data, targets="recall@10 >= 0.9", budgets="p95 <= 0.4ms", engines=["slow"])
+def test_a_budget_that_nothing_keeps_binds(curved):
+    tuned = tune(
+        small_data(queries=300), targets="recall@10 >= 0.9", budgets="p95 <= 0.4ms", engines=["slow"]
+    )
     assert not tuned.met
     assert tuned.nearest is not None
     assert "p95" in tuned.binding
@@ -94,6 +97,28 @@ def test_targets_of_percentiles_and_segments_are_kept_together(curved, data):
     tuned = tune(data, targets=wanted, engines=["steady"])
     assert tuned.met
     assert len(tuned.validated) == 2
+
+
+def test_what_the_held_out_queries_do_not_confirm_is_said_and_followed_by_something_safer(curved, data):
+    _, held_out = split_sides(data, ground_truth(data, depth=10), seed=0)
+    vectors = np.array(data.queries.vectors.read(0, data.queries.rows))
+    vectors[held_out.numbers[::3], 0] += 100
+    harder = replace(data, queries=make_queries(vectors))
+    tuned = tune(harder, targets="recall@10 >= 0.9", engines=["partial"])
+    assert tuned.looks > 1
+    assert tuned.met
+    assert tuned.validated["recall@10"].value >= 0.9
+    assert [each.kind for each in tuned.cautions] == ["looks"]
+    assert any("held-out" in each.why for each in tuned.attempts)
+    assert dict(tuned.choice.search)["effort"] > needed(0.95)
+
+
+def test_more_time_goes_on_from_what_less_time_had_measured(curved, tmp_path):
+    data = small_data(queries=300)
+    short = tune(data, targets="recall@10 >= 0.9", engines=["slow"], seconds=0.5, out=tmp_path)
+    long = tune(data, targets="recall@10 >= 0.9", engines=["slow"], out=tmp_path)
+    assert (short.met, long.met) == (False, True)
+    assert len(list(tmp_path.glob("journal-*.jsonl"))) == 1
 
 
 def test_replaying_a_journal_gives_the_identical_outcome_and_starts_no_process(

@@ -70,7 +70,7 @@ class Room:
         speaker = Speaker(engine, str(self.dataset.metric), self.k, self.seed)
         return Conversation(self.data, self.folder / f"process-{len(self._open)}", speaker)
 
-    def holding(self, index: Index, seconds: float | None = None) -> Conversation | None:
+    def holding(self, index: Index) -> Conversation | None:
         """The process that holds this index; None where none does."""
         return next((talk for talk, held in self._open if held is index and talk.alive), None)
 
@@ -117,7 +117,7 @@ class Index:
 
     def built(self) -> Built:
         """What the build cost, from the first time that it was built."""
-        found = self.journal.step(["build", *self.name], self._build)
+        found = self.journal.step(["build", *self.name], self._build, self.seconds_left)
         return Built(**found["built"])
 
     def _build(self) -> dict[str, Any]:

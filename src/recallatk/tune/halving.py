@@ -28,6 +28,10 @@ LEAST_ROWS, SHARE = 2_000, 0.05
 _MOST_OF_THE_WHOLE = 0.5
 # The second part, for the few that did best on the first.
 _LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.25, 3, 1.5
+# While none of its builds reached the target, an engine gets so many times as long.
+_PATIENCE = 6
+# What else a machine does can only make a turn slower.
+_TURNS = 3
 # Predictions from a part are off by about this factor.
 MARGIN = 1.3
 _MOST_BUILDS = 6
@@ -56,11 +60,11 @@ def part_rows(rows: int) -> int:
     return count if count < rows * _MOST_OF_THE_WHOLE else rows
 
 
-def larger_rows(rows: int) -> int | None:
-    """How many rows the second part has; None where it would not be much larger than the first."""
+def larger_rows(rows: int) -> list[int]:
+    """How many rows the second part has; nothing where it would not be much larger than the first."""
     first = part_rows(rows)
     count = min(_LARGER * first, int(rows * _LARGER_SHARE))
-    return count if count >= 2 * first else None
+    return [count] if count >= 2 * first else []
 
 
 def propose(search: Search, engines: Sequence[type[Engine]]) -> list[Proposal]:
@@ -92,12 +96,14 @@ def _promoted(search: Search, ranked: list[Proposal]) -> list[Proposal]:
 
 
 def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list[Proposal]:
-    builds, found = Builds(engine, search.shape, search.seed), []
+    builds = Builds(engine, search.shape, search.seed)
+    found: list[Proposal] = []
     began = search.journal.elapsed
     for number in range(_MOST_BUILDS):
         # An engine whose builds take long gets fewer of them.
         sure = 1 if search.seconds is not None else 2
-        if number >= sure and search.journal.elapsed - began > search.filter_seconds:
+        patience = search.filter_seconds * (1 if found else _PATIENCE)
+        if number >= sure and search.journal.elapsed - began > patience:
             break
         asked = builds.ask() if not search.over() else None
         if asked is None:
@@ -167,17 +173,17 @@ def _costs(
 def _least_reaching(
     search: Search, index: Index, ladder: Ladder, part: Side
 ) -> tuple[dict[str, Any], float] | None:
-    """The least effort whose means reach the thresholds on the part, and its median latency."""
+    """The least effort whose means reach the thresholds on the part, and its median latency at best."""
     which = part.order(search.seed)
-    asked: dict[float, tuple[bool, float]] = {}
+    asked: dict[float, bool] = {}
 
     def reaches(effort: float) -> bool:
         if effort not in asked:
             answers = index.ask(part, search.targets, ladder.search(effort), which)
             means = [np.nanmean(each) if not np.isnan(each).all() else 1.0 for each in answers.values]
             enough = all(mean >= target.threshold for mean, target in zip(means, search.targets, strict=True))
-            asked[effort] = enough, float(np.median(answers.latencies_ns)) / 1e6
-        return asked[effort][0]
+            asked[effort] = enough
+        return asked[effort]
 
     low, high = ladder.least, ladder.generous
     while not reaches(high):
@@ -189,7 +195,14 @@ def _least_reaching(
             low, high = (low, middle) if reaches(middle) else (middle, high)
     else:
         high = low
-    return ladder.search(high), asked[high][1]
+    setting = ladder.search(high)
+    return setting, min(_median_ms(search, index, setting, part, turn) for turn in range(_TURNS))
+
+
+def _median_ms(search: Search, index: Index, setting: dict[str, Any], part: Side, turn: int) -> float:
+    which = part.order(search.seed)
+    answers = index.ask(part, search.targets, setting, which, warm=turn == 0, purpose=f"cost {turn}")
+    return float(np.median(answers.latencies_ns)) / 1e6
 
 
 def attempt(

@@ -25,7 +25,6 @@ class Journal:
         self.path = path
         self.steps: dict[str, dict[str, Any]] = {}
         self.elapsed = 0.0
-        self.replaying = 0
         self._taken: set[str] = set()
         self._mark = time.monotonic()
         if path is not None:
@@ -44,10 +43,20 @@ class Journal:
             step = json.loads(line)
             self.steps[step.pop("key")] = step
 
-    def step(self, key: list[Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What this step gave, measured now or before; a failure is remembered like a result."""
+    def step(
+        self, key: list[Any], measure: Callable[[], dict[str, Any]], seconds: float | None = None
+    ) -> dict[str, Any]:
+        """What this step gave, measured now or before; a failure is remembered like a result.
+
+        Args:
+            key: what it is known by.
+            measure: gives a result that JSON can hold.
+            seconds: what it may take now; None: as long as it needs.
+        """
         text = json.dumps(key, separators=(",", ":"))
         found = self.steps.get(text)
+        if found is not None and _was_too_short(found, seconds):
+            found = None
         if found is None:
             found = self._measured(text, measure)
         else:
@@ -58,10 +67,6 @@ class Journal:
         if "failed" in found:
             raise TrialFailed(*found["failed"])
         return found
-
-    def knows(self, key: list[Any]) -> bool:
-        """Whether this step was measured before."""
-        return json.dumps(key, separators=(",", ":")) in self.steps
 
     def _measured(self, text: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
@@ -87,3 +92,10 @@ class Journal:
             os.fsync(opened)
         finally:
             os.close(opened)
+
+
+def _was_too_short(step: dict[str, Any], seconds: float | None) -> bool:
+    """Whether it failed for lack of time that there is now."""
+    if "failed" not in step or step["failed"][0] != "time limit":
+        return False
+    return seconds is None or seconds > step["seconds"]

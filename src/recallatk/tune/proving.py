@@ -75,9 +75,16 @@ def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
         chains += tried
         if proven is not None:
             found.append(proven)
-            proven.index.kept = True
+            proven.index.kept = _has_room(proven.built)
             search.best = min((each.candidate for each in found), key=lambda each: cost(search, each))
     return sorted(found, key=lambda each: cost(search, each.candidate))
+
+
+def _has_room(built: Built) -> bool:
+    """Whether the index can stay in memory beside another of its size; if not, it is built again."""
+    import psutil
+
+    return bool((built.memory_bytes or 0) * 2 < psutil.virtual_memory().available)
 
 
 def cost(search: Search, candidate: Candidate) -> float:

@@ -47,9 +47,8 @@ class Search:
     room: Room
     journal: Journal
     side: Side
-    part: Side
-    larger: Side | None
-    """A second part, for those that did best on the first."""
+    parts: Sequence[Side]
+    """The same side over parts of the corpus: the first for all builds, the second for the best of them."""
     targets: Sequence[Target]
     budgets: Sequence[Budget]
     prefer: str
@@ -62,6 +61,16 @@ class Search:
     measured: list[Candidate] = field(default_factory=list)
     """Every setting at full size."""
     best: Candidate | None = None
+
+    @property
+    def part(self) -> Side:
+        """The first part."""
+        return self.parts[0]
+
+    @property
+    def larger(self) -> Side | None:
+        """The second part."""
+        return self.parts[1] if len(self.parts) > 1 else None
 
     @property
     def filter_seconds(self) -> float:

@@ -75,31 +75,27 @@ def tune(
     limits = [parse_budget(each) if isinstance(each, str) else each for each in _several(budgets)]
     _require(wanted, prefer, dataset, seconds)
     found = usable(engines, dataset)
-    depth = min(max(each.measure.deepest for each in wanted), dataset.corpus.rows)
     shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(wanted), dataset.corpus.rows))
-    called = {
-        "data": fingerprints(dataset), "targets": [str(each) for each in wanted],
-        "budgets": [str(each) for each in limits], "prefer": prefer, "seed": seed, "seconds": seconds,
-        "engines": {each.name: installed_version(each) for each in found},
-    }  # fmt: skip
-    journal = Journal(None if out is None else Path(out) / f"journal-{_digest(called)}.jsonl")
+    journal = Journal(
+        None if out is None else Path(out) / _file(dataset, wanted, limits, prefer, seed, found)
+    )
     with tempfile.TemporaryDirectory(prefix="recallatk-") as name:
         room = Room(dataset, Path(name), shape.k, seed)
         try:
-            for engine in found:
-                # They load their libraries while the truth is computed.
-                if not journal.steps:
-                    room.start(engine.name)
+            # They load their libraries while the truth is computed.
+            for engine in () if journal.steps else found:
+                room.start(engine.name)
+            depth = min(max(each.measure.deepest for each in wanted), shape.rows)
             known = _truth(dataset, depth) if truth is None else truth
-            tuned_side, held_out = split_sides(dataset, known, seed)
-            for side in (tuned_side, held_out):
-                require_enough(wanted, side)
-            larger = larger_rows(shape.rows)
+            side, held_out = split_sides(dataset, known, seed)
+            require_enough(wanted, side)
+            require_enough(wanted, held_out)
+            parts = [
+                part_of(side, rows, depth, seed) for rows in (part_rows(shape.rows), *larger_rows(shape.rows))
+            ]
             search = Search(
-                room, journal, tuned_side, part_of(tuned_side, part_rows(shape.rows), depth, seed),
-                None if larger is None else part_of(tuned_side, larger, depth, seed),
-                wanted, limits, prefer, shape, len(found), seed, seconds, watch,
-            )  # fmt: skip
+                room, journal, side, parts, wanted, limits, prefer, shape, len(found), seed, seconds, watch
+            )
             return _tuned(search, held_out, found, by)
         finally:
             room.close()
@@ -178,5 +174,18 @@ def _truth(dataset: Dataset, depth: int) -> Truth:
     return obtain_truth(dataset, depth=depth).truth
 
 
-def _digest(called: dict[str, Any]) -> str:
-    return blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
+def _file(
+    dataset: Dataset, targets: Sequence[Target], budgets: Sequence[Budget], prefer: str, seed: int,
+    engines: Sequence[type[Engine]],
+) -> str:  # fmt: skip
+    """The journal's name: the same call has the same, with more time or less."""
+    called = {
+        "data": fingerprints(dataset),
+        "targets": [str(each) for each in targets],
+        "budgets": [str(each) for each in budgets],
+        "prefer": prefer,
+        "seed": seed,
+        "engines": {each.name: installed_version(each) for each in engines},
+    }
+    digest = blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return f"journal-{digest}.jsonl"
