@@ -42,7 +42,8 @@ def test_sound_benchmarks_have_no_errors_against_production_of_their_own_kind(cl
 def test_the_demo_has_no_errors_and_its_copies_are_said():
     demo = open_demo()
     truth = ground_truth(demo, depth=100)
-    run = measure("exact", demo, truth, rounds=1)
+    quick = {"ef_construction": 40}
+    run = measure("faiss-hnsw", demo, truth, build=quick, search=[{"ef": 10}, {"ef": 160}], rounds=1)
     findings = audit(Evidence(dataset=demo, truth=truth, run=run))
     assert errors(findings) == []
     assert {"R03", "R05"} <= {each.rule for each in findings}
@@ -123,7 +124,7 @@ def test_no_rule_raises_on_odd_data(rows, queries, dimension, dtype, metric, sam
         audited = audit(
             Evidence(dataset=dataset, truth=known, production=dataset.queries, tuning_queries=dataset.queries)
         )
-        assert not {each.rule for each in audited} & {"R06", "R07", "R09", "R16", "R17", "R18"}
+        assert not {each.rule for each in errors(audited)} & {"R06", "R07", "R09", "R16", "R17", "R18"}
 
 
 def test_a_run_and_other_data_of_any_shape_do_not_raise():
@@ -155,3 +156,12 @@ def test_every_rule_has_its_own_module():
     modules = sorted((ROOT / "src" / "recallatk" / "audit" / "rules").glob("[a-z]*.py"))
     assert len(modules) == len(RULES)
     assert all(type(each).__module__.endswith(tuple(path.stem for path in modules)) for each in RULES)
+
+
+def test_secrets_and_endless_messages_of_engines_are_not_repeated():
+    trial = varied_run().measurements[0].trial
+    message = "postgresql://user:geheim@host/db refused: " + "word " * 5_000
+    run = make_run([], failures=(Failure(trial, "no evidence", "search", message),))
+    (error,) = errors(audit(Evidence(run=run)))
+    assert "geheim" not in error.message
+    assert len(error.message) < 500

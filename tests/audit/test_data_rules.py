@@ -145,11 +145,17 @@ def test_another_hardness_than_production_has(data):
     assert found("R08", dataset=data, production=production("noisy"))[0].measured > 0.2
 
 
-def test_production_of_another_dimension_or_few_queries_is_no_finding(data):
+def test_production_of_another_dimension_is_of_another_model(data):
     other = make_queries(np.ones((50, 3), np.float32))
-    for code in ("R06", "R07", "R08"):
+    (error,) = found("R06", dataset=data, production=other)
+    assert (error.severity, error.measured, error.threshold) == ("error", 3, 24)
+    for code in ("R07", "R08"):
         assert not found(code, dataset=data, production=other)
-    assert not found("R06", dataset=data, production=production("shifted", count=10))
+
+
+def test_few_queries_of_production_are_said_to_be_too_few(data):
+    assert found("R06", dataset=data, production=production("shifted", count=99))[0].severity == "note"
+    assert not found("R08", dataset=data, production=production("noisy", count=99))
 
 
 def test_inner_products_have_no_distances_to_compare():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 from recallatk.core.findings import Finding, Severity
+from recallatk.history.redaction import public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from recallatk.audit.evidence import Evidence
+
+
+_LONGEST = 400
 
 
 class Rule:
@@ -43,14 +48,19 @@ class Rule:
         severity: Severity | None = None,
         remedy: str | None = None,
     ) -> Finding:
-        """A finding of this rule."""
+        """A finding of this rule, without secrets and no longer than can be read."""
+        said = str(public(message))
         return Finding(
             rule=self.code,
             severity=severity or self.severity,
             title=self.title,
-            message=message,
-            measured=None if measured is None else float(measured),
-            threshold=None if threshold is None else float(threshold),
+            message=said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…",
+            measured=_finite(measured),
+            threshold=_finite(threshold),
             why=self.why,
             remedy=remedy or self.remedy,
         )
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number is None or not math.isfinite(number) else float(number)

@@ -46,6 +46,6 @@ class ProductionDistance(Rule):
             yield self.finding(
                 f"their nearest rows are {ratio:.2f} times as far as those of production's queries "
                 f"({ours:.3g} and {theirs:.3g})",
-                ratio if np.isfinite(ratio) else None,
+                ratio,
                 LEAST if ratio < LEAST else MOST,
             )

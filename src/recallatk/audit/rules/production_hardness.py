@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recallatk.audit.evidence import Evidence
     from recallatk.core.findings import Finding
 
-MOST, FEWEST = 0.20, 40
+MOST, FEWEST = 0.20, 100
 
 
 class ProductionHardness(Rule):
