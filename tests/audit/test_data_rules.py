@@ -202,6 +202,14 @@ def test_random_vectors_have_no_contrast(clean):
         assert not found("R12", evidence=each)
 
 
+def test_the_contrast_of_few_rows_or_under_narrow_filters_says_nothing():
+    few = clustered(rows=50, metadata={"size": np.arange(50)})
+    assert not found("R12", dataset=few, truth=ground_truth(few, depth=20))
+    dataset = clustered(rows=2_000, metadata={"size": np.arange(2_000)})
+    narrow = with_queries(dataset, vectors(dataset.queries), [parse_filter("size < 20")] * 200)
+    assert not found("R12", dataset=narrow, truth=ground_truth(narrow, depth=20))
+
+
 def test_a_sample_of_the_corpus(cosine):
     sample = sampled(cosine.dataset, 500)
     (warning,) = found("R13", dataset=sample)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from recallatk.core.findings import Finding
 
 LEAST = 1.2
+# Among fewer rows the k-th neighbour is no near one, whatever the data are.
+_ROWS_A_NEIGHBOUR = 100
 
 
 class NoContrast(Rule):
@@ -57,7 +59,11 @@ def relative_contrast(evidence: Evidence) -> float | None:
         return None
     if dataset.metric is Metric.IP or truth.metric is not dataset.metric:
         return None
-    chosen, k = evidence.some_queries, min(evidence.k, truth.depth, max(1, dataset.corpus.rows // 2))
+    k = min(evidence.k, truth.depth)
+    chosen = evidence.some_queries
+    chosen = chosen[dataset.eligibility.counts[chosen] >= _ROWS_A_NEIGHBOUR * k]
+    if not len(chosen):
+        return None
     last = truth.scores[chosen, k - 1]
     if dataset.metric is Metric.COSINE:
         last = np.sqrt(2 * cosine_distances(last))
