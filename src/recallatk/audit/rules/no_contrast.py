@@ -30,7 +30,7 @@ class NoContrast(Rule):
     title = "Neighbours are hardly nearer than other rows"
     threshold = (
         "the mean distance of all rows is less than 1.2 times that of the k-th neighbour (median over "
-        "queries)"
+        "queries that may return at least 100 times k rows)"
     )
     source = (
         "relative contrast (He, Kumar and Chang 2012); uniform vectors of 1,536 numbers have about 1.1, "
