@@ -40,11 +40,11 @@ class Naming:
         """The search parameters that differ, or all where the engine has one setting only."""
         return listed(_without(trial.search, self._same_search[trial.engine]))
 
-    def label(self, trial: Trial) -> str:
-        """The trial in as few words as tell it from the others."""
+    def label(self, trial: Trial, *, load: bool = True) -> str:
+        """The trial in as few words as tell it from the others, or from those under the same load."""
         parts = [trial.engine] if len(self.engines) > 1 else []
         parts += [self.build(trial), self.search(trial)]
-        parts += [str(trial.load)] if self.several_loads else []
+        parts += [str(trial.load)] if load and self.several_loads else []
         parts += [f"build {trial.repeat + 1}"] if self.repeats else []
         return " ".join(part for part in parts if part) or str(trial)
 

@@ -21,13 +21,18 @@ _RUN = ("=", "+", "-", "@")
 
 def write(run: Run, out: PathLike) -> Exported:
     """Write a header and the trials; what was not measured is empty."""
+    write_text(out, csv_text(run))
+    return Exported((Path(out),))
+
+
+def csv_text(run: Run) -> str:
+    """The table as text."""
     columns, rows = flat_rows(run)
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow([_cell(name) for name in columns])
     writer.writerows([_cell(row[name]) for name in columns] for row in rows)
-    write_text(out, target.getvalue())
-    return Exported((Path(out),))
+    return target.getvalue()
 
 
 def _cell(value: Any) -> Any:

@@ -22,16 +22,21 @@ _LARGEST = 1 << 63
 
 def write(run: Run, out: PathLike) -> Exported:
     """Write the trials as typed columns."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    with atomic_file(out) as scratch:
+        pq.write_table(arrow_table(run), scratch, compression="zstd", write_page_checksum=True)
+    return Exported((Path(out),))
+
+
+def arrow_table(run: Run) -> pa.Table:
+    """The trials as typed columns in memory."""
+    import pyarrow as pa
 
     columns, rows = flat_rows(run)
     arrays = {encodable(name): _column(name, [row[name] for row in rows]) for name in columns}
     about = {name: value for name, value in run_to_dict(run).items() if name != "trials"}
-    table = pa.table(arrays).replace_schema_metadata({b"recallatk.run": json.dumps(about).encode()})
-    with atomic_file(out) as scratch:
-        pq.write_table(table, scratch, compression="zstd", write_page_checksum=True)
-    return Exported((Path(out),))
+    return pa.table(arrays).replace_schema_metadata({b"recallatk.run": json.dumps(about).encode()})
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:

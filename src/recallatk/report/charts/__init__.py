@@ -1,0 +1,29 @@
+"""The charts of a report: one module each, one definition for HTML, SVG and PNG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recallatk.core import Run
+    from recallatk.report.charts.kinds import Chart
+
+
+def charts_of(run: Run) -> dict[str, Chart]:
+    """Every chart that the means of a run allow, by name, as Altair has them."""
+    from recallatk.report.charts import across_k, cost, latency_curve, qps_curve
+    from recallatk.report.charts.points import curve_of
+    from recallatk.report.html.verdict import verdict
+
+    curve = curve_of(run)
+    chosen = verdict(curve).number
+    made = {
+        "recall-latency": latency_curve.chart(curve, chosen),
+        "recall-qps": qps_curve.chart(curve, chosen),
+        "recall-across-k": across_k.chart(curve, chosen),
+        "cost": cost.chart(curve),
+    }
+    return {name: chart for name, chart in made.items() if chart is not None}
+
+
+__all__ = ["charts_of"]

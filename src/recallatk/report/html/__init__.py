@@ -1,0 +1,5 @@
+"""The report that people forward: one HTML file that needs nothing beside it."""
+
+from recallatk.report.html.page import report_data, to_html
+
+__all__ = ["report_data", "to_html"]

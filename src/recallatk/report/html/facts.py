@@ -1,0 +1,183 @@
+"""What single queries tell of a setting: the spread of recall, segments, and the worst of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recallatk.analysis.answers import bounded
+from recallatk.analysis.compared import Compared
+from recallatk.analysis.distribution import distribution
+from recallatk.analysis.measures import Recall, RecallWithin
+from recallatk.analysis.segments import Grouping, segments
+from recallatk.analysis.summarising import mean_of
+from recallatk.core import Score
+from recallatk.report.html.groupings import groupings_of, worst_groups
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.analysis.distribution import Distribution
+    from recallatk.analysis.segments import Segment
+    from recallatk.core import Dataset, Mean, Measurement, Truth
+    from recallatk.report.charts.points import Curve
+
+# Settings beyond so many keep their means only, or the file would be too large to send.
+MOST_DETAILED = 60
+WORST = 8
+_FURTHER = 5
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A true neighbour that was not returned among the first k."""
+
+    rank: int
+    row: int
+    score: float | None
+    margin: float | None
+    """How much better than the k-th neighbour it is; None without scores."""
+    returned_at: int | None
+    """The place at which it came after all, where that is beyond k."""
+
+
+@dataclass(frozen=True)
+class Poor:
+    """A query of low recall, and what it missed."""
+
+    query: int
+    recall: float
+    missed: tuple[Missed, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """One setting, query by query."""
+
+    values: NDArray[np.float64]
+    """Of all queries; NaN for those that were not asked or have no recall."""
+    spread: Distribution | None
+    segments: dict[str, list[Segment]] = field(default_factory=dict)
+    """By grouping: all in their own order, or the worst, the larger ones before the small."""
+    better: dict[str, int] = field(default_factory=dict)
+    """How many segments of a grouping are left out."""
+    worst: tuple[Poor, ...] = ()
+    within: tuple[int, Mean] | None = None
+    """How much of the true top k stands among so many more answers."""
+
+
+def detailed(curve: Curve) -> list[int]:
+    """The points that are told in detail: the front, then the others, the first load before the rest."""
+    order = sorted(curve.points, key=lambda each: (each["load"] != 0, not each["latencyFront"], each["n"]))
+    return sorted(each["n"] for each in order[:MOST_DETAILED])
+
+
+def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict[int, Facts]:
+    """What can be told of each setting; nothing without a truth or each query's own value."""
+    k = cutoff(curve.measure)
+    if k is None:
+        return {}
+    if truth is None or truth.depth < k:
+        return _kept(curve)
+    told = [
+        number for number in detailed(curve) if len(curve.lines[number].measurement.answers) == len(truth)
+    ]
+    # Under another load an index mostly answers the same.
+    same: dict[tuple[bytes, bytes], list[int]] = {}
+    for number in told:
+        measurement = curve.lines[number].measurement
+        same.setdefault((measurement.answers.tobytes(), measurement.asked.tobytes()), []).append(number)
+    asked = {numbers[0]: _asked(curve.lines[numbers[0]].measurement, truth, k) for numbers in same.values()}
+    groupings = groupings_of(curve, truth, dataset)
+    cut = [worst_groups(each, _means([every.values for every in asked.values()])) for each in groupings]
+    facts = {number: _facts(each, k, cut) for number, each in asked.items()}
+    return {number: facts[numbers[0]] for numbers in same.values() for number in numbers}
+
+
+def cutoff(measure: str | None) -> int | None:
+    """The k of `recall@k`."""
+    text = (measure or "").removeprefix("recall@")
+    return int(text) if text.isdecimal() else None
+
+
+def _kept(curve: Curve) -> dict[int, Facts]:
+    """The spread alone, of scores that still have each query's own value."""
+    found = {}
+    for number in detailed(curve):
+        values = curve.lines[number].measurement.score.per_query.get(curve.measure or "")
+        if values is not None and len(values):
+            found[number] = Facts(values, distribution(values))
+    return found
+
+
+class _Asked(NamedTuple):
+    """The queries that a setting was asked, compared with their truth."""
+
+    places: NDArray[np.int64]
+    compared: Compared
+    values: NDArray[np.float64]
+    """Of all queries; NaN for those that were not asked."""
+
+
+def _asked(measurement: Measurement, truth: Truth, k: int) -> _Asked:
+    places = np.flatnonzero(measurement.asked)
+    some = truth if len(places) == len(truth) else truth.take(places)
+    compared = Compared(some, bounded(measurement.answers[places], truth.corpus_rows))
+    everywhere = np.full(len(truth), np.nan)
+    everywhere[places] = Recall(k).per_query(compared)
+    return _Asked(places, compared, everywhere)
+
+
+def _means(values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Of each query over all settings, by which segments are chosen for all settings alike."""
+    if not values:
+        return np.empty(0)
+    known = np.sum([~np.isnan(each) for each in values], axis=0)
+    total = np.sum([np.nan_to_num(each) for each in values], axis=0)
+    return np.where(known > 0, total / np.maximum(known, 1), np.nan)
+
+
+def _facts(asked: _Asked, k: int, groupings: list[tuple[Grouping, int]]) -> Facts:
+    measure, compared = Recall(k), asked.compared
+    values = asked.values[asked.places]
+    score = Score(len(values), len(values), {}, {}, per_query={str(measure): values})
+    groups = [Grouping(each.name, each.labels[asked.places], each.order) for each, _ in groupings]
+    width = min(_FURTHER * k, compared.answers.shape[1])
+    deeper = RecallWithin(width, k) if width > k else None
+    return Facts(
+        values=asked.values,
+        spread=distribution(values),
+        segments={each.name: segments(score, each) for each in groups},
+        better={each.name: left_out for each, left_out in groupings},
+        worst=_worst(compared, values, asked.places, k),
+        within=None if deeper is None else (width, mean_of(deeper.per_query(compared), deeper)),
+    )
+
+
+def _worst(
+    compared: Compared, values: NDArray[np.float64], asked: NDArray[np.int64], k: int
+) -> tuple[Poor, ...]:
+    order = np.argsort(np.where(np.isnan(values), 2.0, values), kind="stable")[:WORST]
+    return tuple(
+        Poor(int(asked[place]), float(values[place]), _missed(compared, int(place), k))
+        for place in order
+        if values[place] < 1.0
+    )
+
+
+def _missed(compared: Compared, place: int, k: int) -> tuple[Missed, ...]:
+    truth, places = compared.truth, compared.places
+    cut = min(k, int(compared.available[place]))
+    found = []
+    for rank in range(cut):
+        at = int(places.of_rows[place, rank])
+        if at < k:
+            continue
+        score = None if truth.scores is None else float(truth.scores[place, rank])
+        last = None if truth.scores is None else float(truth.scores[place, cut - 1])
+        margin = None if score is None or last is None else abs(score - last)
+        row, later = int(truth.rows[place, rank]), None if at >= places.never else at + 1
+        found.append(Missed(rank + 1, row, score, margin, later))
+    return tuple(found)

@@ -1,0 +1,106 @@
+"""Where the numbers come from: the machine, what was timed, the data, and how to have them again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from recallatk.errors import RecallError
+from recallatk.report.naming import cut
+from recallatk.report.tables import Table
+from recallatk.report.text import printable
+
+if TYPE_CHECKING:
+    from recallatk.core import Run
+
+_LONGEST = 400
+
+
+def environment(run: Run) -> Table:
+    """The machine and the software, one line each."""
+    from recallatk.history.redaction import public
+
+    rows = [[_words(name), _shown(public(value, name), name)] for name, value in run.environment.items()]
+    return Table("Environment", ["", ""], rows, 2)
+
+
+def identity(run: Run) -> Table:
+    """What was measured, when, and the fingerprints that tell it from anything else."""
+    rows = [
+        ["Data", cut(printable(run.dataset), _LONGEST)],
+        ["Metric", str(run.metric)],
+        ["Begun", printable(run.begun or "-")],
+        ["What was timed", cut(printable(run.timed), _LONGEST)],
+    ]
+    rows += [
+        [f"Fingerprint of {_words(name).lower()}", printable(text)] for name, text in run.fingerprints.items()
+    ]
+    return Table("Identity", ["", ""], rows, 2)
+
+
+def _words(name: str) -> str:
+    said = printable(name).replace("_bytes", "").replace("_", " ")
+    return said[:1].upper() + said[1:]
+
+
+def _shown(value: Any, name: str) -> str:
+    if name.endswith("_bytes") and isinstance(value, int):
+        return f"{value / 1e9:,.1f} GB"
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return cut(printable(", ".join(f"{key} {each}" for key, each in value.items())), _LONGEST)
+    if isinstance(value, list):
+        listed = (f"{each:.2f}" if isinstance(each, float) else str(each) for each in value)
+        return cut(printable(", ".join(listed)), _LONGEST)
+    return cut(printable(str(value)), _LONGEST)
+
+
+def bench_file(run: Run) -> str | None:
+    """The bench file that measures the same again; None where the settings do not tell."""
+    from recallatk.bench.settings import settings_from
+    from recallatk.history.redaction import public
+
+    stated = public(dict(run.settings))
+    tables = {name: _told(stated.get(name)) for name in ("data", "truth", "measure")}
+    try:
+        loads = [_load(each) for each in stated.get("load", [])]
+        wanted = {"name": run.dataset, **{name: each for name, each in tables.items() if each}}
+        made = settings_from({**wanted, "load": loads, "engine": stated.get("engine", [])})
+        return made.to_toml()
+    except (RecallError, TypeError, AttributeError, ValueError):
+        return None
+
+
+def _told(table: Any) -> Any:
+    if not isinstance(table, dict):
+        return {}
+    return {
+        name: _told(each) if isinstance(each, dict) else each
+        for name, each in table.items()
+        if each is not None and each != []
+    }
+
+
+def _load(load: dict[str, Any]) -> dict[str, Any]:
+    """A load as a bench file spells it, without what is usual."""
+    usual = {"clients": 1, "batch": 1, "via": "threads"}
+    kept = {name: each for name, each in load.items() if each is not None and usual.get(name) != each}
+    if "p99_ms" in kept:
+        kept["p99"] = f"{kept.pop('p99_ms')}ms"
+    return kept
+
+
+def command(run: Run) -> str:
+    """What to type to measure the same again."""
+    name = "".join(each if each.isalnum() or each in "-_." else "-" for each in run.dataset)[:60] or "run"
+    return f"recallatk run bench.toml --out {shlex.quote(f'runs/{name}-again')}"
+
+
+def settings_text(run: Run) -> str:
+    """The settings as JSON, for a reader."""
+    from recallatk.history.redaction import public
+    from recallatk.report.as_dict import plain
+
+    return json.dumps(public(plain(dict(run.settings))), indent=2, ensure_ascii=True)

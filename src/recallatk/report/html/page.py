@@ -1,0 +1,134 @@
+"""The page: every part in the order in which a reader asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recallatk.report.charts.points import curve_of
+from recallatk.report.contents import contents
+from recallatk.report.html.comparison import compared
+from recallatk.report.html.drawings import drawings
+from recallatk.report.html.facts import facts_of
+from recallatk.report.html.followed import followed
+from recallatk.report.html.opening import Opened, open_recorded
+from recallatk.report.html.verdict import verdict
+from recallatk.report.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from recallatk.core import Dataset, Run, Truth
+    from recallatk.report.charts.kinds import Chart
+    from recallatk.report.charts.points import Curve
+    from recallatk.report.contents import Contents
+    from recallatk.report.html.comparison import Comparison
+    from recallatk.report.html.facts import Facts
+    from recallatk.report.html.followed import Part
+    from recallatk.report.html.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a linter found, as text."""
+
+    code: str
+    severity: str
+    title: str
+    message: str
+    why: str
+    remedy: str
+    waived: str
+    """The reason why it is accepted; empty where it is not."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """Everything that a page says, before it is one."""
+
+    run: Run
+    curve: Curve
+    verdict: Verdict
+    contents: Contents
+    facts: dict[int, Facts]
+    """By point; empty where single queries cannot be told."""
+    untold: str
+    """Why they cannot be, in words."""
+    parts: list[Part]
+    charts: dict[str, Chart]
+    comparison: Comparison | None
+    findings: tuple[Finding, ...] | None
+    """None: nobody looked."""
+
+
+def report_data(
+    run: Run,
+    truth: Truth | None = None,
+    dataset: Dataset | None = None,
+    *,
+    findings: Iterable[Any] | None = None,
+    others: Sequence[Run] = (),
+    names: Sequence[str] = (),
+) -> ReportData:
+    """What there is to say of a run, query by query where its truth is given or can be opened.
+
+    Args:
+        run: what was measured.
+        truth: what it was scored against; by default what the run names, if that is still the same.
+        dataset: what it was measured on, likewise; it has the words of queries and rows.
+        findings: what a linter found: objects with rule, severity, title, message, why and remedy; None:
+            nobody looked.
+        others: more runs, to compare with this one.
+        names: what the runs are called, this one first.
+    """
+    opened = open_recorded(run) if truth is None else Opened(truth, dataset)
+    curve = curve_of(run)
+    facts = facts_of(curve, opened.truth, opened.dataset)
+    chosen = verdict(curve)
+    comparison = compared(curve, others, names, opened.truth)
+    return ReportData(
+        run=run,
+        curve=curve,
+        verdict=chosen,
+        contents=contents(run),
+        facts=facts,
+        untold="" if facts else opened.why or "no recall was measured, or the truth does not fit the answers",
+        parts=followed(curve, facts, opened.truth, opened.dataset),
+        charts=drawings(curve, facts, chosen, comparison),
+        comparison=comparison,
+        findings=None if findings is None else tuple(_finding(each) for each in findings),
+    )
+
+
+def _finding(found: Any) -> Finding:
+    def said(name: str) -> str:
+        return printable(str(getattr(found, name, None) or ""))
+
+    others = ("severity", "title", "message", "why", "remedy", "waived")
+    return Finding(said("code") or said("rule"), *(said(name) for name in others))
+
+
+def to_html(
+    run: Run,
+    *,
+    truth: Truth | None = None,
+    dataset: Dataset | None = None,
+    findings: Iterable[Any] | None = None,
+    others: Sequence[Run] = (),
+    names: Sequence[str] = (),
+) -> str:
+    """The report as one HTML file: nothing is loaded from anywhere, and a policy in it says so.
+
+    Args:
+        run: what was measured.
+        truth: what it was scored against; by default what the run names, if that is still the same.
+        dataset: what it was measured on, likewise; it has the words of queries and rows.
+        findings: what a linter found: objects with rule, severity, title, message, why and remedy; None:
+            nobody looked.
+        others: more runs, to compare with this one.
+        names: what the runs are called, this one first.
+    """
+    from recallatk.report.html.rendering import rendered
+
+    found = report_data(run, truth, dataset, findings=findings, others=others, names=names)
+    return rendered(found)
