@@ -88,4 +88,4 @@ def test_all_ladders_together_have_no_more_error_than_validation_halves():
 def test_parts_are_parts(rows):
     first, second = part_rows(rows), larger_rows(rows)
     assert 1 <= first <= rows
-    assert all(2 * first <= each <= rows / 4 for each in second)
+    assert all(2 * first <= each <= rows / 5 for each in second)

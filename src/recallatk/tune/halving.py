@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.settings.combining import violations
 from recallatk.tune.asking import Index
 from recallatk.tune.space import Builds, Ladder, Shape, ladders
 from recallatk.tune.tuned import Attempt
@@ -27,7 +28,7 @@ LEAST_ROWS, SHARE = 2_000, 0.05
 # A part that is more than this of the whole saves nothing.
 _MOST_OF_THE_WHOLE = 0.5
 # The second part, for the few that did best on the first.
-_LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.25, 3, 1.5
+_LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.2, 3, 1.5
 # While none of its builds reached the target, an engine gets so many times as long.
 _PATIENCE = 6
 # What else a machine does can only make a turn slower.
@@ -84,7 +85,11 @@ def _promoted(search: Search, ranked: list[Proposal]) -> list[Proposal]:
     """The best few again on the larger part; the others behind them, at what they would cost there."""
     if search.larger is None or len(ranked) < 2 or search.over():
         return ranked
-    few = [each for each in ranked[:_FEW] if each.cost <= _NEAR * ranked[0].cost]
+    # The best of each engine: what its builds differ by is smaller than what engines do.
+    best = {each.engine.name: each for each in reversed(ranked)}
+    few = [each for each in _ranked(list(best.values()))[:_FEW] if each.cost <= _NEAR * ranked[0].cost]
+    if len(few) < 2:
+        few = ranked[:2]
     again = [_tried(search, each.engine, each.build, search.larger) for each in few]
     pairs = [(new, old) for new, old in zip(again, few, strict=True) if new is not None and old.cost]
     if not pairs:
@@ -109,7 +114,7 @@ def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list
         if asked is None:
             break
         trial, build = asked
-        proposal = _tried(search, engine, build, search.part)
+        proposal = _tried(search, engine, build, search.part, best)
         builds.tell(trial, None if proposal is None else proposal.cost)
         if proposal is not None:
             found.append(proposal)
@@ -118,15 +123,21 @@ def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list
     return found
 
 
-def _tried(search: Search, engine: type[Engine], build: dict[str, Any], part: Side) -> Proposal | None:
+def _tried(
+    search: Search, engine: type[Engine], build: dict[str, Any], part: Side, best: float | None = None
+) -> Proposal | None:
     began = search.journal.elapsed
     rows = part.dataset.corpus.rows
+    if any(violations(engine, {**Shape(rows, search.shape.dimension, search.shape.k).known, **build})):
+        why = "its constraints do not let it be built on a part"
+        search.note(engine, build, None, rows, "skipped", why, began)
+        return None
     index = Index(search.room, search.journal, engine.name, build, rows, part.rows)
     index.seconds_left = search.left()
     try:
         built = index.built()
         reason = _cannot_fit(search, built, rows)
-        costs = [] if reason else _costs(search, index, engine, built, part)
+        costs = [] if reason else _costs(search, index, engine, built, part, best)
     except TrialFailed as problem:
         search.note(engine, build, None, rows, "crashed", str(problem), began)
         return None
@@ -156,7 +167,12 @@ def _cannot_fit(search: Search, built: Built, rows: int) -> str | None:
 
 
 def _costs(
-    search: Search, index: Index, engine: type[Engine], built: Built, part: Side
+    search: Search,
+    index: Index,
+    engine: type[Engine],
+    built: Built,
+    part: Side,
+    best: float | None,
 ) -> list[tuple[float, dict[str, Any], float, dict[str, Any]]]:
     """For each ladder that reaches the targets: cost, setting, median latency, what stays."""
     found = []
@@ -167,6 +183,8 @@ def _costs(
             setting, median = reached
             cost = {"memory": built.memory_bytes, "build": built.seconds}.get(search.prefer, median)
             found.append((median if cost is None else float(cost), setting, median, ladder.others))
+            if best is not None and found[-1][0] > _LOST * best:
+                break
     return found
 
 
