@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from recallatk.core import Mode
 
 if TYPE_CHECKING:
-
     from recallatk.analysis.latency import Lateness, Percentile, Spread
     from recallatk.core import Load, Measurement, Run, Trial
 

@@ -253,3 +253,10 @@ def test_the_bench_file_in_the_page_measures_the_same(measured):
     path = measured / "again.toml"
     path.write_text(bench_file(run))
     assert read_settings(path).to_dict() == dict(run.settings)
+
+
+def test_no_text_of_a_user_is_obeyed_or_endless(hostile_page):
+    page = hostile_page.read_text()
+    words = plain(page)
+    assert not set("\u202e\u200b\x1b\x07\x00\x9b") & set(page)
+    assert max(map(len, re.findall("w+", words))) < 1000

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_colour, by_shape, finished, inline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recallatk.report.charts.kinds import Chart, Row
     from recallatk.report.charts.points import Curve
+    from recallatk.report.targets import Goal
 
 # Whiskers of more points than this hide the points.
 _MOST_WHISKERS = 80
 # A range of costs beyond this is drawn on a logarithmic axis.
 _LOGARITHMIC = 4.0
-_ROOM = 1.25
+_ROOM = 14
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,9 @@ def draw(curve: Curve, axis: Axis, description: str, chosen: int | None) -> Char
     if not drawn or curve.measure is None:
         return None
     engines = list(curve.engines.values())
+    wanted = [goal.value for goal in recall_goals(curve)]
     across = f"{curve.measure} (share of the true neighbours)"
-    x = alt.X("recall:Q", title=across, scale=recall_scale(drawn), axis=alt.Axis(tickCount=8))
+    x = alt.X("recall:Q", title=across, scale=recall_scale(drawn, wanted), axis=alt.Axis(tickCount=8))
     y = alt.Y(f"{axis.field}:Q", title=axis.title, scale=cost_scale(drawn, axis.field))
     colour = by_colour(engines)
     layers = [
@@ -56,24 +60,23 @@ def draw(curve: Curve, axis: Axis, description: str, chosen: int | None) -> Char
     return finished(chart, description, own_legend=True)
 
 
-def recall_scale(drawn: list[Row]) -> Any:
-    """From below the worst to 1: where the curve bends is at the upper end."""
+def recall_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
+    """From below the worst to 1 at the most: where the curve bends is at the upper end."""
     import altair as alt
 
-    least = min(point["recallLow"] for point in drawn)
-    most = max(point["recallHigh"] for point in drawn)
+    least = min([*(point["recallLow"] for point in drawn), *wanted])
+    most = max([*(point["recallHigh"] for point in drawn), *wanted])
     room = max(0.02, 0.05 * (most - least))
     return alt.Scale(domain=[max(0.0, least - room), min(1.0, most + room)], nice=False, zero=False)
 
 
 def cost_scale(drawn: list[Row], field: str) -> Any:
-    """Logarithmic where costs differ by more than a few times, else from zero."""
+    """Logarithmic where costs differ by more than a few times, else from zero; as far as what is shown."""
     import altair as alt
 
-    least = min(point[f"{field}Low"] or point[field] for point in drawn)
-    most = max(point[f"{field}High"] or point[field] for point in drawn)
-    if most > _LOGARITHMIC * least:
-        return alt.Scale(type="log", domain=[least / _ROOM, most * _ROOM], nice=False)
+    values = [point[field] for point in drawn]
+    if max(values) > _LOGARITHMIC * min(values):
+        return alt.Scale(type="log", nice=False, padding=_ROOM)
     return alt.Scale(zero=True)
 
 
@@ -144,6 +147,11 @@ def _said() -> list[Any]:
     return [alt.Tooltip(f"{field}:N", title=title) for field, title in shown.items()]
 
 
+def recall_goals(curve: Curve) -> list[Goal]:
+    """The goals that are about the recall on the axis."""
+    return [goal for goal in curve.goals if goal.at_least and goal.measure == curve.measure]
+
+
 def _goal_rules(curve: Curve, axis: Axis) -> list[Any]:
     """A line for the recall that is wanted, and one for what it may cost."""
     import altair as alt
@@ -151,8 +159,7 @@ def _goal_rules(curve: Curve, axis: Axis) -> list[Any]:
     rule: dict[str, Any] = {"strokeDash": [6, 4], "color": QUIET, "strokeWidth": 1.5}
     rules = [
         alt.Chart(inline([{"at": goal.value}])).mark_rule(**rule).encode(x="at:Q")
-        for goal in curve.goals
-        if goal.at_least and goal.measure == curve.measure
+        for goal in recall_goals(curve)
     ]
     if axis.goal is not None:
         rules.append(alt.Chart(inline([{"at": axis.goal}])).mark_rule(**rule).encode(y="at:Q"))

@@ -104,7 +104,7 @@ def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
         if each is not None:
             p_value = next(adjusted)
             ends = "-" if each.low is None or each.high is None else f"{each.low:+.4f} to {each.high:+.4f}"
-            cells = [f"{each.difference:+.4f}", ends, _judged(p_value)]
+            cells = [f"{each.difference:+.4f}", ends, _judged(each, p_value)]
         label = cut(printable(curve.names.label(theirs.trial)), 80)
         rows.append([name, label, *cells, _ratio(first, curve, mine.trial)])
     header = ["Run", "Setting", f"Δ {first.measure}", "95 % interval", "Difference", f"{first.tail} ratio"]
@@ -131,7 +131,9 @@ def _values(truth: Truth | None, k: int, measurement: Measurement) -> NDArray[np
     return Recall(k).per_query(Compared(truth, bounded(measurement.answers, truth.corpus_rows)))
 
 
-def _judged(p_value: float) -> str:
+def _judged(found: Difference, p_value: float) -> str:
+    if not found.differing:
+        return "no query differs"
     said = "not chance" if p_value < _CONFIDENCE else "may be chance"
     return f"{said} (p = {p_value:.2g})"
 

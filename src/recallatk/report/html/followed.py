@@ -63,7 +63,7 @@ def _setting(curve: Curve, place: int) -> Table:
     point, built = curve.points[place], curve.lines[place].measurement.build
     rows = [
         ["Engine", point["engine"]],
-        ["Library", printable(built.version or "-")],
+        ["Library", cut(printable(built.version or "-"), 120)],
         ["Build", point["build"]],
         ["Search", point["search"]],
         ["Load", point["loadText"]],

@@ -13,6 +13,7 @@ from recallatk.report.html.facts import facts_of
 from recallatk.report.html.followed import followed
 from recallatk.report.html.opening import Opened, open_recorded
 from recallatk.report.html.verdict import verdict
+from recallatk.report.naming import cut
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from recallatk.report.html.facts import Facts
     from recallatk.report.html.followed import Part
     from recallatk.report.html.verdict import Verdict
+
+
+_LONGEST = 800
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def report_data(
 
 def _finding(found: Any) -> Finding:
     def said(name: str) -> str:
-        return printable(str(getattr(found, name, None) or ""))
+        return cut(printable(str(getattr(found, name, None) or "")), _LONGEST)
 
     others = ("severity", "title", "message", "why", "remedy", "waived")
     return Finding(said("code") or said("rule"), *(said(name) for name in others))

@@ -18,6 +18,7 @@ from recallatk.report.html.drawings import heat_map
 from recallatk.report.html.library import chart_library
 from recallatk.report.html.trials import cost_table, ordered, settings_table
 from recallatk.report.html.verdict import load_said
+from recallatk.report.naming import cut
 from recallatk.report.tables import Table, tables
 from recallatk.report.text import printable
 from recallatk.version import __version__
@@ -34,6 +35,9 @@ _SYMBOLS = {
     "cross": "M6 2h4v4h4v4h-4v4H6v-4H2V6h4Z",
     "triangle-down": "M8 14L2 3h12Z",
 }
+
+
+_HEADING, _SENTENCE = 240, 800
 
 
 def rendered(found: ReportData) -> str:
@@ -63,7 +67,7 @@ def _said(found: ReportData) -> dict[str, Any]:
     rows, _, columns, _ = heat_map(curve, found.facts)
     return {
         "found": found,
-        "title": f"{printable(run.dataset)[:200]}: recall and its cost",
+        "title": f"{_shown(run.dataset, 120)}: recall and its cost",
         "curve": curve,
         "chosen": None if number is None else curve.points[number],
         "part": None if number is None else found.parts[number],
@@ -85,9 +89,21 @@ def _said(found: ReportData) -> dict[str, Any]:
         "bench": origin.bench_file(run),
         "command": origin.command(run),
         "settings_text": origin.settings_text(run) if run.settings else "",
-        "notes": [printable(each) for each in found.contents.notes],
+        "heading": _shown(found.contents.title, _HEADING),
+        "about": [_shown(each, _HEADING) for each in found.contents.about],
+        "timed": _shown(run.timed),
+        "untold": _shown(found.untold),
+        "failures": [_shown(each) for each in found.contents.failures],
+        "cautions": [_shown(each) for each in found.contents.cautions],
+        "notes": [_shown(each) for each in found.contents.notes],
+        "refusals": [] if found.comparison is None else [_shown(each) for each in found.comparison.refusals],
         "version": __version__,
     }
+
+
+def _shown(text: str, longest: int = _SENTENCE) -> str:
+    """Somebody's text: nothing in it is obeyed, and it is no longer than a reader can bear."""
+    return cut(printable(text), longest)
 
 
 def _loads(found: ReportData) -> list[Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.report.charts.cost import builds
+from recallatk.report.naming import cut
 from recallatk.report.summary import number
 from recallatk.report.tables import Table, interval, megabytes
 from recallatk.report.text import printable
@@ -55,7 +56,7 @@ def cost_table(curve: Curve) -> Table:
     rows = [
         [
             row["whole"],
-            printable(row["version"] or "-"),
+            cut(printable(row["version"] or "-"), 120),
             str(row["threads"]),
             number(row["seconds"], ".2f"),
             *(number(row[name], ".1f") for name in ("memory", "peak", "size")),
