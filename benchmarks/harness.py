@@ -38,17 +38,13 @@ def bare(name, engine, queries, order):
     """What somebody would write who wants to know how fast the library is."""
     index = engine.index
     views = [queries[i : i + 1] for i in order]
-    found = []
     began = time.perf_counter()
     if name == "faiss-hnsw":
-        for view in views:
-            found.append(index.search(view, K)[1])
+        found = [index.search(view, K)[1] for view in views]
     elif name == "hnswlib":
-        for view in views:
-            found.append(index.knn_query(view, K, 1)[0])
+        found = [index.knn_query(view, K, 1)[0] for view in views]
     else:
-        for view in views:
-            found.append(index.search(view, K, threads=1).keys)
+        found = [index.search(view, K, threads=1).keys for view in views]
     return len(views) / (time.perf_counter() - began), found
 
 
@@ -59,7 +55,10 @@ def main():
     dataset = recallatk.open_demo()
     truth = recallatk.ground_truth(dataset, depth=K)
     queries = dataset.queries.vectors.read(0, dataset.queries.rows)
-    print(f"{'engine':12} {'setting':15} {'bare QPS':>9} {'ours QPS':>9} {'ours/bare':>10} {'spread':>14}  recall")
+    print(
+        f"{'engine':12} {'setting':15} {'bare QPS':>9} {'ours QPS':>9} {'ours/bare':>10} {'spread':>14}  "
+        "recall"
+    )
     for name, knob in ENGINES.items():
         kind = get_engine(name)
         with kind() as engine:
@@ -93,7 +92,9 @@ def compare(name, engine, setting, queries, truth, rounds):
         ratios.append(ours[-1][0] / bares[-1][0])
         answers = np.full((len(queries), K), -1, np.int64)
         answers[order] = np.concatenate([np.atleast_2d(each) for each in bares[-1][1]]).astype(np.int64)
-    recalls = [recallatk.score(each, truth, [K], row_numbers=True)["recall@10"] for each in (answers, ours[-1][1])]
+    recalls = [
+        recallatk.score(each, truth, [K], row_numbers=True)["recall@10"] for each in (answers, ours[-1][1])
+    ]
     same = "identical" if recalls[0] == recalls[1] else f"DIFFERENT: {recalls}"
     print(
         f"{name:12} {setting:15} {statistics.median(each[0] for each in bares):9,.0f} "
@@ -114,7 +115,9 @@ def split():
     print(f"\nrecallatk run on the bundled data: {wall:.1f} s, of which")
     for part, spent in seconds.items():
         print(f"  {part:10} {spent:6.1f} s  {spent / wall:5.1%}")
-    print(f"  {'start':10} {wall - sum(seconds.values()):6.1f} s  {(wall - sum(seconds.values())) / wall:5.1%}")
+    print(
+        f"  {'start':10} {wall - sum(seconds.values()):6.1f} s  {(wall - sum(seconds.values())) / wall:5.1%}"
+    )
     print(f"inside engine calls and builds: {inside / wall:.1%} (wanted: at least 80 %)")
 
 

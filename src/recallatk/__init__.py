@@ -59,14 +59,17 @@ _ROOMS = {
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "history": ("list_runs", "load_run", "save_run"),
+    "audit": ("audit_run", "audit_settings"),
     "report": (
         "assessment_to_dict",
         "assessment_to_text",
         "export",
         "run_to_dict",
+        "to_html",
         "to_markdown",
         "to_text",
     ),
+    "tune": ("tune",),
     "truth": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

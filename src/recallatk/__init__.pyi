@@ -6,6 +6,8 @@ from recallatk.analysis import lower_bound as lower_bound
 from recallatk.analysis import parse_measure as parse_measure
 from recallatk.analysis import queries_to_tell as queries_to_tell
 from recallatk.analysis import score as score
+from recallatk.audit import audit_run as audit_run
+from recallatk.audit import audit_settings as audit_settings
 from recallatk.bench import Limits as Limits
 from recallatk.bench import measure as measure
 from recallatk.bench import read_settings as read_settings
@@ -50,6 +52,7 @@ from recallatk.report import assessment_to_dict as assessment_to_dict
 from recallatk.report import assessment_to_text as assessment_to_text
 from recallatk.report import export as export
 from recallatk.report import run_to_dict as run_to_dict
+from recallatk.report import to_html as to_html
 from recallatk.report import to_markdown as to_markdown
 from recallatk.report import to_text as to_text
 from recallatk.truth import ground_truth as ground_truth
@@ -57,4 +60,5 @@ from recallatk.truth import load_truth as load_truth
 from recallatk.truth import obtain_truth as obtain_truth
 from recallatk.truth import save_truth as save_truth
 from recallatk.truth import verify_truth as verify_truth
+from recallatk.tune import tune as tune
 from recallatk.version import __version__ as __version__

@@ -45,7 +45,7 @@ def settled(found, how):
         ("kill", 100, "crash", "the process ended with signal SIGKILL"),
         ("exit", 0, "crash", "the process ended with code 3"),
         ("shapes", 0, "exception", "shape (1, 99)"),
-        ("raise", 150, "exception", "ValueError: query 151 was too much"),
+        ("raise", 100, "exception", "ValueError: query 101 was too much"),
     ],
 )
 def test_a_trial_that_goes_wrong_costs_itself_alone(faulty, bench_file, how, after, kind, said):

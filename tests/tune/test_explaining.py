@@ -21,7 +21,7 @@ from recallatk.tune.explaining import (
     worst_segment,
 )
 from recallatk.tune.targets import parse_target
-from recallatk.tune.tuned import Attempt, Candidate
+from recallatk.core.tuned import Attempt, Candidate
 
 TARGET = parse_target("recall@10 >= 0.95")
 

@@ -22,7 +22,7 @@ def test_a_graph_and_lists_are_tuned_together(definitions, tmp_path):
     seen = []
     tuned = tune(
         definitions,
-        targets="recall@10 >= 0.9",
+        target="recall@10 >= 0.9",
         budgets=["p95 <= 1s", "memory <= 4GiB", "build <= 10min"],
         engines=["usearch", "faiss-ivf-flat"],
         by=["pos"],
@@ -45,7 +45,7 @@ def test_a_graph_and_lists_are_tuned_together(definitions, tmp_path):
 
 def test_what_cannot_fit_the_memory_is_left_out_and_said(definitions):
     tuned = tune(
-        definitions, targets="recall@10 >= 0.9", budgets="size <= 100KiB", engines=["usearch"], seconds=10
+        definitions, target="recall@10 >= 0.9", budgets="size <= 100KiB", engines=["usearch"], seconds=10
     )
     assert not tuned.met
     assert any("size <= 100KiB" in each.why for each in tuned.attempts)
@@ -54,7 +54,7 @@ def test_what_cannot_fit_the_memory_is_left_out_and_said(definitions):
 
 def test_two_knobs_of_effort_are_both_set():
     tuned = tune(
-        small_data(rows=1_000, queries=300, dimension=8), targets="recall@10 >= 0.8", engines=["faiss-ivf-pq"]
+        small_data(rows=1_000, queries=300, dimension=8), target="recall@10 >= 0.8", engines=["faiss-ivf-pq"]
     )
     assert tuned.met
     assert set(dict(tuned.choice.search)) == {"nprobe", "k_factor"}

@@ -27,7 +27,7 @@ def needed(recall):
 
 
 def test_the_least_effort_that_can_be_proven_is_chosen_and_holds_on_the_whole_curve(curved, data):
-    tuned = tune(data, targets="recall@10 >= 0.9", engines=["steady"], by=["category"])
+    tuned = tune(data, target="recall@10 >= 0.9", engines=["steady"], by=["category"])
     assert tuned.met
     effort = dict(tuned.choice.search)["effort"]
     assert needed(0.9) <= effort < needed(0.95)
@@ -46,7 +46,7 @@ def test_the_least_effort_that_can_be_proven_is_chosen_and_holds_on_the_whole_cu
 
 
 def test_a_build_whose_ceiling_misses_the_target_is_dropped_and_said(curved, data):
-    tuned = tune(data, targets="recall@10 >= 0.9", engines=["capped"])
+    tuned = tune(data, target="recall@10 >= 0.9", engines=["capped"])
     assert not tuned.met
     assert tuned.choice is None
     assert any("full effort" in each.why for each in tuned.attempts)
@@ -54,21 +54,21 @@ def test_a_build_whose_ceiling_misses_the_target_is_dropped_and_said(curved, dat
 
 
 def test_the_other_engine_is_chosen_where_one_cannot(curved, data):
-    tuned = tune(data, targets="recall@10 >= 0.9", engines=["capped", "steady"])
+    tuned = tune(data, target="recall@10 >= 0.9", engines=["capped", "steady"])
     assert tuned.choice.engine == "steady"
     assert {each.engine for each in tuned.attempts} == {"capped", "steady"}
 
 
 def test_a_curve_that_falls_again_is_said_and_nothing_below_the_dip_is_chosen(curved, data):
     # 0.97 is reached below the dip; bisection falls into it.
-    tuned = tune(data, targets="recall@10 >= 0.97", engines=["dipping"])
+    tuned = tune(data, target="recall@10 >= 0.97", engines=["dipping"])
     assert tuned.met
     assert dict(tuned.choice.search)["effort"] > 100
     assert [each.kind for each in tuned.cautions] == ["monotonicity"]
 
 
 def test_a_build_that_crashes_costs_itself_only(curved, data):
-    tuned = tune(data, targets="recall@10 >= 0.9", engines=["breaking"])
+    tuned = tune(data, target="recall@10 >= 0.9", engines=["breaking"])
     assert tuned.met
     assert dict(tuned.choice.build)["how"] == "fine"
     crashed = [each for each in tuned.attempts if each.verdict == "crashed"]
@@ -77,7 +77,7 @@ def test_a_build_that_crashes_costs_itself_only(curved, data):
 
 
 def test_with_hardly_any_time_it_returns_what_it_has(curved, data):
-    tuned = tune(data, targets="recall@10 >= 0.9", engines=["slow"], seconds=0.5)
+    tuned = tune(data, target="recall@10 >= 0.9", engines=["slow"], seconds=0.5)
     assert not tuned.met
     assert any(each.kind == "time" for each in tuned.cautions)
     assert tuned.binding
@@ -85,7 +85,7 @@ def test_with_hardly_any_time_it_returns_what_it_has(curved, data):
 
 def test_a_budget_that_nothing_keeps_binds(curved):
     tuned = tune(
-        small_data(queries=300), targets="recall@10 >= 0.9", budgets="p95 <= 0.4ms", engines=["slow"]
+        small_data(queries=300), target="recall@10 >= 0.9", budgets="p95 <= 0.4ms", engines=["slow"]
     )
     assert not tuned.met
     assert tuned.nearest is not None
@@ -94,7 +94,7 @@ def test_a_budget_that_nothing_keeps_binds(curved):
 
 def test_targets_of_percentiles_and_segments_are_kept_together(curved, data):
     wanted = ["recall@10 >= 0.9 in category=even", "p10(recall@10) >= 0.6"]
-    tuned = tune(data, targets=wanted, engines=["steady"])
+    tuned = tune(data, target=wanted, engines=["steady"])
     assert tuned.met
     assert len(tuned.validated) == 2
 
@@ -104,7 +104,7 @@ def test_what_the_held_out_queries_do_not_confirm_is_said_and_followed_by_someth
     vectors = np.array(data.queries.vectors.read(0, data.queries.rows))
     vectors[held_out.numbers[::3], 0] += 100
     harder = replace(data, queries=make_queries(vectors))
-    tuned = tune(harder, targets="recall@10 >= 0.9", engines=["partial"])
+    tuned = tune(harder, target="recall@10 >= 0.9", engines=["partial"])
     assert tuned.looks > 1
     assert tuned.met
     assert tuned.validated["recall@10"].value >= 0.9
@@ -115,8 +115,8 @@ def test_what_the_held_out_queries_do_not_confirm_is_said_and_followed_by_someth
 
 def test_more_time_goes_on_from_what_less_time_had_measured(curved, tmp_path):
     data = small_data(queries=300)
-    short = tune(data, targets="recall@10 >= 0.9", engines=["slow"], seconds=0.5, out=tmp_path)
-    long = tune(data, targets="recall@10 >= 0.9", engines=["slow"], out=tmp_path)
+    short = tune(data, target="recall@10 >= 0.9", engines=["slow"], seconds=0.5, out=tmp_path)
+    long = tune(data, target="recall@10 >= 0.9", engines=["slow"], out=tmp_path)
     assert (short.met, long.met) == (False, True)
     assert len(list(tmp_path.glob("journal-*.jsonl"))) == 1
 
@@ -124,7 +124,7 @@ def test_more_time_goes_on_from_what_less_time_had_measured(curved, tmp_path):
 def test_replaying_a_journal_gives_the_identical_outcome_and_starts_no_process(
     curved, data, tmp_path, monkeypatch
 ):
-    wanted = {"targets": "recall@10 >= 0.9", "engines": ["steady", "capped"], "out": tmp_path / "out"}
+    wanted = {"target": "recall@10 >= 0.9", "engines": ["steady", "capped"], "out": tmp_path / "out"}
     before = tune(data, **wanted)
     monkeypatch.setattr(Conversation, "__post_init__", None)
     assert tune(data, **wanted) == before
@@ -132,7 +132,7 @@ def test_replaying_a_journal_gives_the_identical_outcome_and_starts_no_process(
 
 def test_another_call_in_the_same_folder_takes_nothing_from_the_journal(curved, data, tmp_path):
     for wanted in ("recall@10 >= 0.9", "recall@10 >= 0.8"):
-        tune(data, targets=wanted, engines=["steady"], seconds=0.1, out=tmp_path)
+        tune(data, target=wanted, engines=["steady"], seconds=0.1, out=tmp_path)
     assert len(list(tmp_path.glob("journal-*.jsonl"))) == 2
 
 
@@ -141,7 +141,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from tuning_data import small_data
 from recallatk.tune.tuning import tune
-tune(small_data(queries=300), targets="recall@10 >= 0.9", engines=["slow"], out={out!r})
+tune(small_data(queries=300), target="recall@10 >= 0.9", engines=["slow"], out={out!r})
 """
 
 
@@ -158,7 +158,7 @@ def test_what_a_killed_call_had_measured_is_not_measured_again(curved, tmp_path)
     (journal,) = out.glob("*.jsonl")
     with journal.open("ab") as file:
         file.write(b'{"key": "half a li')
-    tuned = tune(small_data(queries=300), targets="recall@10 >= 0.9", engines=["slow"], out=out)
+    tuned = tune(small_data(queries=300), target="recall@10 >= 0.9", engines=["slow"], out=out)
     after = journal.read_bytes().splitlines()
     assert tuned.met
     assert after[: len(lines)] == lines
@@ -179,8 +179,8 @@ def test_only_the_side_to_choose_by_can_be_asked_while_choosing(data):
 
 def test_what_cannot_be_tuned_is_refused_at_once(curved, data):
     with pytest.raises(UsageError, match="prove"):
-        tune(data, targets="recall@10 >= 1", engines=["steady"])
+        tune(data, target="recall@10 >= 1", engines=["steady"])
     with pytest.raises(UsageError, match="prefer"):
-        tune(data, targets="recall@10 >= 0.9", prefer="beauty", engines=["steady"])
+        tune(data, target="recall@10 >= 0.9", prefer="beauty", engines=["steady"])
     with pytest.raises(UsageError, match="no target"):
-        tune(data, targets=[], engines=["steady"])
+        tune(data, target=[], engines=["steady"])

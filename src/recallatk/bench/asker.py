@@ -22,7 +22,7 @@ from recallatk.bench.events import Began, Failed, Finished
 from recallatk.bench.job import read_corpus, read_filters, read_job, read_vectors
 from recallatk.bench.load import Questions, run_block
 from recallatk.bench.parentage import die_with
-from recallatk.bench.session import _built, _prepare, in_words
+from recallatk.bench.session import build_index, in_words, load_library
 from recallatk.bench.warming import warm_up
 from recallatk.bench.worker import Channel
 from recallatk.core import Load
@@ -73,10 +73,10 @@ class Asker:
         self.engine = self.kind()
         if not self.prepared:
             self.channel.say(Began("preparing"))
-            _prepare(self.engine, job, corpus)
+            load_library(self.engine, job, corpus)
             self.prepared = True
         self.channel.say(Began("build"))
-        built = _built(self.engine, job, corpus)
+        built = build_index(self.engine, job, corpus)
         self.engine.set_threads(job.search_threads)
         self.untouched = True
         gc.collect()

@@ -18,14 +18,14 @@ from recallatk.bench.environment import usable_cores
 from recallatk.bench.events import Began, Built, Event, Failed, Finished, from_line
 from recallatk.bench.job import Job, write_job
 from recallatk.bench.supervising import (
-    _THREAD_VARIABLES,
+    THREAD_VARIABLES,
     Limits,
-    _clear_group,
-    _ending,
-    _lines,
-    _on_cores,
-    _tail,
-    _Watch,
+    Watch,
+    clear_group,
+    ending,
+    lines_of,
+    on_cores,
+    tail_of,
 )
 from recallatk.errors import EngineError
 
@@ -101,15 +101,15 @@ class Conversation:
         self.log = self.folder / "log.txt"
         self._errors = self.log.open("ab")
         self._process = self._started(job, self._errors)
-        self._watch = _Watch(self._process.pid, self.limits)
-        self._said = _lines(self._process)
+        self._watch = Watch(self._process.pid, self.limits)
+        self._said = lines_of(self._process)
         self._number = 0
         self.alive = True
 
     def _started(self, job: Job, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         threads = str(max(job.build_threads, job.search_threads))
         module = [sys.executable, "-P", "-m", "recallatk.bench.asker"]
-        with _on_cores(self.affinity):
+        with on_cores(self.affinity):
             return subprocess.Popen(
                 [*module, str(self.data), str(self.folder), str(os.getpid())],
                 # Unbuffered: what a process that has gone did not take must not be tried again.
@@ -117,7 +117,7 @@ class Conversation:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, **dict.fromkeys(_THREAD_VARIABLES, threads)},
+                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
                 start_new_session=True,
             )
 
@@ -158,7 +158,7 @@ class Conversation:
 
     def _asked(self, request: dict[str, Any]) -> Event:
         if not self.alive or self._process.stdin is None:
-            raise TrialFailed("crash", "start", "the process has ended", _tail(self.log))
+            raise TrialFailed("crash", "start", "the process has ended", tail_of(self.log))
         self._watch.limits, self._watch.since = self.limits, time.monotonic()
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write((json.dumps(request) + "\n").encode())
@@ -181,14 +181,14 @@ class Conversation:
         code = self._process.wait()
         phase = self._watch.phase
         self.close()
-        raise TrialFailed("crash", phase, f"the process ended with {_ending(code)}", _tail(self.log))
+        raise TrialFailed("crash", phase, f"the process ended with {ending(code)}", tail_of(self.log))
 
     def _failed(self, event: Failed) -> TrialFailed:
-        return TrialFailed(event.kind, event.phase, event.message, _tail(self.log))
+        return TrialFailed(event.kind, event.phase, event.message, tail_of(self.log))
 
     def _broken(self, message: str) -> TrialFailed:
         self.close()
-        return TrialFailed("crash", self._watch.phase, message, _tail(self.log))
+        return TrialFailed("crash", self._watch.phase, message, tail_of(self.log))
 
     def close(self) -> None:
         """End the process and all that it started; may be called twice."""
@@ -204,7 +204,7 @@ class Conversation:
                 process.wait(_LEAVE_SECONDS)
         process.kill()
         process.wait()
-        _clear_group(process.pid)
+        clear_group(process.pid)
         if isinstance(self._said, Generator):
             self._said.close()
         if process.stdout is not None:

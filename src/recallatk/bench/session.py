@@ -60,9 +60,9 @@ def measure_build(
         order: the row of the whole corpus that stands at each place of this one; None: the same.
     """
     yield Began("preparing")
-    _prepare(engine, job, corpus)
+    load_library(engine, job, corpus)
     yield Began("build")
-    yield _built(engine, job, corpus)
+    yield build_index(engine, job, corpus)
     engine.set_threads(job.search_threads)
     gc.collect()
     gc.freeze()
@@ -82,7 +82,7 @@ def _by_load(job: Job) -> list[tuple[Load, list[Task]]]:
     return [(load, [task for task in job.tasks if task.load == load]) for load in loads]
 
 
-def _prepare(engine: Engine, job: Job, corpus: Corpus) -> None:
+def load_library(engine: Engine, job: Job, corpus: Corpus) -> None:
     """Load the library and start what runs beside it; a build of few rows may be impossible."""
     from recallatk.datasets.opening import make_corpus
 
@@ -97,7 +97,8 @@ def _prepare(engine: Engine, job: Job, corpus: Corpus) -> None:
         return
 
 
-def _built(engine: Engine, job: Job, corpus: Corpus) -> Built:
+def build_index(engine: Engine, job: Job, corpus: Corpus) -> Built:
+    """Build, and measure what that takes."""
     engine.set_threads(job.build_threads)
     before = private_bytes()
     used = time.process_time()

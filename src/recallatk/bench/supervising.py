@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.job import Job
 
-_THREAD_VARIABLES = (
+THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -58,26 +58,26 @@ def supervise(
 ) -> Generator[Event]:
     """Start a process on a job and pass on what it says; its end, if too early, becomes a Failed."""
     with log.open("ab") as errors, _started(data, folder, job, errors, affinity) as worker:
-        watch = _Watch(worker.pid, limits)
+        watch = Watch(worker.pid, limits)
         try:
             yield from _followed(worker, watch, log)
         finally:
             worker.kill()
             worker.wait()
-            _clear_group(worker.pid)
+            clear_group(worker.pid)
 
 
-def _followed(worker: subprocess.Popen[bytes], watch: _Watch, log: Path) -> Iterator[Event]:
-    for line in _lines(worker):
+def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: Path) -> Iterator[Event]:
+    for line in lines_of(worker):
         if line is None:
             failed = watch.exceeded()
             if failed is not None:
                 worker.kill()
-                yield replace(failed, log=_tail(log))
+                yield replace(failed, log=tail_of(log))
                 return
             continue
         event = watch.seen(from_line(line))
-        yield event if not isinstance(event, Failed) else replace(event, log=_tail(log))
+        yield event if not isinstance(event, Failed) else replace(event, log=tail_of(log))
         if isinstance(event, Failed) and event.number is None:
             return
         if isinstance(event, Paused) and worker.stdin is not None:
@@ -85,8 +85,8 @@ def _followed(worker: subprocess.Popen[bytes], watch: _Watch, log: Path) -> Iter
                 worker.stdin.write(b"\n")
     code = _waited(worker)
     if watch.unfinished(code):
-        message = f"the process ended with {_ending(code)}"
-        yield Failed(watch.number, "crash", watch.phase, message, _tail(log))
+        message = f"the process ended with {ending(code)}"
+        yield Failed(watch.number, "crash", watch.phase, message, tail_of(log))
 
 
 def _waited(worker: subprocess.Popen[bytes]) -> int:
@@ -104,7 +104,7 @@ def _started(
     threads = str(max(job.build_threads, job.search_threads))
     # -P: a file in the user's folder must not be imported in place of a library.
     module = [sys.executable, "-P", "-m", "recallatk.bench.worker"]
-    with _on_cores(affinity):
+    with on_cores(affinity):
         return subprocess.Popen(
             [*module, str(data), str(folder), str(os.getpid())],
             # Unbuffered: what a process that has gone did not take must not be tried again at the end.
@@ -112,14 +112,14 @@ def _started(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={**os.environ, **dict.fromkeys(_THREAD_VARIABLES, threads)},
+            env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
             # Ctrl-C is for us to answer, and all that the process starts can be found again.
             start_new_session=True,
         )
 
 
 @contextlib.contextmanager
-def _on_cores(affinity: Sequence[int] | None) -> Iterator[None]:
+def on_cores(affinity: Sequence[int] | None) -> Iterator[None]:
     """A process started in here inherits the cores from the thread that starts it."""
     if affinity is None or sys.platform != "linux":
         yield
@@ -132,7 +132,7 @@ def _on_cores(affinity: Sequence[int] | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _lines(worker: subprocess.Popen[bytes]) -> Iterator[str | None]:
+def lines_of(worker: subprocess.Popen[bytes]) -> Iterator[str | None]:
     """Whole lines as they come, and None whenever it is time to look."""
     pipe = worker.stdout
     if pipe is None:
@@ -153,7 +153,7 @@ def _lines(worker: subprocess.Popen[bytes]) -> Iterator[str | None]:
                 yield None
 
 
-class _Watch:
+class Watch:
     """What the process is doing, for how long, and how much it holds."""
 
     def __init__(self, pid: int, limits: Limits) -> None:
@@ -226,7 +226,7 @@ class _Watch:
         return bool(self.open) or (code != 0 and not self.paused) or self.phase in _BUILDING
 
 
-def _clear_group(group: int) -> None:
+def clear_group(group: int) -> None:
     """Wait until all that the process had started are gone, and end what stays."""
     if not hasattr(os, "killpg"):
         return
@@ -238,7 +238,7 @@ def _clear_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _tail(log: Path) -> str:
+def tail_of(log: Path) -> str:
     """The end of what the process had said."""
     with contextlib.suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -246,7 +246,8 @@ def _tail(log: Path) -> str:
     return ""
 
 
-def _ending(code: int) -> str:
+def ending(code: int) -> str:
+    """How a process ended, in words."""
     try:
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
     except ValueError:

@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from recallatk.cli.audit import audit
 from recallatk.cli.convert import convert
 from recallatk.cli.demo import demo
 from recallatk.cli.engines import engines
@@ -14,11 +15,13 @@ from recallatk.cli.export import export
 from recallatk.cli.guard import guarded
 from recallatk.cli.init import init
 from recallatk.cli.inspect import inspect
+from recallatk.cli.report import report
 from recallatk.cli.run import run
 from recallatk.cli.runs import runs
 from recallatk.cli.score import score
 from recallatk.cli.show import show
 from recallatk.cli.truth import DefaultGroup, compute, verify
+from recallatk.cli.tune import tune
 from recallatk.version import __version__
 
 # Plain help starts in half the time of the decorated one and can be piped.
@@ -33,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (demo, inspect, convert, score, engines, init, run, runs, show, export):
+for command in (demo, inspect, convert, score, engines, init, run, tune, audit, report, runs, show, export):
     app.command()(guarded(command))
 truth = typer.Typer(
     cls=DefaultGroup,

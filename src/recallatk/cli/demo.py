@@ -31,17 +31,19 @@ def demo(
 
     Example: recallatk demo --out my-first-run
     """
-    from recallatk.files import write_text
-    from recallatk.report import run_to_dict, to_markdown, to_text
+    from recallatk.cli.ending import ended
+    from recallatk.report import run_to_dict, to_text
+    from recallatk.report.findings import findings_to_dict, findings_to_text
 
     _require_writable(out)
     dataset = _with_truth(out)
     run = _measured(out)
-    write_text(out / "report.md", to_markdown(run))
+    found = ended(run, out)
     if as_json:
-        typer.echo(json.dumps({**run_to_dict(run), "out": str(out)}))
+        typer.echo(json.dumps({**run_to_dict(run), "audit": findings_to_dict(found), "out": str(out)}))
     else:
-        typer.echo("\n\n".join([_steps(dataset, run), to_text(run), _next(out)]))
+        audited = findings_to_text(found, short=True)
+        typer.echo("\n\n".join([_steps(dataset, run), to_text(run), audited, _next(out)]))
 
 
 def _with_truth(out: Path) -> Dataset:
@@ -95,8 +97,8 @@ def _next(out: Path) -> str:
     program = "recallatk" if shutil.which("recallatk") else f"{shlex.quote(sys.executable)} -m recallatk"
     return "\n".join(
         [
-            f"Files in {folder}: run.json, bench.toml, truth.parquet, report.md, logs, and trial-1.parquet "
-            f"to trial-{len(EFFORTS)}.parquet with every answer and latency.",
+            f"Files in {folder}: report.html (open it), report.md, run.json, bench.toml, truth.parquet, logs, and "
+            f"trial-1.parquet to trial-{len(EFFORTS)}.parquet with every answer and latency.",
             "",
             "Try next:",
             f"  {program} score {folder}/truth.parquet {folder}/trial-1.parquet --by category",

@@ -44,6 +44,9 @@ def run(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Measure again what had failed.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 where the linter finds an error.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting that a file asks for.
@@ -65,11 +68,26 @@ def run(
         return
     if resume and not (folder / "run.json").exists():
         raise UsageError(f"{folder}: no run is here to go on with. Leave out --resume to begin one")
+    _look(settings, strict=strict)
     with progress("truth") as step, live() as view:
         found = bench.run(
             settings, out=folder, fresh=fresh, retry_failed=retry_failed, watch=view.show, progress=step
         )
-    _report(found, folder, as_json=as_json)
+    _report(found, folder, as_json=as_json, strict=strict)
+
+
+def _look(settings: Settings, *, strict: bool) -> None:
+    """What the linter says before anything is measured."""
+    from recallatk.audit import audit_settings
+    from recallatk.report.findings import findings_to_text
+
+    with progress("audit"):
+        found = audit_settings(settings)
+    errors = [each for each in found if each.counts]
+    if errors:
+        typer.echo(findings_to_text(errors, short=True), err=True)
+    if errors and strict:
+        raise typer.Exit(FAILED)
 
 
 def _settings(
@@ -88,17 +106,19 @@ def _settings(
     return implied(file, queries, engines or ["faiss-hnsw"], metric=metric, k=cutoffs(at))
 
 
-def _report(found: Run, folder: Path, *, as_json: bool) -> None:
-    from recallatk.files import write_text
-    from recallatk.report import run_to_dict, to_markdown, to_text
+def _report(found: Run, folder: Path, *, as_json: bool, strict: bool) -> None:
+    from recallatk.cli.ending import ended
+    from recallatk.report import run_to_dict, to_text
+    from recallatk.report.findings import findings_to_dict, findings_to_text
 
-    write_text(folder / "report.md", to_markdown(found))
+    findings = ended(found, folder)
     if as_json:
-        typer.echo(json.dumps({**run_to_dict(found), "out": str(folder)}, ensure_ascii=False))
+        described = {**run_to_dict(found), "audit": findings_to_dict(findings), "out": str(folder)}
+        typer.echo(json.dumps(described, ensure_ascii=False))
     else:
-        typer.echo(to_text(found))
-        typer.echo(f"\n{_next(folder)}")
-    if found.failures and not found.measurements:
+        typer.echo(to_text(found, logs=str(folder / "logs")))
+        typer.echo(f"\n{findings_to_text(findings, short=True)}\n\n{_next(folder)}")
+    if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
 
 
@@ -106,8 +126,8 @@ def _next(folder: Path) -> str:
     name = shlex.quote(str(folder))
     return "\n".join(
         [
-            f"Files in {name}: run.json, bench.toml, report.md, logs, and for each trial a trial-N.parquet "
-            "with every answer and latency.",
+            f"Files in {name}: report.html, report.md, run.json, bench.toml, logs, and for each trial a "
+            "trial-N.parquet with every answer and latency.",
             "",
             "Next:",
             f"  recallatk show {name}",

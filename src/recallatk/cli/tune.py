@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Truth
-    from recallatk.tune.tuned import Tuned
+    from recallatk.core.tuned import Tuned
 
 TUNED, REPORT = "tuned.json", "report.md"
 
@@ -90,7 +90,7 @@ def tune(
     with live() as view:
         found = find(
             dataset,
-            targets=wanted.target,
+            target=wanted.target,
             budgets=wanted.budget,
             prefer=wanted.prefer,
             engines=wanted.engine or None,

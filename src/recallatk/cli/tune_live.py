@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from recallatk.cli.live import duration
 
 if TYPE_CHECKING:
+    from recallatk.core.tuned import Candidate
     from recallatk.tune.search import Progress
-    from recallatk.tune.tuned import Candidate
 
 # Nothing is said of what takes less than this.
 _SILENT_SECONDS = 2.0

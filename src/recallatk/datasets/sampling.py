@@ -28,7 +28,7 @@ _ROWS_AT_ONCE = 65_536
 def sample_queries(queries: QuerySet, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
     """A sample without replacement, in the order of the file; `by` keeps a column's proportions."""
     chosen = _sample(queries, count, seed, by)
-    return _take(queries, chosen)
+    return take_queries(queries, chosen)
 
 
 def sample_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None) -> Corpus:
@@ -61,7 +61,7 @@ def split_queries(queries: QuerySet, *, validate: float = 0.5, seed: int = 0) ->
     held_out = _draws(queries.ids, seed, "split") < validate
     if held_out.all() or not held_out.any():
         raise UsageError(f"{queries.name}: {queries.rows} queries are too few to split")
-    return _take(queries, np.flatnonzero(~held_out)), _take(queries, np.flatnonzero(held_out))
+    return take_queries(queries, np.flatnonzero(~held_out)), take_queries(queries, np.flatnonzero(held_out))
 
 
 def queries_from_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
@@ -148,7 +148,7 @@ def _gathered(records: Records, names: list[str], rows: NDArray[np.int64]) -> pa
     return pa.concat_tables(parts)
 
 
-def _take(queries: QuerySet, rows: NDArray[np.int64]) -> QuerySet:
+def take_queries(queries: QuerySet, rows: NDArray[np.int64]) -> QuerySet:
     """Some of the queries, with everything that belongs to them and the ids that they had."""
     columns, identifier = _taken_columns(queries, queries.columns.schema.names, rows)
     taken = dataclasses.replace(

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recallatk.tune.tuned import Attempt, Candidate, Price, Tuned
     from recallatk.tune.tuning import tune
 
-__all__ = ["Attempt", "Candidate", "Price", "Tuned", "tune"]
+__all__ = ["tune"]
 
 
 def __getattr__(name: str) -> Any:
     # What it takes to tune is imported when somebody does.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+    from recallatk.tune.tuning import tune
 
-    module = "recallatk.tune.tuning" if name == "tune" else "recallatk.tune.tuned"
-    return getattr(importlib.import_module(module), name)
+    return tune
+
+
+class _Door(ModuleType):
+    """The room is called like the function: `recallatk.tune(…)` works whichever of them Python finds."""
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        from recallatk.tune.tuning import tune
+
+        return tune(*positional, **named)
+
+
+sys.modules[__name__].__class__ = _Door

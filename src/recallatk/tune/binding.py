@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recallatk.core import Parameters
+    from recallatk.core.tuned import Attempt, Candidate
     from recallatk.tune.budgets import Budget
     from recallatk.tune.targets import Target
-    from recallatk.tune.tuned import Attempt, Candidate
 
 # Where the highest effort adds less than this to the one below, more of it would add nothing.
 _FLAT = 0.002

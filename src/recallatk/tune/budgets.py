@@ -10,7 +10,7 @@ from recallatk.bench.settings.amounts import format_bytes, format_duration, pars
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.tune.tuned import Candidate
+    from recallatk.core.tuned import Candidate
 
 ACCEPTED = (
     'such as "p95 <= 5ms", "p99 <= 20ms", "memory <= 2GiB", "size <= 1GiB", "build <= 10min" or "qps >= 1000"'

@@ -11,8 +11,8 @@ from recallatk.analysis.pareto import front
 from recallatk.analysis.segments import by_column
 from recallatk.analysis.summarising import FEWEST_RESAMPLED, interval_of
 from recallatk.core import Mean
+from recallatk.core.tuned import Price
 from recallatk.tune.binding import binding_of, nearest_of
-from recallatk.tune.tuned import Price
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.analysis.measures import Measure
-    from recallatk.tune.tuned import Candidate
+    from recallatk.core.tuned import Candidate
 
 __all__ = [
     "PREFERENCES",

@@ -12,9 +12,9 @@ import numpy as np
 
 from recallatk.bench.conversation import TrialFailed
 from recallatk.bench.settings.combining import violations
+from recallatk.core.tuned import Attempt
 from recallatk.tune.asking import Index
 from recallatk.tune.space import Builds, Ladder, Shape, ladders
-from recallatk.tune.tuned import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

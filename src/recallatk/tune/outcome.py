@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.core import Caution, Metric
+from recallatk.core.tuned import Tuned
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
 from recallatk.tune.proving import grid_seconds
 from recallatk.tune.snippets import snippet
-from recallatk.tune.tuned import Tuned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recallatk.core import Mean
+    from recallatk.core.tuned import Candidate
     from recallatk.tune.halving import Proposal
     from recallatk.tune.proving import Proven
     from recallatk.tune.search import Search
     from recallatk.tune.sides import Side
-    from recallatk.tune.tuned import Candidate
     from recallatk.tune.validating import Validated
 
 # Settings that were asked fewer queries say too little to be on the front.

@@ -10,11 +10,11 @@ import numpy as np
 from recallatk.analysis.betting import Verdict
 from recallatk.analysis.latency import percentile
 from recallatk.bench.conversation import TrialFailed
+from recallatk.core.tuned import Candidate
 from recallatk.tune.asking import Index
 from recallatk.tune.choosing import Chosen, Look, OutOfTime, Prober, choose, rescued
 from recallatk.tune.explaining import cost_of
 from recallatk.tune.space import Ladder
-from recallatk.tune.tuned import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ from recallatk.tune.halving import attempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from recallatk.core.tuned import Attempt, Candidate
     from recallatk.engines import Engine
     from recallatk.tune.asking import Room
     from recallatk.tune.budgets import Budget
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from recallatk.tune.sides import Side
     from recallatk.tune.space import Shape
     from recallatk.tune.targets import Target
-    from recallatk.tune.tuned import Attempt, Candidate
 
 # What is left when choosing has to end, for the finalists and the validation.
 _FOR_CHOOSING = 0.85

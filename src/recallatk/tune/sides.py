@@ -85,7 +85,7 @@ def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth) -> Side:
 def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
     """The same side, or the first of its queries in random order, over a sample of the corpus."""
     from recallatk.datasets.matrix import gather
-    from recallatk.datasets.sampling import _take
+    from recallatk.datasets.sampling import take_queries
     from recallatk.truth import ground_truth
 
     corpus = side.dataset.corpus
@@ -97,7 +97,7 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
     part = replace(
         side.dataset,
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
-        queries=_take(side.dataset.queries, which),
+        queries=take_queries(side.dataset.queries, which),
     )
     return Side(f"part {count}", side.numbers[which], part, ground_truth(part, depth=min(depth, count)), rows)
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from recallatk.core import Dataset, Truth
+    from recallatk.core.tuned import Tuned
     from recallatk.engines import Engine
     from recallatk.files import PathLike
     from recallatk.tune.budgets import Budget
     from recallatk.tune.search import Progress
     from recallatk.tune.targets import Target
-    from recallatk.tune.tuned import Tuned
 
 USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
 
@@ -45,7 +45,7 @@ USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-iv
 def tune(
     dataset: Dataset,
     *,
-    targets: str | Target | Sequence[str | Target],
+    target: str | Target | Sequence[str | Target],
     budgets: str | Budget | Sequence[str | Budget] = (),
     prefer: str = "p95",
     engines: Sequence[str] | None = None,
@@ -60,7 +60,7 @@ def tune(
 
     Args:
         dataset: what to build from and what to ask; half of the queries are held out.
-        targets: what has to be kept, for example `"recall@10 >= 0.95"`.
+        target: what has to be kept, one or several, for example `"recall@10 >= 0.95"`.
         budgets: what it may take, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
         prefer: what the cheapest is: p95, qps, memory or build.
         engines: the names of the engines; by default the usual ones that are installed.
@@ -71,7 +71,7 @@ def tune(
         truth: the right answers for this dataset; through the store where there is none.
         watch: called with how far it is.
     """
-    wanted = [parse_target(each) if isinstance(each, str) else each for each in _several(targets)]
+    wanted = [parse_target(each) if isinstance(each, str) else each for each in _several(target)]
     limits = [parse_budget(each) if isinstance(each, str) else each for each in _several(budgets)]
     _require(wanted, prefer, dataset, seconds)
     found = usable(engines, dataset)
@@ -154,7 +154,7 @@ def _k(targets: Sequence[Target]) -> int:
 
 def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: float | None) -> None:
     if not targets:
-        raise UsageError('no target. Accepted: for example targets="recall@10 >= 0.95"')
+        raise UsageError('no target. Accepted: for example target="recall@10 >= 0.95"')
     if prefer not in PREFERENCES:
         raise UsageError(f"prefer = {prefer!r}. Accepted: {choices(PREFERENCES)}")
     if seconds is not None and not seconds > 0:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from recallatk.core import Mean
+    from recallatk.core.tuned import Candidate
     from recallatk.tune.asking import Answers
     from recallatk.tune.choosing import Look
     from recallatk.tune.proving import Proven
     from recallatk.tune.search import Search
     from recallatk.tune.sides import Side
     from recallatk.tune.targets import Target
-    from recallatk.tune.tuned import Candidate
 
 _MOST_LOOKS = 5
 # A setting that was not confirmed is followed by one with clearly more effort.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recallatk.core import Caution, Mean, Parameters
+    from recallatk.core.measured import Caution, Mean
+    from recallatk.core.trials import Parameters
 
 
 @dataclass(frozen=True)
