@@ -46,7 +46,7 @@ def test_the_parts_stand_in_the_order_in_which_a_reader_asks(real_page):
         data(page)["charts"]
     )
     words = plain(page)
-    for said in ("The knee of the Pareto front", "The worst queries", "hardness", "recallatk run bench.toml"):
+    for said in ("The run states no target", "The worst queries", "hardness", "recallatk run bench.toml"):
         assert said in words
 
 
@@ -182,6 +182,12 @@ def test_the_knee_is_on_the_front_and_no_point_lies_further_from_the_chord(pairs
         ) / np.ptp(ends, axis=0)
         below = scaled[:, 0] - scaled[:, 1]
         assert below[front.index(found)] == pytest.approx(below.max())
+
+
+def test_a_front_on_which_recall_only_becomes_cheaper_has_no_knee():
+    found = verdict(curve_of(large_run(20)))
+    assert found.number == 19
+    assert "no knee" in found.lead
 
 
 def test_one_setting_and_none_are_pages_too():

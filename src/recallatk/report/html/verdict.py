@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from recallatk.report.targets import Goal
 
 
+_ROUNDING = 1e-9
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What a reader should take away."""
@@ -34,10 +37,15 @@ def verdict(curve: Curve) -> Verdict:
         return _against_goals(curve, points)
     front = sorted((each for each in points if each["latencyFront"]), key=lambda each: each["recall"])
     best = knee(front)
-    lead = "The only setting on the front" if len(front) == 1 else "The knee of the Pareto front"
-    if len(points) == 1:
-        lead = "The only setting"
-    return Verdict(best["n"], lead, _said(curve, best), None)
+    return Verdict(best["n"], _lead(points, front, best), _said(curve, best), None)
+
+
+def _lead(points: list[Row], front: list[Row], best: Row) -> str:
+    if len(front) == 1:
+        return "The only setting" if len(points) == 1 else "The only setting on the front"
+    if best is front[-1]:
+        return "The best recall of the Pareto front, which has no knee,"
+    return "The knee of the Pareto front"
 
 
 def _against_goals(curve: Curve, points: list[Row]) -> Verdict:
@@ -68,7 +76,8 @@ def _reached(curve: Curve, point: Row, goal: Goal, *, sure: bool) -> bool:
 def knee(front: list[Row]) -> Row:
     """The point of a front, by rising recall, that lies farthest below the chord of its ends.
 
-    Latency counts by its logarithm and recall by its value, each over its range; of two points the better.
+    Latency counts by its logarithm and recall by its value, each over its range; where there is no such
+    point, the one of best recall.
     """
     if len(front) < 3:
         return front[-1]
@@ -81,7 +90,9 @@ def knee(front: list[Row]) -> Row:
         (recall - recalls[0]) / across - (cost - costs[0]) / up
         for recall, cost in zip(recalls, costs, strict=True)
     ]
-    return front[max(range(len(front)), key=below.__getitem__)]
+    deepest = max(range(len(front)), key=below.__getitem__)
+    # Where no point lies below the chord, more recall never begins to cost more, and there is no knee.
+    return front[deepest] if below[deepest] > _ROUNDING else front[-1]
 
 
 def _said(curve: Curve, point: Row) -> str:
