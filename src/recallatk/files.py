@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://")
 _URL_SIGNS = "%:/?#@!$&'()*+,;=~"
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 

@@ -12,7 +12,7 @@ from recallatk.audit.rules.fits_cache import largest_cache
 from recallatk.bench.cautions import cautions_of
 from recallatk.bench.settings import settings_from
 from recallatk.core import Load, WarmUp
-from recallatk.tune.tuned import Tuned
+from recallatk.core.tuned import Tuned
 
 
 def test_an_index_that_does_not_answer_is_an_error(cosine):

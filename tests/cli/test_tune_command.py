@@ -15,9 +15,9 @@ from recallatk.cli.guard import guarded
 from recallatk.cli.tune import tune
 from recallatk.cli.tune_live import Lines, headline
 from recallatk.core import Mean
+from recallatk.core.tuned import Candidate
 from recallatk.testing import tiny_dataset
 from recallatk.tune.search import Progress
-from recallatk.tune.tuned import Candidate
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(guarded(tune))

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 import pytest
 
 from recallatk.core import Caution, Mean
+from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
 from recallatk.report.tuned import tuned_to_dict, tuned_to_markdown, tuned_to_text
-from recallatk.tune.tuned import Attempt, Candidate, Price, Tuned
 
 KEYS = (
     *("met", "choice", "validated", "latency_ms", "trials", "builds", "seconds", "grid_seconds_estimate"),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recallatk.core.tuned import Candidate
 from recallatk.errors import UsageError
 from recallatk.tune.budgets import LATENCIES, Budget, parse_budget
-from recallatk.core.tuned import Candidate
 
 budgets = st.one_of(
     st.builds(Budget, st.sampled_from([*LATENCIES, "build"]), st.floats(1e-6, 1e9)),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recallatk.core import Mean
+from recallatk.core.tuned import Attempt, Candidate
 from recallatk.errors import UsageError
 from recallatk.tune.budgets import parse_budget
 from recallatk.tune.explaining import (
@@ -21,7 +22,6 @@ from recallatk.tune.explaining import (
     worst_segment,
 )
 from recallatk.tune.targets import parse_target
-from recallatk.core.tuned import Attempt, Candidate
 
 TARGET = parse_target("recall@10 >= 0.95")
 

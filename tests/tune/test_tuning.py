@@ -84,9 +84,7 @@ def test_with_hardly_any_time_it_returns_what_it_has(curved, data):
 
 
 def test_a_budget_that_nothing_keeps_binds(curved):
-    tuned = tune(
-        small_data(queries=300), target="recall@10 >= 0.9", budgets="p95 <= 0.4ms", engines=["slow"]
-    )
+    tuned = tune(small_data(queries=300), target="recall@10 >= 0.9", budgets="p95 <= 0.4ms", engines=["slow"])
     assert not tuned.met
     assert tuned.nearest is not None
     assert "p95" in tuned.binding

@@ -10,7 +10,6 @@ import numpy as np
 from recallatk.analysis.intervals import quantile_interval
 
 if TYPE_CHECKING:
-
     from numpy.typing import NDArray
 
     from recallatk.core import Calls

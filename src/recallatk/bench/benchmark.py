@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.cautions import other_machine
 from recallatk.bench.measuring import conclude, describe_run, require_measurable
@@ -52,7 +52,7 @@ def run(
     computed = time.monotonic() - began
     manner = manner_of(wanted)
     require_measurable(dataset, truth, manner.at)
-    described = describe_run(dataset, truth, plan, manner, wanted.to_dict())
+    described = describe_run(dataset, truth, plan, manner, _recorded(wanted))
     folder = run_folder(wanted, out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as keeper:
         write_text(folder / SETTINGS_FILE, wanted.to_toml())
@@ -67,6 +67,12 @@ def run(
         moved = other_machine(keeper.earlier_environment, described.environment) if runner.worked else ()
         keeper.update(cautions=(*conclude(keeper.run()), *moved))
         return keeper.run()
+
+
+def _recorded(settings: Settings) -> dict[str, Any]:
+    """What a run says of its settings: also what recall is wanted, which the report holds it against."""
+    aims = {"target": list(settings.tune.target), "budget": list(settings.tune.budget)}
+    return settings.to_dict() | ({"tune": aims} if any(aims.values()) else {})
 
 
 def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str, float]:

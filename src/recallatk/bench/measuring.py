@@ -36,7 +36,7 @@ def measure(
     load: Load | Sequence[Load] | None = None,
     at: Sequence[int] = (1, 10, 100),
     measures: Sequence[str] = (),
-    rounds: int = 3,
+    rounds: int = 5,
     builds: int = 1,
     seed: int = 0,
     threads: int = 1,

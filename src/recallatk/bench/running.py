@@ -39,7 +39,7 @@ class Manner:
     at: tuple[int, ...] = (1, 10, 100)
     """The values of k to score."""
     measures: tuple[str, ...] = ()
-    rounds: int = 3
+    rounds: int = 5
     seed: int = 0
     build_threads: int | None = None
     """None: as many as there are cores."""

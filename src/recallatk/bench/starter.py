@@ -157,7 +157,7 @@ def _measure(k: tuple[int, ...], looked: Looked) -> str:
 [measure]
 k = {toml_value(list(k))}  # recall@k for each; calls ask for the largest
 # measures = ["robust(0.9)@{k[-1]}"]  # beside recall@k
-{groups if looked.groups else ""}rounds = 3  # how often every query is asked at every setting
+{groups if looked.groups else ""}rounds = 5  # how often every query is asked at every setting
 builds = 1  # more of them show what the order of insertion does to recall
 # threads = {{ build = {usable_cores()}, search = 1 }}
 """

@@ -68,6 +68,7 @@ def _measured(out: Path) -> Run:
             "name": DEMO_NAME,
             "data": {"corpus": str(DEMO_FOLDER), "metric": "cosine"},
             "truth": {"file": str(out / TRUTH)},
+            "measure": {"rounds": 3},
             "engine": [{"name": "faiss-hnsw", "search": {"ef": list(EFFORTS)}}],
         }
     )
@@ -97,8 +98,8 @@ def _next(out: Path) -> str:
     program = "recallatk" if shutil.which("recallatk") else f"{shlex.quote(sys.executable)} -m recallatk"
     return "\n".join(
         [
-            f"Files in {folder}: report.html (open it), report.md, run.json, bench.toml, truth.parquet, logs, and "
-            f"trial-1.parquet to trial-{len(EFFORTS)}.parquet with every answer and latency.",
+            f"Files in {folder}: report.html (open it), report.md, run.json, bench.toml, truth.parquet, logs "
+            f"and trial-1.parquet to trial-{len(EFFORTS)}.parquet with every answer and latency.",
             "",
             "Try next:",
             f"  {program} score {folder}/truth.parquet {folder}/trial-1.parquet --by category",

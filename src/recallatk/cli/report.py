@@ -45,6 +45,8 @@ def report(
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
+    from recallatk.audit import audit_run
+    from recallatk.audit.opening import settings_beside
     from recallatk.files import require_writable, write_text
     from recallatk.report import to_markdown
     from recallatk.report.html import report_data
@@ -58,7 +60,8 @@ def report(
     require_writable(target)
     data = _data(first, folder, truth, corpus, queries)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
-    made = report_data(first, data.truth, data.dataset, others=others, names=names)
+    findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=settings_beside(folder))
+    made = report_data(first, data.truth, data.dataset, findings=findings, others=others, names=names)
     write_text(target, rendered(made))
     typer.echo(f"{target}: {len(first.measurements):,} trials, {target.stat().st_size / 1e6:.1f} MB")
     if made.untold:

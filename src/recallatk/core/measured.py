@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from recallatk.core.data import Metric
@@ -72,6 +74,19 @@ class Score:
     """Set when the truth is of a corpus sample: of how many rows."""
     missing: tuple[Any, ...] = ()
     """The ids of queries that the answers do not have; they score 0."""
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        shown: str = _notebook().score_repr_html(self)
+        return shown
+
+    def to_arrow(self) -> pa.Table:
+        """One row per measure."""
+        return _notebook().score_to_arrow(self)
+
+    def to_pandas(self) -> Any:
+        """The same for pandas."""
+        return self.to_arrow().to_pandas()
 
     def __getitem__(self, measure: str) -> float | None:
         """The mean of a measure, for example `score["recall@10"]`."""
@@ -230,8 +245,26 @@ class Run:
     begun: str | None = None
     """When it was begun, ISO 8601 in UTC."""
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        shown: str = _notebook().run_repr_html(self)
+        return shown
+
+    def to_arrow(self) -> pa.Table:
+        """One row per trial with every number of it."""
+        return _notebook().run_to_arrow(self)
+
+    def to_pandas(self) -> Any:
+        """The same for pandas."""
+        return self.to_arrow().to_pandas()
+
     @property
     def complete(self) -> bool:
         """Whether every planned trial was measured or has failed."""
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
+
+
+def _notebook() -> Any:
+    """How results look is the report's to say, which lies above: it is found when a notebook asks."""
+    return importlib.import_module("recallatk.report.notebook")

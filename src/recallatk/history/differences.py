@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 _MOST_SHOWN = 60
-# Names and places: what stands there is told apart by its content.
+# Names and places, whose content tells them apart; and what recall is wanted, which changes no measurement.
 _PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
 
 
@@ -34,7 +34,7 @@ def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
     one, other = dict(_leaves(there)), dict(_leaves(here))
     for name in {**one, **other}:
         before, after = one.get(name, _MISSING), other.get(name, _MISSING)
-        if before != after and name not in _PLACES:
+        if before != after and name not in _PLACES and not name.startswith("tune."):
             yield name, _shown(before), _shown(after)
 
 

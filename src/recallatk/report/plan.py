@@ -62,9 +62,9 @@ def plan_to_text(described: dict[str, Any]) -> str:
     more = len(described["builds"]) - _SHOWN
     seconds = described["seconds"]
     total = "unknown time" if seconds is None else f"about {seconds:,.0f} s"
+    counted = f"{_counted(described['trials'], 'trial')} on {_counted(len(described['builds']), 'build')}"
     lines = [
-        f"{_counted(described['trials'], 'trial')} on {_counted(len(described['builds']), 'build')}, {total}, "
-        f"into {described['out']}.",
+        f"{counted}, {total}, into {described['out']}.",
         "",
         *aligned(rows),
         *([f"and {more:,} more"] if more > 0 else []),

@@ -22,11 +22,13 @@ def to_text(
         go_on: the command that measures what is missing.
     """
     from recallatk.report.contents import contents
+    from recallatk.report.plot import plot
 
     found = contents(run, wide=wide, by=by, logs=logs, go_on=go_on)
     blocks = [
         [found.title, *found.about],
         *(_table(each) for each in found.tables),
+        plot(run),
         [f"failed: {each}" for each in found.failures],
         [f"caution: {each}" for each in found.cautions],
         found.notes,

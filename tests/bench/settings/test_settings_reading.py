@@ -117,7 +117,7 @@ def test_a_file_may_say_little(folder):
     assert settings.name == "queries"
     assert settings.output.folder == str(folder / "runs" / "queries")
     assert settings.loads == (Load(),)
-    assert (settings.measure.k, settings.measure.rounds, settings.measure.builds) == ((1, 10, 100), 3, 1)
+    assert (settings.measure.k, settings.measure.rounds, settings.measure.builds) == ((1, 10, 100), 5, 1)
 
 
 def test_one_value_is_a_list_of_one_and_repeats_count_once(folder):

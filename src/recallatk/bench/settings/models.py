@@ -105,7 +105,7 @@ class MeasureSettings(Table):
     k: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
     measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
-    rounds: Annotated[int, Field(ge=1, le=10_000)] = 3
+    rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     builds: Annotated[int, Field(ge=1, le=1_000)] = 1
     threads: ThreadSettings = ThreadSettings()
     affinity: Annotated[tuple[Whole, ...], Many, Distinct] | None = None
