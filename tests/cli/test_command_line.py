@@ -239,21 +239,22 @@ def test_control_c_stops_cleanly_and_leaves_no_process(tmp_path):
     _, errors = demo.communicate(timeout=30)
     assert demo.returncode == 130
     assert "stopped" in errors
+    assert f"recallatk demo --out {tmp_path / 'run'}" in errors
     assert "Traceback" not in errors
     assert not any(is_alive(pid) for pid in workers)
     assert not list((tmp_path / "run").glob("trial-*.parquet"))
 
 
-def test_the_demo_writes_a_run_that_can_be_read(tmp_path):
+def test_the_demo_writes_a_run_that_can_be_read_and_suggests_commands_that_work(tmp_path):
     out = tmp_path / "my first run"
-    ran = recallatk("demo", "--json", "--out", out)
+    ran = recallatk("demo", "--out", out)
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
+    written = {"run.json", "bench.toml", "truth.parquet", "report.md", "report.html", "trial-5.parquet"}
+    assert written <= {path.name for path in out.iterdir()}
+    found = json.loads(recallatk("show", out, "--json").stdout)
     recalls = [trial["measures"]["recall@10"]["value"] for trial in found["trials"]]
     assert recalls[0] < 0.88 and recalls[-1] > 0.98 and recalls == sorted(recalls)
     assert all(trial["latency_ms"]["p99"] >= trial["latency_ms"]["p50"] > 0 for trial in found["trials"])
-    written = {"run.json", "bench.toml", "truth.parquet", "report.md", "trial-5.parquet"}
-    assert written <= {path.name for path in out.iterdir()}
 
     import recallatk as library
 
@@ -262,9 +263,6 @@ def test_the_demo_writes_a_run_that_can_be_read(tmp_path):
     assert library.load_truth(out / "truth.parquet").depth == 100
     assert "recall@10" in (out / "report.md").read_text()
 
-
-def test_the_commands_that_the_demo_suggests_work(tmp_path):
-    ran = recallatk("demo", "--out", tmp_path / "run")
     suggested = [line.strip() for line in ran.stdout.splitlines() if line.startswith("  ")][-5:]
     assert len({line.split("recallatk", 1)[1] for line in suggested}) == 5
     for line in suggested:
@@ -340,11 +338,3 @@ def test_being_asked_to_end_leaves_no_scratch_file(tmp_path):
     process.terminate()
     assert process.wait(30) == 128 + signal.SIGTERM
     assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
-
-
-def test_control_c_prints_the_command_to_give_again(tmp_path):
-    demo = start_demo(tmp_path / "a run")
-    wait_for(tmp_path / "a run" / "truth.parquet")
-    os.killpg(demo.pid, signal.SIGINT)
-    _, errors = demo.communicate(timeout=30)
-    assert f"recallatk demo --out '{tmp_path / 'a run'}'" in errors
