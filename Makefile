@@ -41,6 +41,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/harness.py
 	$(BIN)/python benchmarks/index_memory.py
 	$(BIN)/python benchmarks/open_loop.py
+	$(BIN)/python benchmarks/tuning.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo

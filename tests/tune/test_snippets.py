@@ -46,7 +46,7 @@ SETTINGS = [
 ]
 OTHER_CODE_FOR_OTHER_METRICS = ("duckdb", "faiss-hnsw", "hnswlib", "scann", "usearch", "voyager")
 SQL = [
-    ("pgvector-hnsw", {"M": 4, "ef_construction": 16}, {"ef": 12}),
+    ("pgvector-hnsw", {"M": 8, "ef_construction": 64}, {"ef": 40}),
     ("pgvector-hnsw", {"storage": "halfvec"}, {"iterative_scan": "relaxed_order"}),
     ("pgvector-hnsw", {"storage": "bit"}, {"ef": 100, "rerank": 8}),
     ("pgvector-ivfflat", {"lists": 8}, {"probes": 2}),
