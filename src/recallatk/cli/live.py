@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,24 +20,35 @@ _LATEST = 6
 
 
 class View(Protocol):
-    """Whatever shows how far a run is."""
+    """Whatever shows how far something is."""
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Any) -> None:
         """Show it."""
 
 
 @contextmanager
 def live() -> Iterator[View]:
     """A view of a run on standard error."""
+    with view(Lines, headline, _latest) as found:
+        yield found
+
+
+@contextmanager
+def view(
+    lines: Callable[[], View],
+    headline: Callable[[Any], str],
+    rows: Callable[[Any], list[tuple[str, str]]],
+) -> Iterator[View]:
+    """Plain lines, or in a terminal a headline with a table of two columns that moves."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield lines()
         return
     from rich.console import Console
     from rich.live import Live
 
     # Drawing on its own would take time from what is measured.
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as screen:
-        yield Moving(screen)
+        yield Moving(screen, headline, rows)
 
 
 class Lines:
@@ -61,13 +72,15 @@ class Lines:
 
 
 class Moving:
-    """The headline, and the trials that were done last."""
+    """The headline, and the rows below it."""
 
-    def __init__(self, screen: Any) -> None:
-        self.screen = screen
+    def __init__(
+        self, screen: Any, headline: Callable[[Any], str], rows: Callable[[Any], list[tuple[str, str]]]
+    ) -> None:
+        self.screen, self.headline, self.rows = screen, headline, rows
         self.drawn = 0.0
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Any) -> None:
         """Draw it anew, not too often."""
         from rich.table import Table
         from rich.text import Text
@@ -76,10 +89,16 @@ class Moving:
         if now - self.drawn < _MOVING_EVERY_SECONDS:
             return
         self.drawn = now
-        table = Table(box=None, title=Text(headline(progress)), title_justify="left", show_header=False)
-        for each in progress.measurements[-_LATEST:]:
-            table.add_row(Text(_printable(str(each.trial)), overflow="ellipsis"), Text(described(each)))
+        title = Text(self.headline(progress))
+        table = Table(box=None, title=title, title_justify="left", show_header=False)
+        for name, said in self.rows(progress):
+            table.add_row(Text(name, overflow="ellipsis"), Text(said))
         self.screen.update(table, refresh=True)
+
+
+def _latest(progress: Progress) -> list[tuple[str, str]]:
+    """The trials that were done last."""
+    return [(_printable(str(each.trial)), described(each)) for each in progress.measurements[-_LATEST:]]
 
 
 def headline(progress: Progress) -> str:

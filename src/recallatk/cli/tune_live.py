@@ -6,9 +6,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from recallatk.cli.live import duration
+from recallatk.cli.live import View, duration, view
 
 if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate
@@ -17,29 +17,14 @@ if TYPE_CHECKING:
 # Nothing is said of what takes less than this.
 _SILENT_SECONDS = 2.0
 _PLAIN_EVERY_SECONDS = 5.0
-_MOVING_EVERY_SECONDS = 0.5
 _SHOWN = 8
-
-
-class View(Protocol):
-    """Whatever shows how far a tuning is."""
-
-    def show(self, progress: Progress) -> None:
-        """Show it."""
 
 
 @contextmanager
 def live() -> Iterator[View]:
     """A view of a tuning on standard error."""
-    if not sys.stderr.isatty():
-        yield Lines()
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    # Drawing on its own would take time from what is measured.
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as screen:
-        yield Moving(screen)
+    with view(Lines, headline, _front) as found:
+        yield found
 
 
 class Lines:
@@ -62,26 +47,9 @@ class Lines:
         sys.stderr.flush()
 
 
-class Moving:
-    """The headline, and the front as it grows."""
-
-    def __init__(self, screen: Any) -> None:
-        self.screen = screen
-        self.drawn = 0.0
-
-    def show(self, progress: Progress) -> None:
-        """Draw it anew, not too often."""
-        from rich.table import Table
-        from rich.text import Text
-
-        now = time.monotonic()
-        if now - self.drawn < _MOVING_EVERY_SECONDS:
-            return
-        self.drawn = now
-        table = Table(box=None, title=Text(headline(progress)), title_justify="left", show_header=False)
-        for each in progress.front[-_SHOWN:]:
-            table.add_row(Text(_named(each), overflow="ellipsis"), Text(described(each)))
-        self.screen.update(table, refresh=True)
+def _front(progress: Progress) -> list[tuple[str, str]]:
+    """The front as it grows."""
+    return [(_named(each), described(each)) for each in progress.front[-_SHOWN:]]
 
 
 def headline(progress: Progress) -> str:
