@@ -45,6 +45,7 @@ def test_two_files_and_an_engine_are_enough_and_the_file_they_imply_is_saved(fil
         assert each["qps"] > 0
         assert each["build_seconds"] >= 0
         assert each["memory_bytes"] >= 0
+    assert len(found["environment"]["load_average_during"]) == 2
     again = measured("run", folder / "bench.toml", "--out", tmp_path / "again", cwd=tmp_path)
     assert [each["search"] for each in again["trials"]] == [each["search"] for each in found["trials"]]
     shown = recallatk("show", folder)

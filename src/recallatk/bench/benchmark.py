@@ -65,6 +65,9 @@ def run(
             spent["other"] = time.monotonic() - began - sum(spent.values())
             keeper.update(seconds=_added(earlier, spent) if runner.worked else earlier)
         moved = other_machine(keeper.earlier_environment, described.environment) if runner.worked else ()
+        if runner.worked:
+            machine = {**keeper.described.environment, "load_average_during": runner.loads}
+            keeper.update(environment=machine)
         keeper.update(cautions=(*conclude(keeper.run()), *moved))
         return keeper.run()
 
