@@ -1,6 +1,26 @@
-"""`python -m recallatk` is the same as `recallatk`."""
+"""The command `recallatk`, which is the same as `python -m recallatk`."""
 
-from recallatk.cli import main
+from __future__ import annotations
+
+import signal
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C ends it in one line, whatever it is importing or closing just then."""
+    try:
+        from recallatk.cli import main as command_line
+
+        command_line()
+    except KeyboardInterrupt:
+        sys.stderr.write("recallatk: stopped\n")
+        sys.exit(INTERRUPTED)
+    finally:
+        # Everything is done and said: Python would still die of it while it closes its modules.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
 
 if __name__ == "__main__":
     main()

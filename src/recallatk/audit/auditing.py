@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 _ORDER = {severity: place for place, severity in enumerate(Severity)}
 
 
-def audit(evidence: Evidence, waivers: Iterable[Waiver] = ()) -> list[Finding]:
+def audit(evidence: Evidence, waivers: Iterable[Waiver] | None = None) -> list[Finding]:
     """Every finding, errors first and then by the code of the rule.
 
     Args:
         evidence: what is known; a rule that needs more finds nothing.
-        waivers: rules whose findings are accepted; they are marked, and not left out.
+        waivers: rules whose findings are accepted, by default those of the settings; they are marked, and
+            not left out.
     """
+    if waivers is None:
+        waivers = () if evidence.settings is None else waivers_of(evidence.settings)
     reasons = {each.rule: each.reason for each in waivers}
     found = [
         replace(each, waived=reasons.get(each.rule))
@@ -57,13 +60,9 @@ def audit_settings(
     """
     from recallatk.bench.settings import open_data
 
-    known = rule_codes()
-    strange = [each.rule for each in settings.waive if each.rule not in known]
-    if strange:
-        raise UsageError(f"waive: no rule {strange[0]!r}. Accepted: {known[0]} to {known[-1]}")
     opened = open_data(settings) if dataset is None else dataset
     found = find_truth(settings, opened) if truth is None else truth
-    return audit(Evidence(settings, opened, found, production=production), waivers_of(settings))
+    return audit(Evidence(settings, opened, found, production=production))
 
 
 def audit_run(
@@ -99,9 +98,13 @@ def audit_run(
     if truth is None and settings is not None and dataset is not None:
         truth = find_truth(settings, dataset)
     known = Evidence(settings, dataset, truth, loaded, production, tuned, tuning_queries, tuple(targets))
-    return audit(known, () if settings is None else waivers_of(settings))
+    return audit(known)
 
 
 def waivers_of(settings: Settings) -> tuple[Waiver, ...]:
     """The findings that a bench file accepts."""
+    known = rule_codes()
+    strange = [each.rule for each in settings.waive if each.rule not in known]
+    if strange:
+        raise UsageError(f"waive: no rule {strange[0]!r}. Accepted: {known[0]} to {known[-1]}")
     return tuple(Waiver(each.rule, each.reason) for each in settings.waive)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.audit.opening import find_truth
 from recallatk.audit.survey import Survey, survey
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ class Evidence:
     """The queries that settings were chosen by, where `dataset` has those that the choice is proved on."""
     targets: tuple[str, ...] = field(default=())
     """What recall is asked for, such as `recall@10 >= 0.95`."""
+
+    def measured(self, run: Run) -> Evidence:
+        """The same benchmark with what was measured, and the truth that there is by now."""
+        truth = self.truth
+        if truth is None and self.settings is not None and self.dataset is not None:
+            truth = find_truth(self.settings, self.dataset)
+        later = replace(self, run=run, truth=truth)
+        if "survey" in vars(self):
+            # The data are the same: whoever looked at all of them need not do so again.
+            vars(later)["survey"] = self.survey
+        return later
 
     def has(self, needs: frozenset[str]) -> bool:
         """Whether all of these are known."""

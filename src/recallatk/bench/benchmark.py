@@ -28,6 +28,7 @@ _RUNS = "runs"
 def run(
     settings: Settings | PathLike,
     *,
+    dataset: Dataset | None = None,
     out: PathLike | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
@@ -38,6 +39,7 @@ def run(
 
     Args:
         settings: a bench file, or what `read_settings` made of one.
+        dataset: its data, where they are open already.
         out: the folder of the run; by default the one that the file names, else `runs/NAME`.
         fresh: remove an earlier run in that folder.
         retry_failed: measure again what had failed.
@@ -46,7 +48,7 @@ def run(
     """
     began = time.monotonic()
     wanted = settings if isinstance(settings, Settings) else read_settings(settings)
-    dataset = open_data(wanted)
+    dataset = open_data(wanted) if dataset is None else dataset
     plan = plan_of(wanted, dataset)
     truth = truth_of(wanted, dataset, progress)
     computed = time.monotonic() - began

@@ -16,6 +16,7 @@ from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
+    from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Run
 
 EFFORTS = (10, 20, 40, 80, 160)
@@ -31,14 +32,19 @@ def demo(
 
     Example: recallatk demo --out my-first-run
     """
+    from recallatk import bench
+    from recallatk.audit import Evidence
     from recallatk.cli.ending import ended
+    from recallatk.cli.live import live
     from recallatk.report import run_to_dict, to_text
     from recallatk.report.findings import findings_to_dict, findings_to_text
 
     _require_writable(out)
     dataset = _with_truth(out)
-    run = _measured(out)
-    found = ended(run, out)
+    settings = _settings(out)
+    with live() as view:
+        run = bench.run(settings, dataset=dataset, out=out, fresh=True, watch=view.show)
+    found = ended(run, out, Evidence(settings, dataset))
     if as_json:
         typer.echo(json.dumps({**run_to_dict(run), "audit": findings_to_dict(found), "out": str(out)}))
     else:
@@ -57,13 +63,11 @@ def _with_truth(out: Path) -> Dataset:
     return dataset
 
 
-def _measured(out: Path) -> Run:
-    from recallatk import bench
+def _settings(out: Path) -> Settings:
     from recallatk.bench.settings import settings_from
-    from recallatk.cli.live import live
     from recallatk.datasets.demo import DEMO_FOLDER, DEMO_NAME
 
-    settings = settings_from(
+    return settings_from(
         {
             "name": DEMO_NAME,
             "data": {"corpus": str(DEMO_FOLDER), "metric": "cosine"},
@@ -72,8 +76,6 @@ def _measured(out: Path) -> Run:
             "engine": [{"name": "faiss-hnsw", "search": {"ef": list(EFFORTS)}}],
         }
     )
-    with live() as view:
-        return bench.run(settings, out=out, fresh=True, watch=view.show)
 
 
 def _steps(dataset: Dataset, run: Run) -> str:

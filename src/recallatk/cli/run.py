@@ -15,6 +15,7 @@ from recallatk.cli.truth import Json, MetricName
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
+    from recallatk.audit import Evidence
     from recallatk.bench.settings import Settings
     from recallatk.core import Run
 
@@ -58,7 +59,10 @@ def run(
     Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine faiss-hnsw
     """
     from recallatk import bench
+    from recallatk.audit import Evidence
+    from recallatk.audit.opening import find_truth
     from recallatk.bench.benchmark import run_folder
+    from recallatk.bench.settings import open_data
     from recallatk.cli.live import live
 
     settings = _settings(file, queries, engine, metric, at)
@@ -68,21 +72,29 @@ def run(
         return
     if resume and not (folder / "run.json").exists():
         raise UsageError(f"{folder}: no run is here to go on with. Leave out --resume to begin one")
-    _look(settings, strict=strict)
+    dataset = open_data(settings)
+    known = Evidence(settings, dataset, find_truth(settings, dataset))
+    _look(known, strict=strict)
     with progress("truth") as step, live() as view:
         found = bench.run(
-            settings, out=folder, fresh=fresh, retry_failed=retry_failed, watch=view.show, progress=step
+            settings,
+            dataset=dataset,
+            out=folder,
+            fresh=fresh,
+            retry_failed=retry_failed,
+            watch=view.show,
+            progress=step,
         )
-    _report(found, folder, as_json=as_json, strict=strict)
+    _report(found, folder, known, as_json=as_json, strict=strict)
 
 
-def _look(settings: Settings, *, strict: bool) -> None:
+def _look(known: Evidence, *, strict: bool) -> None:
     """What the linter says before anything is measured."""
-    from recallatk.audit import audit_settings
+    from recallatk.audit import audit
     from recallatk.report.findings import findings_to_text
 
     with progress("audit"):
-        found = audit_settings(settings)
+        found = audit(known)
     errors = [each for each in found if each.counts]
     if errors:
         typer.echo(findings_to_text(errors, short=True), err=True)
@@ -106,12 +118,12 @@ def _settings(
     return implied(file, queries, engines or ["faiss-hnsw"], metric=metric, k=cutoffs(at))
 
 
-def _report(found: Run, folder: Path, *, as_json: bool, strict: bool) -> None:
+def _report(found: Run, folder: Path, known: Evidence, *, as_json: bool, strict: bool) -> None:
     from recallatk.cli.ending import ended
     from recallatk.report import run_to_dict, to_text
     from recallatk.report.findings import findings_to_dict, findings_to_text
 
-    findings = ended(found, folder)
+    findings = ended(found, folder, known)
     if as_json:
         described = {**run_to_dict(found), "audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
