@@ -108,18 +108,24 @@ class FaissEngine(Engine):
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows that the index found."""
-        asked = float32_matrix(queries)
-        if not self.abilities.filters:
-            self.refuse_filters(filters)
-        if filters is None or self.selectors is None or not self.abilities.filters:
-            rows: NDArray[np.int64] = self.searched().search(asked, k)[1]
+        if filters is None:
+            rows: NDArray[np.int64] = self.searched().search(queries, k)[1]  # float32 is made there
         else:
-            rows = np.full((len(asked), k), -1, np.int64)
-            for selector, which in self.selectors.groups(filters, len(asked)):
-                chosen = None if selector is None else self.filtered(selector)
-                rows[which] = self.searched().search(asked[which], k, params=chosen)[1]
+            rows = self._allowed(float32_matrix(queries), k, filters)
         count = len(rows)  # without a call in the next line, threads lose no count there
         self.answered += count
+        return rows
+
+    def _allowed(self, queries: NDArray[np.float32], k: int, filters: Filters) -> NDArray[np.int64]:
+        """The nearest among the rows that each query may return, filter by filter."""
+        if self.selectors is None or not self.abilities.filters:
+            self.refuse_filters(filters)
+            found: NDArray[np.int64] = self.searched().search(queries, k)[1]
+            return found
+        rows = np.full((len(queries), k), -1, np.int64)
+        for selector, which in self.selectors.groups(filters, len(queries)):
+            chosen = None if selector is None else self.filtered(selector)
+            rows[which] = self.searched().search(queries[which], k, params=chosen)[1]
         return rows
 
     def searched(self) -> Any:
