@@ -1,6 +1,5 @@
 """README and docs: every Python block runs, every console block prints what it says."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -10,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from commands import recallatk
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,12 +76,7 @@ def test_console_blocks_print_what_they_say(page, folder):
     for command, output in shown:
         program, *arguments = shlex.split(command)
         assert program == "recallatk"
-        ran = subprocess.run(
-            [sys.executable, "-m", "recallatk", *arguments],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "COLUMNS": "100"},
-        )
+        ran = recallatk(*arguments, env={"COLUMNS": "100"})
         assert ran.returncode == 0, ran.stderr
         if arguments[0] == "demo":
             assert masked(ran.stdout)[: len(masked(output))] == masked(output)

@@ -17,15 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-
-def recallatk(*arguments, **options):
-    command = [sys.executable, "-m", "recallatk", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, **options)
+from commands import recallatk
 
 
-def refused(*arguments, **options):
+def refused(*arguments):
     """Run a command that must end with exit code 2, one line on standard error and nothing else."""
-    ran = recallatk(*arguments, **options)
+    ran = recallatk(*arguments)
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert ran.stdout == ""
     assert "Traceback" not in ran.stderr
@@ -183,8 +180,10 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_no_other(tmp_path):
     def small_files_only():
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    message = refused("convert", tmp_path / "source.npy", target, preexec_fn=small_files_only)
-    assert "File too large" in message
+    command = [sys.executable, "-m", "recallatk", "convert", tmp_path / "source.npy", target]
+    ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files_only)
+    assert ran.returncode == 2
+    assert "File too large" in ran.stderr
     assert target.read_bytes() == b"what was there before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source.npy", "target.fbin"]
 

@@ -1,18 +1,12 @@
 """`recallatk run`: with a file, without one, before, after and again."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from commands import recallatk
 from recallatk import load_run
-
-
-def recallatk(*arguments, cwd=None):
-    command = [sys.executable, "-m", "recallatk", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
 @pytest.fixture

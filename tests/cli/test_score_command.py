@@ -1,8 +1,6 @@
 """`recallatk score` end to end, on small real files."""
 
 import json
-import subprocess
-import sys
 
 import h5py
 import numpy as np
@@ -12,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from commands import recallatk
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.cli import app
 
@@ -24,11 +23,6 @@ ASKED = [f"q{number}" for number in range(COUNT)]
 KINDS = ["short", "long"] * (COUNT // 2)
 KEYS = {"queries", "scored", "measures", "distribution", "anomalies", "segments"}
 ODD = {"short", "duplicate", "padding", "unknown", "ineligible", "no_eligible", "missing"}
-
-
-def recallatk(*arguments, **options):
-    command = [sys.executable, "-m", "recallatk", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def run_here(*arguments):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from commands import recallatk
 from recallatk import load_truth
 
 RANDOM = np.random.default_rng(3)
@@ -30,11 +31,6 @@ KEYS = {
     "out",
     "fingerprint",
 }
-
-
-def recallatk(*arguments, **options):
-    command = [sys.executable, "-m", "recallatk", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 @pytest.fixture

@@ -1,0 +1,47 @@
+"""`recallatk` in a process of its own, forked from one that has imported it: that takes most of the time."""
+
+import multiprocessing
+import os
+import sys
+import tempfile
+from pathlib import Path
+from subprocess import CompletedProcess
+
+_FORKING = multiprocessing.get_context("forkserver")
+# Libraries may be loaded there, and must not be used: threads do not survive a fork.
+_FORKING.set_forkserver_preload(
+    [
+        *("commands", "recallatk.cli", "recallatk.bench.benchmark", "recallatk.datasets.opening"),
+        *("recallatk.audit", "recallatk.report.html.page", "recallatk.truth.search", "recallatk.analysis"),
+        *("altair", "faiss", "pyarrow.dataset", "pyarrow.parquet", "scipy.special"),
+    ]
+)
+
+
+def recallatk(*arguments, cwd=None, env=None):
+    """Run the command as a shell would; what it wrote and its exit code."""
+    words = [str(each) for each in arguments]
+    with tempfile.TemporaryDirectory() as name:
+        written = Path(name, "stdout"), Path(name, "stderr")
+        process = _FORKING.Process(
+            target=_become, args=(words, str(cwd or Path.cwd()), dict(os.environ, **env or {}), written)
+        )
+        process.start()
+        process.join()
+        said = [path.read_text() for path in written]
+    code = process.exitcode
+    process.close()
+    return CompletedProcess(["recallatk", *words], code, *said)
+
+
+def _become(words, folder, environment, written):
+    """Be the command in this process."""
+    from recallatk.__main__ import main
+
+    for number, path in enumerate(written, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["recallatk", *words]
+    main()
