@@ -12,7 +12,7 @@ from recallatk.audit.rules.fits_cache import largest_cache
 from recallatk.bench.cautions import cautions_of
 from recallatk.bench.settings import settings_from
 from recallatk.core import Load, WarmUp
-from recallatk.core.tuned import Tuned
+from recallatk.core.tuned import Candidate, Tuned
 
 
 def test_an_index_that_does_not_answer_is_an_error(cosine):
@@ -226,3 +226,21 @@ def test_a_target_comes_from_the_bench_file_too(compressed):
     values = {"data": {"corpus": "c.npy", "metric": "l2"}, "engine": [{"name": "exact"}]}
     wanted = settings_from({**values, "tune": {"target": "recall@10 >= 0.95"}})
     assert found("R24", run=compressed, settings=wanted)
+
+
+def test_the_choice_of_a_tuning_is_one_build():
+    assert not found("R25", tuned=outcome(looks=1))
+    choice = Candidate("qdrant", (), ())
+    (warning,) = found("R25", tuned=dataclasses.replace(outcome(looks=1), choice=choice))
+    assert "qdrant" in warning.message and "recallatk run" in warning.remedy
+    steady = Candidate("hnswlib", (), ())
+    assert not found("R25", tuned=dataclasses.replace(outcome(looks=1), choice=steady))
+
+
+def test_a_tuning_is_not_told_of_what_it_was_not_asked_for():
+    values = {"data": {"corpus": "c.npy", "metric": "ip"}, "engine": [{"name": "exact"}]}
+    closed = {"mode": "throughput", "clients": 4}
+    settings = settings_from({**values, "measure": {"k": [10]}, "load": [closed]})
+    assert found("R11", settings=settings) and found("R27", settings=settings)
+    assert not found("R11", settings=settings, tuned=outcome(looks=1))
+    assert not found("R27", settings=settings, tuned=outcome(looks=1))

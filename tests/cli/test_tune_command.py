@@ -1,7 +1,9 @@
 """`recallatk tune`: from a sentence to a setting, through real engines on small data."""
 
 import json
+import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,17 +12,26 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from recallatk.bench.settings import SettingsError, settings_from
+from recallatk.bench.settings import SettingsError, open_data, read_settings, settings_from
 from recallatk.cli.guard import guarded
+from recallatk.cli.report import report
 from recallatk.cli.tune import tune
+from recallatk.cli.tune_ending import ended, known_before, look
 from recallatk.cli.tune_live import Lines, headline
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate
+from recallatk.report.tuned_file import read_tuned
 from recallatk.testing import tiny_dataset
+from recallatk.truth import ground_truth
 from recallatk.tune.search import Progress
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+from made_tuned import made_candidate, made_tuned
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(guarded(tune))
+reports = typer.Typer(rich_markup_mode=None)
+reports.command()(guarded(report))
 
 BENCH = """
 name = "mine"
@@ -38,42 +49,145 @@ name = "faiss-ivf-flat"
 """
 
 
+def write_data(dataset, **columns):
+    """Corpus and queries as files in the current folder."""
+    for records, name, more in ((dataset.corpus, "corpus", {}), (dataset.queries, "queries", columns)):
+        flat = pa.array(np.array(records.vectors.read(0, records.rows)).ravel())
+        vectors = pa.FixedSizeListArray.from_arrays(flat, 16)
+        pq.write_table(pa.table({"id": records.ids, "vector": vectors, **more}), f"{name}.parquet")
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    dataset = tiny_dataset(1500, 400, 16)
-    for records, name, more in (
-        (dataset.corpus, "corpus", {}),
-        (dataset.queries, "queries", {"kind": ["a", "b"] * 200}),
-    ):
-        flat = pa.array(np.array(records.vectors.read(0, records.rows)).ravel())
-        vectors = pa.FixedSizeListArray.from_arrays(flat, 16)
-        pq.write_table(pa.table({"id": records.ids, "vector": vectors, **more}), f"{name}.parquet")
+    write_data(tiny_dataset(1500, 400, 16), kind=["a", "b"] * 200)
     return tmp_path
 
 
-def ran(*arguments, code=0):
-    found = CliRunner().invoke(app, [str(each) for each in arguments])
+@pytest.fixture(scope="module")
+def tuned_once(tmp_path_factory):
+    """What one real tuning said, and the folder in which it was started."""
+    with pytest.MonkeyPatch.context() as patch:
+        here = tmp_path_factory.mktemp("tuned")
+        patch.chdir(here)
+        patch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+        write_data(tiny_dataset(1500, 400, 16), kind=["a", "b"] * 200)
+        found = ran(
+            *("corpus.parquet", "queries.parquet", "--metric", "cosine", "--target", "recall@10 >= 0.9"),
+            *("--engine", "faiss-ivf-flat", "--by", "kind", "--json"),
+        )
+    return json.loads(found.stdout), here
+
+
+def reported(*arguments, code=0):
+    return ran(*arguments, code=code, program=reports)
+
+
+def ran(*arguments, code=0, program=app):
+    found = CliRunner().invoke(program, [str(each) for each in arguments])
     assert found.exit_code == code, found.output
     return found
 
 
-def test_a_target_becomes_a_setting_with_its_files(folder):
-    found = ran(
-        *("corpus.parquet", "queries.parquet", "--metric", "cosine", "--target", "recall@10 >= 0.9"),
-        *("--engine", "faiss-ivf-flat", "--by", "kind", "--json"),
-    )
-    said = json.loads(found.stdout)
+def test_a_target_becomes_a_setting_with_its_files(tuned_once):
+    said, here = tuned_once
     assert said["met"] is True and said["choice"]["engine"] == "faiss-ivf-flat"
     assert said["validated"]["recall@10"]["value"] >= 0.9 and said["latency_ms"]["p95"] > 0
     assert said["trials"] > 0 and said["builds"] > 0 and said["seconds"] > 0
     assert said["worst_segment"]["name"] in ("kind=a", "kind=b")
-    out = folder / "runs" / "corpus-tune"
-    assert said["out"] == str(out)
+    out = here / said["out"]
+    assert out == here / "runs" / "corpus-tune"
     kept = json.loads((out / "tuned.json").read_text())
     assert kept == {name: value for name, value in said.items() if name != "out"}
-    assert (out / "report.md").read_text().startswith("# Tuning")
+
+
+def test_the_linter_has_looked_and_every_report_says_so(tuned_once):
+    said, here = tuned_once
+    out = here / said["out"]
+    found = said["audit"]["findings"]
+    assert said["audit"]["counts"]["error"] == 0 and said["audit"]["counts"]["waived"] == 0
+    # What a benchmark of one k is told is nothing to tell somebody who names a target.
+    assert "R11" not in {each["rule"] for each in found}
+    text, page = (out / "report.md").read_text(), (out / "report.html").read_text()
+    assert text.startswith("# Tuning") and "## Linter" in text and "The linter found" in text
+    assert "What the linter found" in page and "Content-Security-Policy" in page
+    for each in found:
+        assert f"{each['rule']}</span>" in page and f"{each['severity']} {each['rule']}" in text
+
+
+def test_report_writes_the_page_of_a_tuning_again(tuned_once, tmp_path):
+    said, here = tuned_once
+    out = here / said["out"]
+    page = (out / "report.html").read_bytes()
+    (out / "report.html").unlink()
+    again = reported(out)
+    assert (out / "report.html").read_bytes() == page and str(out / "report.html") in again.stdout
+    reported(
+        *(out / "tuned.json", "--out", tmp_path / "other.html", "--svg", tmp_path / "charts"),
+        *("--markdown", tmp_path / "other.md"),
+    )
+    assert (tmp_path / "other.html").read_bytes() == page
+    assert [each.name for each in (tmp_path / "charts").iterdir()] == ["recall-cost.svg"]
+    assert (tmp_path / "other.md").read_text() == (out / "report.md").read_text()
+
+
+def test_a_tuning_stands_alone_and_needs_no_data(tuned_once):
+    said, here = tuned_once
+    out = here / said["out"]
+    assert "is a tuning, which stands alone" in reported(out, out, code=2).stderr
+    assert "whose page needs no data" in reported(out, "--truth", "t.parquet", code=2).stderr
+
+
+def test_errors_are_said_before_the_work_and_strict_ends_there(folder, monkeypatch):
+    write_data(tiny_dataset(300, 60, 16))
+    started = []
+    monkeypatch.setattr("recallatk.tune.tuning.tune", lambda *_, **__: started.append(1))
+    arguments = ("corpus.parquet", "queries.parquet", "--metric", "cosine", "--target", "recall@10 >= 0.9")
+    found = ran(*arguments, "--strict", code=1)
+    assert "error R01: Too few queries: there are 60 queries" in found.stderr
+    assert found.stdout == "" and started == []
+
+
+def known_of(text):
+    Path("bench.toml").write_text(text)
+    settings = read_settings("bench.toml")
+    dataset = open_data(settings)
+    return known_before(settings, dataset, ground_truth(dataset, depth=10), settings.tune.target)
+
+
+WAIVER = """
+[[waive]]
+rule = "R01"
+reason = "this is all there is"
+"""
+
+
+def test_waivers_of_the_bench_file_hold_before_and_after(folder, capsys):
+    write_data(tiny_dataset(300, 60, 16), kind=["a"] * 60)
+    with pytest.raises(typer.Exit):
+        look(known_of(BENCH), strict=True)
+    capsys.readouterr()
+    known = known_of(BENCH + WAIVER)
+    look(known, strict=True)
+    assert capsys.readouterr().err == ""
+    (folder / "out").mkdir()
+    found = ended(made_tuned(), folder / "out", known, seed=0)
+    few = next(each for each in found if each.rule == "R01")
+    # Of the queries that prove it, which are about half.
+    assert few.waived == "this is all there is" and 15 < few.measured < 45
+    assert read_tuned(folder / "out" / "tuned.json") == (made_tuned(), found)
+    assert "this is all there is" in (folder / "out" / "report.html").read_text()
+
+
+def test_the_linter_sees_the_outcome_and_both_sides(folder):
+    write_data(tiny_dataset(300, 200, 16), kind=["a"] * 200)
+    known = known_of(BENCH)
+    (folder / "out").mkdir()
+    tuned = made_tuned(looks=3, choice=made_candidate(40, 0.96, 0.3, "qdrant"))
+    rules = {each.rule: each for each in ended(tuned, folder / "out", known, seed=0)}
+    assert "looked at 3 times" in rules["R34"].message and rules["R34"].severity == "warning"
+    assert "qdrant" in rules["R25"].message and "recallatk run" in rules["R25"].remedy
 
 
 def test_nothing_that_meets_the_target_ends_with_one(folder):

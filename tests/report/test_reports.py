@@ -11,6 +11,7 @@ from made_runs import HOSTILE, large_run, make_calls, make_measurement, make_run
 from recallatk import to_markdown, to_text
 from recallatk.core import Caution, Failure, Load, Mean, Trial
 from recallatk.errors import UsageError
+from recallatk.report.charts.points import curve_of
 from recallatk.report.markdown import escaped
 from recallatk.report.naming import cut, fitted
 from recallatk.report.summary import headline, summarise
@@ -316,3 +317,31 @@ def test_the_last_batch_may_be_smaller():
 def test_secrets_in_parameters_are_not_shown():
     trial = Trial("http", (("url", "https://me:geheim@host/x"),), (("api_key", "geheim"),))
     assert "geheim" not in to_text(make_run([make_measurement(trial)]))
+
+
+@pytest.mark.parametrize("run", [varied_run(), large_run(40)])
+def test_text_and_page_have_the_same_front_and_say_by_which_latency(run):
+    curve, lines = curve_of(run), summarise(run)
+    main = [point for point in curve.main if point["latencyFront"]]
+    first = [place for place, line in enumerate(lines) if line.front and line.trial.load == curve.loads[0]]
+    assert [point["n"] for point in main] == first
+    said = next(line for line in to_text(run).splitlines() if "is the Pareto front" in line)
+    assert f"recall@10 and {curve.tail}" in said
+
+
+def test_the_front_is_by_p95_and_by_p50_where_there_are_too_few_calls():
+    def front(count):
+        # The second has the better median and the worse tail.
+        even, uneven = np.full((1, count), 20_000), np.full((1, count), 10_000)
+        uneven[0, : count // 5] = 90_000
+        measured = [
+            dataclasses.replace(
+                make_measurement(Trial("hnswlib", (), (("ef", ef),)), queries=count, rounds=1),
+                calls=make_calls(latency),
+            )
+            for ef, latency in ((10, even), (40, uneven))
+        ]
+        return [line.front for line in summarise(make_run(measured))]
+
+    assert front(200) == [True, False]
+    assert front(5) == [False, True]

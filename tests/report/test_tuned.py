@@ -4,10 +4,12 @@ import json
 from dataclasses import fields, replace
 
 import pytest
+from made_tuned import made_tuned, missed_tuned
 
-from recallatk.core import Caution, Mean
-from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
-from recallatk.report.tuned import tuned_to_dict, tuned_to_markdown, tuned_to_text
+from recallatk.core import Mean
+from recallatk.core.tuned import Candidate, Tuned
+from recallatk.errors import FormatError
+from recallatk.report.tuned import tuned_from_dict, tuned_to_dict, tuned_to_markdown, tuned_to_text
 
 KEYS = (
     *("met", "choice", "validated", "latency_ms", "trials", "builds", "seconds", "grid_seconds_estimate"),
@@ -16,65 +18,8 @@ KEYS = (
 )
 
 
-def made(ef, recall, p95, engine="hnswlib", **more):
-    given = {"memory_bytes": 40 << 20, "build_seconds": 3.0, "qps": 1000 / p95, "queries": 800, **more}
-    return Candidate(
-        engine,
-        (("M", 16), ("ef_construction", 200)),
-        (("ef", ef),),
-        measures={"recall@10": Mean(recall, None, 800, recall - 0.01, recall + 0.005)},
-        latency_ms={"p50": p95 / 2, "p95": p95, "p99": None},
-        **given,
-    )
-
-
-def found(**changes):
-    choice = made(52, 0.961, 0.2)
-    return replace(
-        Tuned(
-            targets=("recall@10 >= 0.95",),
-            budgets=("p95 <= 5ms", "memory <= 2GiB"),
-            prefer="p95",
-            met=True,
-            choice=choice,
-            validated={"recall@10": Mean(0.9576, 0.957, 1000, 0.951, 0.9633)},
-            looks=1,
-            runner_up=made(40, 0.97, 0.3, "voyager", memory_bytes=20 << 20),
-            front=(made(20, 0.9, 0.1), choice, made(200, 0.99, 0.8)),
-            knee=choice,
-            prices=(Price(0.95, 0.98, 2.1),),
-            worst_segment=("category=noun.animal", Mean(0.91, None, 44, 0.88, 0.94)),
-            attempts=(
-                Attempt("hnswlib", (("M", 16),), (("ef", 20),), 20_000, "failed", "recall", seconds=1.5),
-                Attempt("hnswlib", (("M", 16),), (("ef", 24),), 20_000, "failed", "recall", seconds=1.0),
-                Attempt("hnswlib", (("M", 64),), None, 20_000, "skipped", "memory 3GiB is over budget"),
-                Attempt("voyager", (("M", 8),), (("ef", 24),), 2_000, "passed"),
-            ),
-            trials=57,
-            builds=9,
-            seconds=42.0,
-            grid_seconds_estimate=609.0,
-            cautions=(Caution("monotonicity", "hnswlib: a setting failed though one below had passed"),),
-            snippet="import hnswlib\nindex.set_ef(52)",
-        ),
-        **changes,
-    )
-
-
-def missed():
-    return found(
-        met=False,
-        choice=None,
-        snippet=None,
-        validated={},
-        looks=0,
-        nearest=made(500, 0.94, 4.0),
-        binding="recall@10 >= 0.95 binds: the build is the limit.",
-    )
-
-
 def test_the_verdict_is_the_first_sentence():
-    first = tuned_to_text(found()).splitlines()[0]
+    first = tuned_to_text(made_tuned()).splitlines()[0]
     assert first == (
         "Run hnswlib built with M=16, ef_construction=200, searched with ef=52: on held-out queries "
         "recall@10 0.9576 (0.9510 to 0.9633, 1,000 queries) for recall@10 >= 0.95; p95 0.200 ms for "
@@ -84,7 +29,7 @@ def test_the_verdict_is_the_first_sentence():
 
 @pytest.mark.parametrize("write", [tuned_to_text, tuned_to_markdown])
 def test_everything_is_said(write):
-    text = write(found()).replace("\\", "")
+    text = write(made_tuned()).replace("\\", "")
     for part in (
         "index.set_ef(52)",
         "1.50 times the p95, 0.50 times the memory",
@@ -100,23 +45,23 @@ def test_everything_is_said(write):
 
 
 def test_attempts_of_a_kind_are_one_line():
-    lines = [" ".join(line.split()) for line in tuned_to_text(found()).splitlines()]
+    lines = [" ".join(line.split()) for line in tuned_to_text(made_tuned()).splitlines()]
     assert "hnswlib setting failed recall 2 2.5" in lines
     assert "hnswlib build skipped memory 3GiB is over budget 1 0.0" in lines
     assert "voyager setting of a part passed - 1 0.0" in lines
 
 
 def test_the_choice_and_the_knee_are_marked_on_the_front():
-    lines = tuned_to_text(found()).splitlines()
+    lines = tuned_to_text(made_tuned()).splitlines()
     assert [line for line in lines if line.startswith("choice knee  ef=52 ")]
 
 
 def test_a_look_too_many_is_said():
-    assert "It is look 3 at the held-out queries" in tuned_to_text(found(looks=3))
+    assert "It is look 3 at the held-out queries" in tuned_to_text(made_tuned(looks=3))
 
 
 def test_where_nothing_meets_the_target_the_nearest_and_the_reason_come_first():
-    lines = tuned_to_text(missed()).splitlines()
+    lines = tuned_to_text(missed_tuned()).splitlines()
     assert lines[0] == "No setting was proved to keep recall@10 >= 0.95 within p95 <= 5ms and memory <= 2GiB."
     assert lines[1] == "recall@10 >= 0.95 binds: the build is the limit."
     assert lines[2].startswith("The nearest miss is hnswlib built with M=16") and "0.9400" in lines[2]
@@ -132,12 +77,12 @@ def test_little_that_was_found_is_little_to_say():
 
 def test_what_was_not_measured_is_no_number():
     unknown = Candidate("hnswlib", (), (("ef", 9),))
-    text = tuned_to_text(found(choice=unknown, front=(unknown,), knee=None))
+    text = tuned_to_text(made_tuned(choice=unknown, front=(unknown,), knee=None))
     assert "p95 not measured for p95 <= 5ms, memory not measured for memory <= 2GiB" in text
 
 
 def test_json_has_every_key_and_is_strict():
-    given = tuned_to_dict(found(seconds=float("inf")))
+    given = tuned_to_dict(made_tuned(seconds=float("inf")))
     assert set(KEYS) <= set(given) and {each.name for each in fields(Tuned)} <= set(given)
     again = json.loads(json.dumps(given, allow_nan=False))
     assert again["choice"]["search"] == {"ef": 52} and again["choice"]["engine"] == "hnswlib"
@@ -151,7 +96,7 @@ def test_json_has_every_key_and_is_strict():
 
 
 def test_json_has_every_key_where_nothing_meets_the_target():
-    given = tuned_to_dict(missed())
+    given = tuned_to_dict(missed_tuned())
     assert set(KEYS) <= set(given)
     assert given["met"] is False and given["choice"] is None and given["latency_ms"] is None
     assert given["nearest"]["search"] == {"ef": 500} and "limit" in given["binding"]
@@ -164,9 +109,47 @@ def test_secrets_and_control_characters_do_not_get_out():
         (("ef", 1),),
         measures={"recall@10": Mean(0.9, None, 10)},
     )
-    tuned = found(
+    tuned = made_tuned(
         choice=hostile, runner_up=hostile, front=(hostile,), knee=hostile, snippet="x\x1b[31m\n```\ny"
     )
     for text in (tuned_to_text(tuned), tuned_to_markdown(tuned), json.dumps(tuned_to_dict(tuned))):
         assert "hunter2" not in text and "sesame" not in text and "\x1b" not in text
     assert "\n````\n" in tuned_to_markdown(tuned)
+
+
+def test_what_is_written_reads_back_to_the_same():
+    bare = Tuned(("recall@10 >= 0.9",), (), "p95", False, None, {}, 0)
+    for tuned in (
+        made_tuned(),
+        missed_tuned(),
+        bare,
+        made_tuned(no_runner_up="There is none.", runner_up=None),
+    ):
+        plain = json.loads(json.dumps(tuned_to_dict(tuned)))
+        assert tuned_from_dict(plain) == tuned
+        assert tuned_to_dict(tuned_from_dict(plain)) == plain
+
+
+def test_a_file_from_before_the_version_reads_too():
+    plain = tuned_to_dict(made_tuned())
+    older = {name: each for name, each in plain.items() if name not in ("format_version", "no_runner_up")}
+    assert tuned_from_dict(older) == made_tuned()
+
+
+@pytest.mark.parametrize(
+    "change", [{"format_version": 99}, {"front": [{}]}, {"choice": 7}, {"attempts": None}]
+)
+def test_what_is_no_tuning_is_refused_by_name(change):
+    with pytest.raises(FormatError, match=r"^here\.json: .*Accepted: "):
+        tuned_from_dict({**tuned_to_dict(made_tuned()), **change}, "here.json")
+
+
+def test_why_there_is_no_runner_up_is_said():
+    text = tuned_to_text(made_tuned(runner_up=None, no_runner_up="No other build was proven."))
+    assert "Runner-up\nNo other build was proven." in text
+
+
+def test_secrets_in_messages_stay_inside():
+    attempt = replace(made_tuned().attempts[0], why="https://me:hunter2@search.example refused")
+    told = tuned_to_dict(made_tuned(attempts=(attempt,), binding="password=hunter2"))
+    assert "hunter2" not in json.dumps(told) and "refused" in json.dumps(told)

@@ -1,4 +1,4 @@
-"""`recallatk report`: runs as one HTML file, and their charts as pictures."""
+"""`recallatk report`: runs or a tuning as one HTML file, and their charts as pictures."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from recallatk.cli.show import opened
 from recallatk.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from recallatk.core import Dataset, Run, Truth
+    from recallatk.report.charts.kinds import Chart
     from recallatk.report.html.opening import Opened
-    from recallatk.report.html.page import ReportData
 
 FILE = "report.html"
 
 
 def report(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="The folders of runs, or their run.json.")
+        list[str],
+        typer.Argument(metavar="RUN...", help="The folders of runs, or their run.json; or that of a tuning."),
     ],
     out: Annotated[
         Path | None, typer.Option(help="The file to write; by default report.html in the first folder.")
@@ -41,7 +44,7 @@ def report(
 ) -> None:
     """Write one HTML file that needs nothing beside it: verdict, curves, segments, worst queries, origin.
 
-    Further runs of the same data are put beside the first, query by query.
+    Further runs of the same data are put beside the first, query by query. A tuning stands alone.
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
@@ -54,6 +57,10 @@ def report(
 
     if queries is not None and corpus is None:
         raise UsageError("--queries needs --corpus too")
+    tuning = _tuning(runs, [truth, corpus, queries])
+    if tuning is not None:
+        _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
+        return
     found = [opened(each) for each in runs]
     first, folder = found[0]
     target = folder / FILE if out is None else out
@@ -68,19 +75,59 @@ def report(
         complain(f"single queries are left out: {made.untold}")
     for refusal in made.comparison.refusals if made.comparison is not None else ():
         complain(refusal)
-    _pictures(made, {"png": png, "svg": svg})
+    _pictures(made.charts, {"png": png, "svg": svg})
     if markdown is not None:
         write_text(markdown, "\n\n".join(to_markdown(run) for run, _ in found))
         typer.echo(str(markdown))
 
 
-def _pictures(made: ReportData, folders: dict[str, Path | None]) -> None:
+def _tuning(given: list[str], data: list[str | None]) -> Path | None:
+    """The file of a tuning, where the first that is given is one."""
+    from recallatk.report.tuned_file import TUNED
+
+    path = Path(given[0])
+    file = path / TUNED if path.is_dir() else path
+    if file.name != TUNED or not file.is_file() or (path.is_dir() and (path / "run.json").exists()):
+        return None
+    if len(given) > 1:
+        raise UsageError(f"{path} is a tuning, which stands alone. Accepted: one tuning, or several runs")
+    if any(data):
+        raise UsageError(
+            f"{path} is a tuning, whose page needs no data. Leave out --truth, --corpus, --queries"
+        )
+    return file
+
+
+def _report_tuning(
+    file: Path, out: Path | None, folders: dict[str, Path | None], markdown: Path | None
+) -> None:
+    from recallatk.files import require_writable, write_text
+    from recallatk.report import tuned_to_html
+    from recallatk.report.findings import findings_to_markdown
+    from recallatk.report.html.tuned_page import tuned_charts
+    from recallatk.report.tuned import tuned_to_markdown
+    from recallatk.report.tuned_file import read_tuned
+
+    target = file.parent / FILE if out is None else out
+    require_writable(target)
+    tuned, findings = read_tuned(file)
+    write_text(target, tuned_to_html(tuned, findings=findings))
+    size = target.stat().st_size / 1e6
+    typer.echo(f"{target}: a tuning with {tuned.trials:,} settings tried, {size:.1f} MB")
+    _pictures(tuned_charts(tuned), folders)
+    if markdown is not None:
+        linted = "" if findings is None else f"\n{findings_to_markdown(findings)}"
+        write_text(markdown, f"{tuned_to_markdown(tuned)}{linted}")
+        typer.echo(str(markdown))
+
+
+def _pictures(charts: Mapping[str, Chart], folders: dict[str, Path | None]) -> None:
     from recallatk.report.charts.rendering import write_images
 
     for kind, folder in folders.items():
         if folder is not None:
-            written = write_images(made.charts, folder, kind)
-            typer.echo(f"{folder}: {len(written):,} charts")
+            written = write_images(charts, folder, kind)
+            typer.echo(f"{folder}: {len(written):,} chart{'' if len(written) == 1 else 's'}")
 
 
 def _name(folder: Path) -> str:

@@ -16,11 +16,10 @@ from recallatk.errors import RecallError, UsageError, choices
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from recallatk.audit import Evidence
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Truth
     from recallatk.core.tuned import Tuned
-
-TUNED, REPORT = "tuned.json", "report.md"
 
 QueriesPath = Annotated[
     str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
@@ -65,6 +64,9 @@ def tune(
     metric: MetricName = None,
     out: Out = None,
     seed: Annotated[int, typer.Option(help="Which queries are held out, and every other order.")] = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 where the linter finds an error.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Find the cheapest setting that keeps a target within budgets, and prove it on held-out queries.
@@ -76,6 +78,7 @@ def tune(
     Example: recallatk tune bench.toml
     """
     from recallatk.bench.settings import open_data
+    from recallatk.cli.tune_ending import known_before, look
     from recallatk.cli.tune_live import live
     from recallatk.tune.tuning import tune as find
 
@@ -87,6 +90,8 @@ def tune(
     folder = Path(f"{settings.output.folder}-tune") if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     truth = _truth(settings, dataset)
+    known = known_before(settings, dataset, truth, wanted.target)
+    look(known, strict=strict)
     with live() as view:
         found = find(
             dataset,
@@ -101,7 +106,7 @@ def tune(
             truth=truth,
             watch=view.show,
         )
-    _report(found, folder, as_json=as_json)
+    _report(found, folder, known, seed, as_json=as_json, strict=strict)
 
 
 def _settings(file: str, queries: str | None, metric: str | None) -> Settings:
@@ -184,17 +189,18 @@ def _truth(settings: Settings, dataset: Dataset) -> Truth | None:
         return truth_of(settings, dataset, step)
 
 
-def _report(found: Tuned, folder: Path, *, as_json: bool) -> None:
-    from recallatk.files import write_text
-    from recallatk.report.tuned import tuned_to_dict, tuned_to_markdown, tuned_to_text
+def _report(found: Tuned, folder: Path, known: Evidence, seed: int, *, as_json: bool, strict: bool) -> None:
+    from recallatk.cli.tune_ending import HTML, MARKDOWN, ended
+    from recallatk.report.findings import findings_to_text
+    from recallatk.report.tuned import tuned_to_text
+    from recallatk.report.tuned_file import TUNED, described
 
-    described = tuned_to_dict(found)
-    write_text(folder / TUNED, json.dumps(described, ensure_ascii=False, indent=2) + "\n")
-    write_text(folder / REPORT, tuned_to_markdown(found))
+    findings = ended(found, folder, known, seed=seed)
     if as_json:
-        typer.echo(json.dumps({**described, "out": str(folder)}, ensure_ascii=False))
+        typer.echo(json.dumps({**described(found, findings), "out": str(folder)}, ensure_ascii=False))
     else:
-        typer.echo(tuned_to_text(found))
-        typer.echo(f"\nFiles in {shlex.quote(str(folder))}: {TUNED}, {REPORT} and a journal to go on by.")
-    if not found.met:
+        typer.echo(f"{tuned_to_text(found)}\n\n{findings_to_text(findings, short=True)}")
+        files = f"{HTML}, {MARKDOWN}, {TUNED} and a journal to go on by"
+        typer.echo(f"\nFiles in {shlex.quote(str(folder))}: {files}.")
+    if not found.met or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)

@@ -34,7 +34,7 @@ def sample_queries(queries: QuerySet, count: int, *, seed: int = 0, by: str | No
 def sample_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None) -> Corpus:
     """A sample of the corpus for controlled experiments; it is marked as one.
 
-    Fewer rows are easier to search: recall measured on a sample says nothing of the whole.
+    Recall on a sample does not carry over to the whole, which is another problem.
     """
     rows = _sample(corpus, count, seed, by)
     columns, identifier = _taken_columns(corpus, corpus.columns.schema.names, rows)

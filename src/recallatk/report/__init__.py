@@ -12,7 +12,7 @@ from recallatk.report.markdown import to_markdown
 from recallatk.report.text import to_text
 
 if TYPE_CHECKING:
-    from recallatk.report.html import to_html
+    from recallatk.report.html import to_html, tuned_to_html
 
 __all__ = [
     "assessment_to_dict",
@@ -23,13 +23,14 @@ __all__ = [
     "to_html",
     "to_markdown",
     "to_text",
+    "tuned_to_html",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # The page needs the analysis of single queries, for which a line in a terminal should not wait.
-    if name != "to_html":
+    if name not in ("to_html", "tuned_to_html"):
         raise AttributeError(f"module 'recallatk.report' has no attribute {name!r}")
-    from recallatk.report.html import to_html
+    from recallatk.report import html
 
-    return to_html
+    return getattr(html, name)

@@ -6,14 +6,12 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from recallatk.core.findings import Severity
+from recallatk.core.findings import Finding, Severity
 from recallatk.report.markdown import escaped
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from recallatk.core.findings import Finding
+    from collections.abc import Iterator, Mapping, Sequence
 
 _NOTHING = "The linter found nothing."
 
@@ -50,6 +48,11 @@ def findings_to_dict(findings: Sequence[Finding]) -> dict[str, Any]:
         "counts": {**_counts(findings), "waived": sum(each.waived is not None for each in findings)},
         "findings": [{**asdict(each), "severity": str(each.severity)} for each in findings],
     }
+
+
+def findings_from_dict(found: Mapping[str, Any]) -> list[Finding]:
+    """The findings that plain values say."""
+    return [Finding(**{**each, "severity": Severity(each["severity"])}) for each in found["findings"]]
 
 
 def findings_in_words(findings: Sequence[Finding]) -> str:

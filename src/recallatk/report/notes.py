@@ -49,8 +49,8 @@ def _sample(run: Run) -> list[str]:
     if run.sampled_from is None:
         return []
     return [
-        f"The corpus is a sample of {run.sampled_from:,} rows: fewer rows are easier to search, and "
-        "recall on them does not carry over to all."
+        f"The corpus is a sample of {run.sampled_from:,} rows: recall on a sample does not carry over to "
+        "all of them."
     ]
 
 
@@ -112,7 +112,7 @@ def _front(run: Run, lines: list[Line]) -> list[str]:
     marked = [line.trial.load for line in lines if line.front]
     if not marked or len(lines) < 2:
         return []
-    prices = ", ".join(dict.fromkeys(price(load) for load in marked))
+    prices = ", ".join(dict.fromkeys(price(lines, load) for load in marked))
     return [
         f"{FRONT} is the Pareto front: no other trial under the same load is at least as good in both "
         f"{headline(run)} and {prices}, and better in one."

@@ -73,19 +73,24 @@ def measure_names(run: Run) -> list[str]:
     return list(dict.fromkeys(name for each in run.measurements for name in each.score.measures))
 
 
-def price(load: Load) -> str:
+def tail_of(lines: list[Line]) -> str:
+    """The latency that recall is weighed against: p95, or p50 where a sample is too small for that."""
+    return "p95" if all(line.latency_ms["p95"].value is not None for line in lines) else "p50"
+
+
+def price(lines: list[Line], load: Load) -> str:
     """What recall is weighed against under a load, in words."""
     if load.mode is Mode.LATENCY:
-        return "p50"
+        return tail_of([line for line in lines if line.trial.load == load])
     if load.mode is Mode.THROUGHPUT:
         return "QPS"
     return "p99" if load.p99_ms is None else "highest rate"
 
 
-def _cost(line: Line) -> float | None:
+def _cost(line: Line, tail: str) -> float | None:
     load = line.trial.load
     if load.mode is Mode.LATENCY:
-        return line.latency_ms["p50"].value
+        return line.latency_ms[tail].value
     if load.mode is Mode.RATE and load.p99_ms is None:
         return line.latency_ms["p99"].value
     gain = line.qps.median if load.mode is Mode.THROUGHPUT else line.measurement.highest_rate
@@ -98,7 +103,8 @@ def _best(lines: list[Line], load: Load, measure: str | None) -> list[int]:
 
     places = [place for place, line in enumerate(lines) if line.trial.load == load]
     members = [lines[place] for place in places]
-    found = front([line.value(measure) for line in members], [_cost(line) for line in members])
+    tail = tail_of(members)
+    found = front([line.value(measure) for line in members], [_cost(line, tail) for line in members])
     return [places[each] for each in found]
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from recallatk.report.markdown import escaped
 from recallatk.report.text import aligned, printable
-from recallatk.report.tuned_as_dict import tuned_to_dict
+from recallatk.report.tuned_as_dict import tuned_from_dict, tuned_to_dict
 from recallatk.report.tuned_contents import sections
 
 if TYPE_CHECKING:
+    from recallatk.core.tuned import Tuned
     from recallatk.report.tables import Table
 
-__all__ = ["tuned_to_dict", "tuned_to_markdown", "tuned_to_text"]
+__all__ = ["tuned_from_dict", "tuned_to_dict", "tuned_to_markdown", "tuned_to_text"]
 
 _FENCE = re.compile(r"`{3,}")
 
 
-def tuned_to_text(tuned: Any) -> str:
+def tuned_to_text(tuned: Tuned) -> str:
     """The verdict, the code to paste, and everything that explains them."""
     blocks = []
     for place, section in enumerate(sections(tuned)):
@@ -32,7 +33,7 @@ def tuned_to_text(tuned: Any) -> str:
     return "\n\n".join(blocks)
 
 
-def tuned_to_markdown(tuned: Any) -> str:
+def tuned_to_markdown(tuned: Tuned) -> str:
     """The same under headings."""
     lines = ["# Tuning", ""]
     for place, section in enumerate(sections(tuned)):

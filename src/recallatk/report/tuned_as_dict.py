@@ -1,23 +1,29 @@
-"""A tuning as one JSON object: the choice, what it was proved to do, and all that was tried."""
+"""A tuning as one JSON object, and back: the choice, what it was proved to do, and all that was tried."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from recallatk.core import Caution, Mean
+from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
+from recallatk.errors import FormatError
 from recallatk.history.redaction import public
 from recallatk.report.as_dict import plain
 
 if TYPE_CHECKING:
-    from recallatk.core import Mean
+    from collections.abc import Mapping
+
+# 1: the first.
+FORMAT_VERSION = 1
 
 
-# What tuning found is described in the room beside this one, which may not be imported here.
-def tuned_to_dict(tuned: Any) -> dict[str, Any]:
+def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     """Everything about a tuning, as strict JSON can hold it."""
     choice = tuned.choice
     found: dict[str, Any] = plain(
         {
+            "format_version": FORMAT_VERSION,
             "met": tuned.met,
             "choice": _candidate(choice),
             "validated": {name: _mean(mean) for name, mean in tuned.validated.items()},
@@ -36,20 +42,21 @@ def tuned_to_dict(tuned: Any) -> dict[str, Any]:
             "looks": tuned.looks,
             "snippet": tuned.snippet,
             "runner_up": _candidate(tuned.runner_up),
+            "no_runner_up": tuned.no_runner_up,
             "nearest": _candidate(tuned.nearest),
-            "binding": tuned.binding,
+            "binding": public(tuned.binding),
             "front": [_candidate(each) for each in tuned.front],
             "knee": _candidate(tuned.knee),
             "prices": [asdict(each) for each in tuned.prices],
             "worst_segment": _segment(tuned.worst_segment),
             "attempts": [_attempt(each) for each in tuned.attempts],
-            "cautions": [asdict(each) for each in tuned.cautions],
+            "cautions": [public(asdict(each)) for each in tuned.cautions],
         }
     )
     return found
 
 
-def _candidate(candidate: Any) -> dict[str, Any] | None:
+def _candidate(candidate: Candidate | None) -> dict[str, Any] | None:
     if candidate is None:
         return None
     return {
@@ -67,17 +74,17 @@ def _candidate(candidate: Any) -> dict[str, Any] | None:
     }
 
 
-def _parameters(named: Any) -> dict[str, Any]:
+def _parameters(named: Candidate | Attempt) -> dict[str, Any]:
     search = None if named.search is None else public(plain(dict(named.search)))
     return {"build": public(plain(dict(named.build))), "search": search}
 
 
-def _attempt(attempt: Any) -> dict[str, Any]:
+def _attempt(attempt: Attempt) -> dict[str, Any]:
     names = ("rows", "verdict", "why", "bound", "p95_ms", "seconds")
     return {
         "engine": attempt.engine,
         **_parameters(attempt),
-        **{name: getattr(attempt, name) for name in names},
+        **{name: public(getattr(attempt, name)) for name in names},
     }
 
 
@@ -87,3 +94,74 @@ def _segment(segment: tuple[str, Mean] | None) -> dict[str, Any] | None:
 
 def _mean(mean: Mean) -> dict[str, Any]:
     return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+
+
+def tuned_from_dict(found: Mapping[str, Any], where: str = "tuned.json") -> Tuned:
+    """The tuning that a JSON object says; what was hidden when it was written stays hidden.
+
+    Args:
+        found: the object.
+        where: whose it is, for messages.
+    """
+    version = found.get("format_version", FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise FormatError(where, f"a tuning of format {version!r}", f"format {FORMAT_VERSION}")
+    try:
+        return _read(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        said = f"{type(problem).__name__} {problem}"
+        raise FormatError(where, f"no tuning ({said})", "what recallatk tune writes") from None
+
+
+def _read(found: Mapping[str, Any]) -> Tuned:
+    segment = found["worst_segment"]
+    same = ("prefer", "met", "looks", "binding", "trials", "builds", "seconds", "grid_seconds_estimate")
+    return Tuned(
+        targets=tuple(found["targets"]),
+        budgets=tuple(found["budgets"]),
+        choice=_read_candidate(found["choice"]),
+        validated=_read_means(found["validated"]),
+        nearest=_read_candidate(found["nearest"]),
+        runner_up=_read_candidate(found["runner_up"]),
+        no_runner_up=found.get("no_runner_up"),
+        front=tuple(each for one in found["front"] if (each := _read_candidate(one)) is not None),
+        knee=_read_candidate(found["knee"]),
+        prices=tuple(Price(**each) for each in found["prices"]),
+        worst_segment=None if segment is None else (segment["name"], _read_mean(segment)),
+        attempts=tuple(_read_attempt(each) for each in found["attempts"]),
+        cautions=tuple(Caution(**each) for each in found["cautions"]),
+        snippet=found["snippet"],
+        **{name: found[name] for name in same},
+    )
+
+
+def _read_candidate(found: Mapping[str, Any] | None) -> Candidate | None:
+    if found is None:
+        return None
+    same = ("bound", "latency_ms", "qps", "memory_bytes", "size_bytes", "build_seconds", "version", "queries")
+    return Candidate(
+        found["engine"],
+        tuple(found["build"].items()),
+        tuple(found["search"].items()),
+        measures=_read_means(found["measures"]),
+        **{name: found[name] for name in same},
+    )
+
+
+def _read_attempt(found: Mapping[str, Any]) -> Attempt:
+    search = found["search"]
+    same = ("rows", "verdict", "why", "bound", "p95_ms", "seconds")
+    return Attempt(
+        found["engine"],
+        tuple(found["build"].items()),
+        None if search is None else tuple(search.items()),
+        **{name: found[name] for name in same},
+    )
+
+
+def _read_means(found: Mapping[str, Any]) -> dict[str, Mean]:
+    return {name: _read_mean(each) for name, each in found.items()}
+
+
+def _read_mean(found: Mapping[str, Any]) -> Mean:
+    return Mean(**{name: found[name] for name in ("value", "ids", "n", "low", "high")})

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from recallatk.report.naming import listed
 from recallatk.report.summary import number
 
 if TYPE_CHECKING:
     from recallatk.core import Mean
+    from recallatk.core.tuned import Candidate, Tuned
 
 _MIB = 1 << 20
 
 
-def verdict(tuned: Any) -> list[str]:
+def verdict(tuned: Tuned) -> list[str]:
     """One sentence with the setting and its numbers beside what was asked, and what else must be known."""
     if not tuned.met or tuned.choice is None:
         return _missed(tuned)
@@ -23,7 +24,7 @@ def verdict(tuned: Any) -> list[str]:
     return [said]
 
 
-def setting(candidate: Any) -> str:
+def setting(candidate: Candidate) -> str:
     """The engine and all of its parameters, in words."""
     build = [each for each in candidate.build if each[1] != ""]
     search = [each for each in candidate.search if each[1] != ""]
@@ -38,7 +39,7 @@ def mean_in_words(mean: Mean) -> str:
     return f"{number(mean.value, '.4f')} ({among}{mean.n:,} queries)"
 
 
-def costs_in_words(candidate: Any) -> str:
+def costs_in_words(candidate: Candidate) -> str:
     """What a setting takes."""
     costs = {name: of_budget(name, candidate) for name in ("p95", "qps", "memory", "build")}
     return ", ".join(_COST_WORDS[name].format(said) for name, said in costs.items() if said != "-")
@@ -47,7 +48,7 @@ def costs_in_words(candidate: Any) -> str:
 _COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "built in {}"}
 
 
-def of_budget(name: str, candidate: Any) -> str:
+def of_budget(name: str, candidate: Candidate) -> str:
     """What a setting was measured to take of a budget; a dash where it was not."""
     if name == "memory" or name == "size":
         value = getattr(candidate, f"{name}_bytes")
@@ -60,7 +61,7 @@ def of_budget(name: str, candidate: Any) -> str:
     return "-" if value is None else f"{value:.3f} ms"
 
 
-def _kept(tuned: Any) -> str:
+def _kept(tuned: Tuned) -> str:
     """Each measure on the held-out queries, beside its target."""
     means = list(tuned.validated.items())
     if len(means) != len(tuned.targets):
@@ -71,7 +72,7 @@ def _kept(tuned: Any) -> str:
     return f"on held-out queries {said}"
 
 
-def _taken(tuned: Any, candidate: Any) -> str:
+def _taken(tuned: Tuned, candidate: Candidate) -> str:
     """What it takes, with the budget beside it where there is one."""
     budgets = {text.split()[0]: text for text in tuned.budgets}
     names = dict.fromkeys(["p95", "qps", "memory", "build", *budgets])
@@ -86,7 +87,7 @@ def _taken(tuned: Any, candidate: Any) -> str:
     return ", ".join(said) or "its costs were not measured"
 
 
-def _missed(tuned: Any) -> list[str]:
+def _missed(tuned: Tuned) -> list[str]:
     within = f" within {' and '.join(tuned.budgets)}" if tuned.budgets else ""
     lines = [f"No setting was proved to keep {' and '.join(tuned.targets)}{within}."]
     if tuned.binding:

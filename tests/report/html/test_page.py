@@ -21,7 +21,7 @@ from recallatk.core import Load, Trial
 from recallatk.history import load_run
 from recallatk.report.charts.points import curve_of
 from recallatk.report.html import report_data, to_html
-from recallatk.report.html.rendering import inert_json
+from recallatk.report.html.sheet import inert_json
 from recallatk.report.html.verdict import knee, verdict
 from recallatk.report.targets import Goal, goals_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import share_of
 from recallatk.core.findings import Severity
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class DuplicateQueries(Rule):
         share = float(repeated.mean())
         if share > MANY:
             yield self.finding(
-                f"{int(repeated.sum()):,} of {len(repeated):,} queries ({share:.1%}) are asked again",
+                share_of(int(repeated.sum()), len(repeated), "queries", "is asked again", "are asked again"),
                 share,
                 MANY,
             )

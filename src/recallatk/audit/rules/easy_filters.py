@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import counted
 from recallatk.core.findings import Severity
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class EasyFilters(Rule):
         lowest = float(dataset.eligibility.counts[filtered].min() / max(1, dataset.corpus.rows))
         if lowest > MOST:
             yield self.finding(
-                f"the most selective of {int(filtered.sum()):,} filters lets {lowest:.1%} of the rows pass",
+                f"the most selective of {counted(int(filtered.sum()), 'filter', 'filters')} lets "
+                f"{lowest:.1%} of the rows pass",
                 lowest,
                 MOST,
             )

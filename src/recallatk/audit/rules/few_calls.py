@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.latency import percentile_interval
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import counted
 from recallatk.audit.trials import called
 from recallatk.core.findings import Severity
 
@@ -43,9 +44,10 @@ class FewCalls(Rule):
         ]
         if few:
             worst = min(few, key=lambda each: len(each.calls))
-            more = f", and {len(few) - 1:,} more trials have too few" if len(few) > 1 else ""
+            others = counted(len(few) - 1, "more trial has", "more trials have")
+            more = f", and {others} too few" if len(few) > 1 else ""
             yield self.finding(
-                f"{called(worst.trial)} was timed on {len(worst.calls):,} calls{more}",
+                f"{called(worst.trial)} was timed on {counted(len(worst.calls), 'call', 'calls')}{more}",
                 len(worst.calls),
                 FEWEST,
             )

@@ -9,6 +9,7 @@ import numpy as np
 
 from recallatk.analysis.planning import STEP, queries_for
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import counted
 from recallatk.audit.trials import recall_of
 from recallatk.core.findings import Severity
 
@@ -54,7 +55,9 @@ class FewQueries(Rule):
         needed = f"; about {queries_for(STEP, spread):,} make it ±{STEP}" if half > STEP else ""
         if min(counts) < FEWEST:
             width = f", and {evidence.headline} is known to ±{half:.3f} only{needed}" if wide else ""
-            yield self.finding(f"there are {min(counts):,} queries{width}", min(counts), FEWEST)
+            there = "there is" if min(counts) == 1 else "there are"
+            said = f"{there} {counted(min(counts), 'query', 'queries')}{width}"
+            yield self.finding(said, min(counts), FEWEST)
         elif half > STEP:
             yield self.finding(
                 f"with {min(counts):,} queries {evidence.headline} is known to ±{half:.3f}{needed}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import counted
 from recallatk.core import Origin
 from recallatk.core.findings import Severity
 
@@ -36,4 +37,6 @@ class ImportedTruth(Rule):
         """Where it comes from."""
         truth = evidence.truth
         if truth is not None and truth.origin is Origin.IMPORTED:
-            yield self.finding(f"the truth of {len(truth):,} queries comes from a file of another tool")
+            yield self.finding(
+                f"the truth of {counted(len(truth), 'query', 'queries')} comes from a file of another tool"
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import counted
 from recallatk.audit.trials import by_engine
 from recallatk.core.findings import Severity
 
@@ -43,13 +44,17 @@ class IndexNotUsed(Rule):
             if each.kind == NO_EVIDENCE:
                 failed.setdefault(each.trial.engine, []).append(each.message)
         for name, messages in sorted(failed.items()):
-            said = f"{name}: {len(messages):,} trials have no evidence that the index answered: {messages[0]}"
+            said = (
+                f"{name}: {counted(len(messages), 'trial has', 'trials have')} no evidence that the index "
+                f"answered: {messages[0]}"
+            )
             yield self.finding(said, len(messages), 0)
         for name, measured in by_engine(evidence.measurements).items():
             silent = sum(each.exercised is None for each in measured)
             if silent:
                 yield self.finding(
-                    f"{name}: {silent:,} of {len(measured):,} trials show no evidence of an index",
+                    f"{name}: of {counted(len(measured), 'trial', 'trials')} "
+                    f"{counted(silent, 'shows', 'show')} no evidence of an index",
                     silent,
                     0,
                     Severity.WARNING,

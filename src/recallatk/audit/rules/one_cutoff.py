@@ -31,5 +31,6 @@ class OneCutoff(Rule):
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """How many k there are."""
-        if len(evidence.cutoffs) == 1:
+        # A tuning is asked for what it is to keep, and for nothing beside it.
+        if len(evidence.cutoffs) == 1 and evidence.tuned is None:
             yield self.finding(f"recall@{evidence.cutoffs[0]} is all there is", 1, 2)

@@ -58,7 +58,9 @@ class OtherData(Rule):
 
     def _said(self, what: str, parts: list[str]) -> Iterator[Finding]:
         if parts:
-            yield self.finding(f"{what}: {', '.join(parts)} differ", len(parts), 0)
+            yield self.finding(
+                f"{what}: {', '.join(parts)} {'differs' if len(parts) == 1 else 'differ'}", len(parts), 0
+            )
 
 
 def _different(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:

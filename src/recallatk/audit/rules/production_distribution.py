@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import counted
 from recallatk.audit.geometry import held_out_auc, unit
 from recallatk.audit.nearest import MOST_QUERIES, production_vectors
 from recallatk.core import Metric
@@ -52,7 +53,8 @@ class ProductionDistribution(Rule):
             )
             return
         if min(len(ours), len(theirs)) < FEWEST:
-            said = f"{len(ours):,} queries and {len(theirs):,} of production's are too few to compare"
+            few = counted(len(ours), "query", "queries")
+            said = f"{few} and {len(theirs):,} of production's are too few to compare"
             yield self.finding(said, min(len(ours), len(theirs)), FEWEST, Severity.NOTE)
             return
         if evidence.dataset.metric is Metric.COSINE:

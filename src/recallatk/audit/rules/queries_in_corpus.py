@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import share_of
 from recallatk.core.findings import Severity
 
 if TYPE_CHECKING:
@@ -49,7 +50,13 @@ class QueriesInCorpus(Rule):
         share = float(found.mean())
         if share > SOME:
             yield self.finding(
-                f"{int(found.sum()):,} of {len(found):,} queries ({share:.1%}) are rows of the corpus",
+                share_of(
+                    int(found.sum()),
+                    len(found),
+                    "queries",
+                    "is a row of the corpus",
+                    "are rows of the corpus",
+                ),
                 share,
                 MANY if share > MANY else SOME,
                 None if share > MANY else Severity.WARNING,

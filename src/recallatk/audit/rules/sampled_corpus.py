@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SampledCorpus(Rule):
-    """Fewer rows are easier."""
+    """Another problem than the whole."""
 
     code, name, severity = "R13", "sampled-corpus", Severity.WARNING
     title = "The corpus is a sample"
@@ -24,9 +24,8 @@ class SampledCorpus(Rule):
         "recall at a fixed effort depends on the number of rows; [mistakes](mistakes.md) measures how much."
     )
     why = (
-        "A graph of fewer rows is easier to walk, and lists of fewer rows hold fewer neighbours: either "
-        "way a sample is another problem than the whole. Recall and latency on it do not carry over, and "
-        "nobody can say by how much they are off."
+        "A sample is another problem than the whole: its graphs, its lists and its neighbours are others. "
+        "Recall and latency on it do not carry over, and nobody can say by how much they are off."
     )
     remedy = "Use samples to leave out what is hopeless, and measure what is left on all rows."
 

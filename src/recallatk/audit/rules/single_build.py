@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from recallatk.audit.evidence import Evidence
     from recallatk.core.findings import Finding
+
+TUNED = "Measure the choice with several builds: `[measure] builds = 3` in a bench file for `recallatk run`."
 
 
 class SingleBuild(Rule):
@@ -33,6 +36,12 @@ class SingleBuild(Rule):
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Engine by engine; before a run, those that are to be measured."""
+        choice = getattr(evidence.tuned, "choice", None)
+        if evidence.run is None and evidence.tuned is not None:
+            # What tuning proved is one build of its choice.
+            for found in () if choice is None else self._of(choice.engine, None):
+                yield replace(found, remedy=TUNED)
+            return
         if evidence.run is None:
             if evidence.settings is not None and evidence.settings.measure.builds == 1:
                 names = sorted({each.name for each in evidence.settings.engine})

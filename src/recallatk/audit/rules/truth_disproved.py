@@ -8,6 +8,7 @@ import numpy as np
 
 from recallatk.audit.base import Rule
 from recallatk.audit.closeness import ROUNDING, vectors_of
+from recallatk.audit.counting import counted
 from recallatk.audit.geometry import nearness, pair_nearness
 from recallatk.core import Metric
 from recallatk.core.findings import Severity
@@ -50,13 +51,16 @@ class TruthDisproved(Rule):
         barred = _barred(dataset, truth, chosen)
         if barred:
             yield self.finding(
-                f"of {len(chosen):,} queries {barred:,} have neighbours that their filter bars", barred, 0
+                f"of {len(chosen):,} queries {counted(barred, 'has', 'have')} neighbours that a filter bars",
+                barred,
+                0,
             )
         limit = _limit(evidence, truth, chosen)
         wrong = _nearer_sampled(evidence, truth, limit) | _nearer_answered(evidence, truth, limit)
         if wrong.any():
             yield self.finding(
-                f"of {len(chosen):,} queries {int(wrong.sum()):,} have a nearer row than the truth names",
+                f"of {len(chosen):,} queries {counted(int(wrong.sum()), 'has', 'have')} a nearer row than "
+                "the truth names",
                 int(wrong.sum()),
                 0,
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.audit.base import Rule
+from recallatk.audit.counting import share_of
 from recallatk.audit.survey import digests, matching_digests
 from recallatk.core.findings import Severity
 
@@ -57,7 +58,7 @@ class ValidationSeen(Rule):
         share = float(both.mean()) if len(both) else 0.0
         if share > SOME:
             yield self.finding(
-                f"{int(both.sum()):,} of {len(both):,} validation queries ({share:.1%}) were tuned on",
+                share_of(int(both.sum()), len(both), "validation queries", "was tuned on", "were tuned on"),
                 share,
                 SOME,
             )

@@ -1,17 +1,18 @@
-"""What both curves have in common: points by engine, intervals in both directions, the front, goals."""
+"""What all curves have in common: points by engine, intervals in both directions, the front, goals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_colour, by_shape, finished, inline
+from recallatk.report.naming import cut
+from recallatk.report.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from recallatk.report.charts.kinds import Chart, Row
-    from recallatk.report.charts.points import Curve
     from recallatk.report.targets import Goal
 
 # Whiskers of more points than this hide the points.
@@ -19,6 +20,27 @@ _MOST_WHISKERS = 80
 # A range of costs beyond this is drawn on a logarithmic axis.
 _LOGARITHMIC = 4.0
 _ROOM = 14
+_LONGEST_TITLE = 60
+
+
+class Drawable(Protocol):
+    """Points between recall and a cost, and what all of them share."""
+
+    @property
+    def measure(self) -> str | None:
+        """What is on the axis of recall; None where nothing was measured."""
+
+    @property
+    def engines(self) -> dict[str, str]:
+        """What each engine is called in a chart."""
+
+    @property
+    def points(self) -> list[Row]:
+        """One for each setting."""
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """What was asked for."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +53,43 @@ class Axis:
     """A limit to draw, where the settings state one."""
 
 
-def draw(curve: Curve, axis: Axis, description: str, chosen: int | None) -> Chart | None:
-    """One curve; None where nothing can be drawn."""
+# What the one who points at a point may want to know.
+SAID = {
+    "engine": "Engine",
+    "build": "Build",
+    "search": "Search",
+    "loadText": "Load",
+    "recallText": "Recall",
+    "p50Text": "p50",
+    "p95Text": "p95",
+    "p99Text": "p99",
+    "qpsText": "QPS",
+    "memoryText": "Memory",
+    "buildText": "Build time",
+}
+
+
+def draw(
+    curve: Drawable,
+    axis: Axis,
+    description: str,
+    chosen: int | None,
+    *,
+    said: Mapping[str, str] = SAID,
+    more: Sequence[Any] = (),
+    follows: bool = True,
+) -> Chart | None:
+    """One curve; None where nothing can be drawn.
+
+    Args:
+        curve: what to draw.
+        axis: the cost that recall is drawn against.
+        description: what it shows, in a sentence.
+        chosen: the number of the point with a ring.
+        said: the fields that are shown of a point, with what they are called.
+        more: further layers, before everything else.
+        follows: whether choosing a point does something.
+    """
     import altair as alt
 
     drawn = [point for point in curve.points if point["recall"] is not None and point[axis.field]]
@@ -40,8 +97,9 @@ def draw(curve: Curve, axis: Axis, description: str, chosen: int | None) -> Char
         return None
     engines = list(curve.engines.values())
     wanted = [goal.value for goal in recall_goals(curve)]
-    across = f"{curve.measure} (share of the true neighbours)"
-    x = alt.X("recall:Q", title=across, scale=recall_scale(drawn, wanted), axis=alt.Axis(tickCount=8))
+    across = titled(curve.measure)
+    scale = loss_scale(drawn, wanted) if is_loss(curve.measure) else recall_scale(drawn, wanted)
+    x = alt.X("recall:Q", title=across, scale=scale, axis=alt.Axis(tickCount=8))
     y = alt.Y(f"{axis.field}:Q", title=axis.title, scale=cost_scale(drawn, axis.field))
     colour = by_colour(engines)
     layers = [
@@ -50,7 +108,8 @@ def draw(curve: Curve, axis: Axis, description: str, chosen: int | None) -> Char
         _line(f"{axis.field}Front", x, y, alt.value(QUIET), width=5, opacity=0.22).properties(name="front"),
         _line(f"{axis.field}EngineFront", x, y, colour, width=1.5, opacity=0.9),
         _ring(x, y),
-        _marks(drawn, axis.field, x, y, colour, by_shape(engines)),
+        _marks(drawn, axis.field, x, y, colour, by_shape(engines), said, follows=follows),
+        *(each.encode(x=x, y=y) for each in more),
     ]
     ringed = alt.param(name="chosen", value=-1 if chosen is None else chosen)
     load = alt.param(name="load", value=0)
@@ -58,6 +117,30 @@ def draw(curve: Curve, axis: Axis, description: str, chosen: int | None) -> Char
         alt.layer(*layers, data=inline(drawn)).add_params(ringed, load).properties(width=WIDTH, height=HEIGHT)
     )
     return finished(chart, description, own_legend=True)
+
+
+def is_loss(measure: str) -> bool:
+    """Whether less of it is better, as of what relevance loses."""
+    return f"{measure} ".partition("@")[2].partition(" ")[2].startswith("loss ")
+
+
+def titled(measure: str) -> str:
+    """A measure with its unit, for an axis."""
+    if is_loss(measure):
+        unit = "less is better"
+    else:
+        unit = "share of the true neighbours" if measure.startswith("recall@") else "share of the queries"
+    return f"{cut(printable(measure), _LONGEST_TITLE)} ({unit})"
+
+
+def loss_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
+    """As far as losses go, which are small and may be below zero."""
+    import altair as alt
+
+    least = min([*(point["recallLow"] for point in drawn), *wanted])
+    most = max([*(point["recallHigh"] for point in drawn), *wanted])
+    room = max(1e-4, 0.08 * (most - least))
+    return alt.Scale(domain=[least - room, most + room], nice=False, zero=False)
 
 
 def recall_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
@@ -112,47 +195,31 @@ def _ring(x: Any, y: Any) -> Any:
     return ring.encode(x=x, y=y).properties(name="ring")
 
 
-def _marks(drawn: list[Row], field: str, x: Any, y: Any, colour: Any, shape: Any) -> Any:
+def _marks(
+    drawn: list[Row], field: str, x: Any, y: Any, colour: Any, shape: Any, said: Mapping[str, str],
+    *, follows: bool,
+) -> Any:  # fmt: skip
     import altair as alt
 
     size = 90 if len(drawn) <= _MOST_WHISKERS else 36
-    base = _base().mark_point(filled=True, size=size, cursor="pointer")
+    cursor = {"cursor": "pointer"} if follows else {}
+    base = _base().mark_point(filled=True, size=size, **cursor)
     return base.encode(
         x=x,
         y=y,
         color=colour,
         shape=shape,
         opacity=alt.condition(f"datum.{field}EngineFront", alt.value(1), alt.value(0.5)),
-        tooltip=_said(),
+        tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in said.items()],
     ).properties(name="points")
 
 
-def _said() -> list[Any]:
-    """Everything that the one who points at a point may want to know."""
-    import altair as alt
-
-    shown = {
-        "engine": "Engine",
-        "build": "Build",
-        "search": "Search",
-        "loadText": "Load",
-        "recallText": "Recall",
-        "p50Text": "p50",
-        "p95Text": "p95",
-        "p99Text": "p99",
-        "qpsText": "QPS",
-        "memoryText": "Memory",
-        "buildText": "Build time",
-    }
-    return [alt.Tooltip(f"{field}:N", title=title) for field, title in shown.items()]
-
-
-def recall_goals(curve: Curve) -> list[Goal]:
+def recall_goals(curve: Drawable) -> list[Goal]:
     """The goals that are about the recall on the axis."""
-    return [goal for goal in curve.goals if goal.at_least and goal.measure == curve.measure]
+    return [goal for goal in curve.goals if goal.measure == curve.measure]
 
 
-def _goal_rules(curve: Curve, axis: Axis) -> list[Any]:
+def _goal_rules(curve: Drawable, axis: Axis) -> list[Any]:
     """A line for the recall that is wanted, and one for what it may cost."""
     import altair as alt
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Mode
 from recallatk.report.naming import cut, fitted, listed, naming
-from recallatk.report.summary import headline, number, summarise
+from recallatk.report.summary import headline, number, summarise, tail_of
 from recallatk.report.tables import interval, megabytes
 from recallatk.report.text import printable
 
@@ -58,7 +58,7 @@ def curve_of(run: Run) -> Curve:
         for load in dict.fromkeys(line.trial.load for line in lines if line.trial.load.mode is mode)
     ]
     first = [line for line in lines if line.trial.load == loads[0]]
-    tail = "p95" if all(line.latency_ms["p95"].value is not None for line in first) else "p50"
+    tail = tail_of(first)
     engines = dict(zip(names.engines, _short(names.engines, LONGEST_NAME), strict=True))
     labels = _short([names.label(line.trial, load=False) for line in lines], LONGEST_LABEL)
     points = [

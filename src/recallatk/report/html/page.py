@@ -100,8 +100,13 @@ def report_data(
         parts=followed(curve, facts, opened.truth, opened.dataset),
         charts=drawings(curve, facts, chosen, comparison),
         comparison=comparison,
-        findings=None if findings is None else tuple(_finding(each) for each in findings),
+        findings=None if findings is None else said_findings(findings),
     )
+
+
+def said_findings(findings: Iterable[Any]) -> tuple[Finding, ...]:
+    """Findings as text in which nothing is obeyed or endless."""
+    return tuple(_finding(each) for each in findings)
 
 
 def _finding(found: Any) -> Finding:

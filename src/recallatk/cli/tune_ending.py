@@ -1,0 +1,122 @@
+"""What a tuning leaves behind: the linter's looks before and after it, and its reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from recallatk.cli.guard import FAILED
+from recallatk.cli.progress import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from recallatk.audit import Evidence
+    from recallatk.bench.settings import Settings
+    from recallatk.core import Dataset, Truth
+    from recallatk.core.findings import Finding
+    from recallatk.core.tuned import Tuned
+    from recallatk.tune.targets import Target
+
+MARKDOWN, HTML = "report.md", "report.html"
+
+
+def known_before(
+    settings: Settings, dataset: Dataset, truth: Truth | None, targets: Sequence[str]
+) -> Evidence:
+    """What is known before anything is tried; recall is that of the targets.
+
+    Args:
+        settings: of the bench file, or implied.
+        dataset: all of the data.
+        truth: where it is known already; otherwise one in the store counts.
+        targets: what has to be kept.
+    """
+    from recallatk.audit import Evidence
+    from recallatk.tune.targets import parse_target
+
+    wanted = [parse_target(each) for each in targets]
+    cutoffs = tuple(sorted({each.measure.k for each in wanted}))
+    measure = settings.measure.model_copy(update={"k": cutoffs})
+    looked_at = settings.model_copy(update={"measure": measure})
+    known = _truth(settings, dataset, wanted) if truth is None else truth
+    return Evidence(looked_at, dataset, known, targets=tuple(targets))
+
+
+def look(known: Evidence, *, strict: bool) -> None:
+    """What the linter says before anything is tried: errors alone, and with `strict` they are the end."""
+    from recallatk.audit import audit
+    from recallatk.report.findings import findings_to_text
+
+    with progress("audit"):
+        errors = [each for each in audit(known) if each.counts]
+    if errors:
+        typer.echo(findings_to_text(errors, short=True), err=True)
+    if errors and strict:
+        raise typer.Exit(FAILED)
+
+
+def ended(tuned: Tuned, folder: Path, before: Evidence, *, seed: int) -> list[Finding]:
+    """Audit a tuning and write what it found into its folder; the linter's findings.
+
+    Args:
+        tuned: the outcome.
+        folder: where it is to be.
+        before: what was known of it before.
+        seed: what the queries were split by.
+    """
+    from recallatk.audit import audit
+    from recallatk.files import write_text
+    from recallatk.report import tuned_to_html
+    from recallatk.report.findings import findings_to_markdown
+    from recallatk.report.tuned import tuned_to_markdown
+    from recallatk.report.tuned_file import TUNED, tuned_text
+
+    with progress("audit and report"):
+        found = audit(_known_after(tuned, before, seed))
+        write_text(folder / TUNED, tuned_text(tuned, found))
+        write_text(folder / MARKDOWN, f"{tuned_to_markdown(tuned)}\n{findings_to_markdown(found)}")
+        write_text(folder / HTML, tuned_to_html(tuned, findings=found))
+    return found
+
+
+def _known_after(tuned: Tuned, before: Evidence, seed: int) -> Evidence:
+    """The outcome beside the queries that it was proved on: those that chose it are no part of the proof."""
+    from recallatk.tune.sides import split_sides
+    from recallatk.tune.targets import parse_target
+
+    dataset, settings = before.dataset, before.settings
+    if dataset is None or settings is None:
+        return replace(before, tuned=tuned)
+    truth = before.truth
+    if truth is None:
+        truth = _truth(settings, dataset, [parse_target(each) for each in before.targets])
+    if truth is None:
+        return replace(before, tuned=tuned)
+    chosen_by, held_out = split_sides(dataset, truth, seed)
+    return replace(
+        before,
+        dataset=held_out.dataset,
+        truth=held_out.truth,
+        tuned=tuned,
+        tuning_queries=chosen_by.dataset.queries,
+    )
+
+
+def _truth(settings: Settings, dataset: Dataset, targets: Sequence[Target]) -> Truth | None:
+    """The one that tuning to these targets leaves in the store, or the one that a run would use."""
+    from recallatk.audit.opening import find_truth
+    from recallatk.errors import RecallError
+    from recallatk.fingerprint import fingerprints
+    from recallatk.truth.store import Identity, Store
+
+    depth = min(max(each.measure.deepest for each in targets), dataset.corpus.rows)
+    wanted = Identity(fingerprints(dataset), dataset.metric, depth, dataset.corpus.sampled_from)
+    try:
+        found = None if settings.truth.file is not None else Store(settings.truth.store).find(wanted)
+    except (RecallError, OSError):
+        found = None
+    return find_truth(settings, dataset) if found is None else found

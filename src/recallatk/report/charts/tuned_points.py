@@ -1,0 +1,166 @@
+"""The settings that a tuning measured at full size, as points between its measure and its cost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recallatk.errors import RecallError
+from recallatk.report.charts.curve import is_loss
+from recallatk.report.charts.points import LONGEST_LABEL, LONGEST_NAME, LONGEST_PARAMETERS
+from recallatk.report.naming import Naming, cut, fitted, listed
+from recallatk.report.summary import number
+from recallatk.report.tables import interval
+from recallatk.report.targets import Goal
+from recallatk.report.text import printable
+from recallatk.report.tuned_settings import MIB, held, marks_of, measure_of, trial_of
+
+if TYPE_CHECKING:
+    from recallatk.core.tuned import Candidate, Tuned
+    from recallatk.report.charts.kinds import Row
+
+AXES = {
+    "p95": "p95 latency (ms)",
+    "qps": "Queries a second (1/s)",
+    "memory": "Memory (MiB)",
+    "build": "Build time (s)",
+}
+_TARGET = re.compile(r"(?:p(?P<percentile>[0-9.]+)\()?.*?(?:>=|<=|≥|≤)\s*(?P<value>[0-9.]+(?:e[+-]?[0-9]+)?)")
+
+
+@dataclass(frozen=True, eq=False)
+class TunedCurve:
+    """Every setting that the outcome holds, the front first and by rising recall."""
+
+    tuned: Tuned
+    candidates: list[Candidate]
+    names: Naming
+    measure: str | None
+    """That of the first target; None where nothing was measured."""
+    engines: dict[str, str]
+    points: list[Row]
+    goals: tuple[Goal, ...]
+    """What the first target asks of that measure."""
+    limit: float | None
+    """What a budget allows of the cost on the axis, in its unit."""
+
+    @property
+    def ringed(self) -> int | None:
+        """The number of the choice, or of what comes nearest."""
+        wanted = self.tuned.choice or self.tuned.nearest
+        trials = [trial_of(each) for each in self.candidates]
+        return None if wanted is None else trials.index(trial_of(wanted))
+
+
+def tuned_curve(tuned: Tuned) -> TunedCurve:
+    """The points of a tuning: its front, the choice, the runner-up, the knee and the nearest miss."""
+    candidates, measure = held(tuned), measure_of(tuned)
+    names = Naming(trial_of(each) for each in candidates)
+    engines = dict(zip(names.engines, _short(names.engines, LONGEST_NAME), strict=True))
+    labels = _short([names.label(trial_of(each)) for each in candidates], LONGEST_LABEL)
+    points = [
+        _point(tuned, place, each, label, engines[each.engine], measure)
+        for place, (each, label) in enumerate(zip(candidates, labels, strict=True))
+    ]
+    _mark_engine_fronts(points, tuned.prefer, loss=is_loss(measure or ""))
+    goal = None if measure is None else _goal(tuned, measure)
+    goals = () if goal is None else (goal,)
+    return TunedCurve(tuned, candidates, names, measure, engines, points, goals, _limit(tuned))
+
+
+def cost_of(candidate: Candidate, prefer: str) -> float | None:
+    """The cost on the axis, in its unit."""
+    memory = candidate.memory_bytes
+    found = {
+        "qps": candidate.qps,
+        "memory": None if memory is None else memory / MIB,
+        "build": candidate.build_seconds,
+    }
+    return found[prefer] if prefer in found else candidate.latency_ms.get(prefer)
+
+
+def _point(
+    tuned: Tuned, place: int, candidate: Candidate, label: str, engine: str, measure: str | None
+) -> Row:
+    mean = candidate.measures.get(measure or "")
+    value = None if mean is None else mean.value
+    cost = cost_of(candidate, tuned.prefer)
+    ends, mark = interval(mean, ".4f"), ", ".join(marks_of(tuned, candidate))
+    return {
+        "n": place,
+        "engine": engine,
+        "label": label,
+        "mark": mark,
+        "markText": mark or "-",
+        "load": 0,
+        "build": _parameters(candidate.build),
+        "search": _parameters(candidate.search),
+        "recall": value,
+        "recallLow": value if mean is None or mean.low is None else mean.low,
+        "recallHigh": value if mean is None or mean.high is None else mean.high,
+        **dict.fromkeys(("cost", "costLow", "costHigh"), cost),
+        "costFront": trial_of(candidate) in {trial_of(each) for each in tuned.front},
+        "recallText": number(value, ".4f") + ("" if ends == "-" else f" (95 %: {ends})"),
+        "boundText": number(candidate.bound, ".4f"),
+        "queriesText": f"{candidate.queries:,}",
+        **{f"{name}Text": _unit(candidate.latency_ms.get(name), ".3f", "ms") for name in ("p50", "p95")},
+        "qpsText": number(candidate.qps, ",.0f"),
+        "memoryText": _unit(cost_of(candidate, "memory"), ",.1f", "MiB"),
+        "buildText": _unit(candidate.build_seconds, ",.1f", "s"),
+    }
+
+
+def _unit(value: float | None, shape: str, unit: str) -> str:
+    return "-" if value is None else f"{format(value, shape)} {unit}"
+
+
+def _parameters(parameters: Any) -> str:
+    return cut(printable(listed(parameters)), LONGEST_PARAMETERS) or "-"
+
+
+def _short(texts: list[str], width: int) -> list[str]:
+    return fitted([printable(text) for text in texts], width)
+
+
+def _mark_engine_fronts(points: list[Row], prefer: str, *, loss: bool) -> None:
+    """Whether a point is on the front of its engine, among those that are shown."""
+    from recallatk.analysis.pareto import front
+
+    for engine in {point["engine"] for point in points}:
+        members = [point for point in points if point["engine"] == engine]
+        recalls = [
+            None if each["recall"] is None else (-1 if loss else 1) * each["recall"] for each in members
+        ]
+        costs = [
+            None if each["cost"] is None else (-1 if prefer == "qps" else 1) * each["cost"]
+            for each in members
+        ]
+        best = set(front(recalls, costs))
+        for place, point in enumerate(members):
+            point["costEngineFront"] = place in best
+
+
+def _goal(tuned: Tuned, measure: str) -> Goal | None:
+    """What the first target asks of its measure: of a percentile, the share of queries that reach it."""
+    stated = _TARGET.match(tuned.targets[0]) if tuned.targets else None
+    if stated is None:
+        return None
+    percentile = stated["percentile"]
+    value = float(stated["value"]) if percentile is None else 1 - float(percentile) / 100
+    return Goal(measure, not is_loss(measure), value)
+
+
+def _limit(tuned: Tuned) -> float | None:
+    from recallatk.bench.settings.amounts import parse_bytes, parse_duration
+
+    stated = [text.split(maxsplit=2) for text in tuned.budgets]
+    amounts = [parts[2] for parts in stated if len(parts) == 3 and parts[0] == tuned.prefer]
+    try:
+        if not amounts or tuned.prefer == "qps":
+            return float(amounts[0]) if amounts else None
+        if tuned.prefer == "memory":
+            return parse_bytes(amounts[0]) / MIB
+        return parse_duration(amounts[0], unit="s" if tuned.prefer == "build" else "ms")
+    except (RecallError, ValueError):
+        return None

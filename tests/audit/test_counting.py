@@ -1,0 +1,32 @@
+"""One of something is not several, in every sentence of a rule."""
+
+import dataclasses
+
+from faults import clustered, found
+
+from recallatk.audit.counting import counted, share_of
+
+
+def test_numbers_agree_with_their_nouns():
+    assert counted(1, "query", "queries") == "1 query"
+    assert counted(0, "query", "queries") == "0 queries"
+    assert counted(1_000, "query", "queries") == "1,000 queries"
+    assert share_of(1, 50, "queries", "is asked", "are asked") == "1 of 50 queries (2.0%) is asked"
+    assert share_of(2, 50, "queries", "is asked", "are asked") == "2 of 50 queries (4.0%) are asked"
+
+
+def test_one_query_is_one_query():
+    assert found("R01", dataset=clustered(queries=1))[0].message == "there is 1 query"
+    assert found("R01", dataset=clustered(queries=2))[0].message == "there are 2 queries"
+
+
+def test_one_trial_is_one_trial(cosine):
+    first = dataclasses.replace(cosine.run.measurements[0], exercised=None)
+    run = dataclasses.replace(cosine.run, measurements=(first,))
+    assert found("R22", run=run)[0].message.endswith("of 1 trial 1 shows no evidence of an index")
+
+
+def test_one_difference_differs(euclidean):
+    other = dataclasses.replace(euclidean.dataset, metric="ip")
+    (error,) = found("R16", dataset=other, truth=dataclasses.replace(euclidean.truth, fingerprints={}))
+    assert error.message.endswith("differs")
