@@ -9,31 +9,29 @@ from tuning_data import small_data
 
 from recallatk.engines.registry import registered
 
-NAMES = ("Steady", "Capped", "Dipping", "Breaking", "Slow", "Partial")
+NAMES = ("Steady", "Capped", "Dipping", "Falling", "Rival", "Breaking", "Slow", "Partial", "Fatal", "Lists")
 
 
-@pytest.fixture
-def curved(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def curved(tmp_path_factory):
     """The engines of curved_engines, known to this process and to those that it starts."""
-    place = tmp_path / "plugin"
-    place.mkdir()
+    place = tmp_path_factory.mktemp("plugin")
     shutil.copy(Path(__file__).parent / "curved_engines.py", place)
     described = place / "curved_engines-1.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: curved-engines\nVersion: 1\n")
     points = "\n".join(f"{name.lower()} = curved_engines:{name}" for name in NAMES)
     (described / "entry_points.txt").write_text(f"[recallatk.engines]\n{points}\n")
-    monkeypatch.setenv("PYTHONPATH", str(place))
-    # The engines draw by the hash of a query, which has to be the same in every process.
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
-    monkeypatch.syspath_prepend(place)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    registered.cache_clear()
-    yield place
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(place))
+        patch.syspath_prepend(place)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        registered.cache_clear()
+        yield place
     registered.cache_clear()
     sys.modules.pop("curved_engines", None)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data():
     return small_data()

@@ -3,11 +3,14 @@
 import os
 import signal
 import time
+import zlib
+from pathlib import Path
 
 import numpy as np
 
 from recallatk.core import Knob, Metric
 from recallatk.engines.base import Engine
+from recallatk.engines.faiss_ivf_flat import FaissIvfFlat
 
 
 class Steady(Engine):
@@ -22,6 +25,7 @@ class Steady(Engine):
     def build(self, corpus, metric, **parameters):
         self.vectors = np.array(corpus.vectors.read(0, corpus.rows), np.float64)
         self.effort = 32
+        self.known = {}
 
     def configure(self, **parameters):
         self.effort = parameters["effort"]
@@ -30,15 +34,17 @@ class Steady(Engine):
         return self.ceiling * (1 - np.exp(-effort / 10))
 
     def search(self, queries, k, filters=None):
-        found = []
-        for query in queries:
+        return np.array([self.answer(each, k, self.recall(self.effort)) for each in queries], np.int64)
+
+    def answer(self, query, k, recall):
+        key = query.tobytes()
+        if key not in self.known:
             distances = ((self.vectors - query) ** 2).sum(axis=1)
             nearest = np.argsort(distances, kind="stable")[:k]
-            drawn = np.random.default_rng(abs(hash(query.tobytes()))).random(len(nearest))
-            found.append(np.where(drawn < self.recall(self.effort), nearest, -1))
-        # -1 stands at the end.
-        rows = np.array(found, np.int64)
-        return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)
+            self.known[key] = nearest, np.random.default_rng(zlib.crc32(key)).random(len(nearest))
+        nearest, drawn = self.known[key]
+        found = nearest[drawn < recall]
+        return np.concatenate([found, np.full(k - len(found), -1)])
 
     def exercised(self):
         return f"{len(self.vectors)} rows"
@@ -76,6 +82,21 @@ class Dipping(Steady):
         return 0.5 if 60 <= effort <= 100 else super().recall(effort)
 
 
+class Falling(Steady):
+    """Recall falls for good where effort becomes too much."""
+
+    name = "falling"
+
+    def recall(self, effort):
+        return super().recall(effort) if effort < 150 else 0.6
+
+
+class Rival(Steady):
+    """The same as Steady by another name."""
+
+    name = "rival"
+
+
 class Breaking(Steady):
     """Some of its builds end the process, some raise."""
 
@@ -91,7 +112,7 @@ class Breaking(Steady):
 
 
 class Slow(Steady):
-    """Its builds take a while, and so do its searches."""
+    """Its builds take a while."""
 
     name = "slow"
 
@@ -99,6 +120,28 @@ class Slow(Steady):
         time.sleep(0.3)
         super().build(corpus, metric)
 
-    def search(self, queries, k, filters=None):
-        time.sleep(0.0005)
-        return super().search(queries, k, filters)
+
+class Fatal(Steady):
+    """Once, in the middle of everything, it kills whoever asks."""
+
+    name = "fatal"
+
+    def configure(self, **parameters):
+        super().configure(**parameters)
+        counted = Path(os.environ["FATAL_COUNT"])
+        times = int(counted.read_text()) - 1
+        counted.write_text(str(times))
+        if times == 0:
+            os.kill(os.getppid(), signal.SIGKILL)
+
+
+class Lists(FaissIvfFlat):
+    """The lists of faiss, of which there is one build only."""
+
+    name = "lists"
+    build_knobs = ()
+    search_knobs = (Knob("nprobe", default=8, low=1, high=32, effort=True),)
+    constraints = ()
+
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, metric, nlist=32)

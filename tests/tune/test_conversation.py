@@ -31,7 +31,7 @@ def test_one_process_builds_the_whole_and_parts_and_answers_in_the_order_asked(t
     built = conversation.build({})
     assert built.seconds > 0
     assert built.version == "1"
-    asked = np.array([5, 3, 700])
+    asked = np.array([5, 3, 500])
     answered = conversation.ask({"effort": 4_000}, asked, warm=True)
     assert (answered.rows == truth.rows[asked]).all()
     assert len(answered.latencies_ns) == 3

@@ -1,6 +1,7 @@
 """What people may say of a target, and what it means for each query."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -117,9 +118,14 @@ def test_members_are_the_queries_of_the_segment():
         parse_target("recall@5 >= 0.9 in kind=z").members(None, 4)
 
 
-def compared(dataset, hits, depth=10):
+@cache
+def truth_of(queries):
+    return ground_truth(tiny_dataset(60, queries), depth=10)
+
+
+def compared(hits):
     """Answers that hold so many of the true rows of each query."""
-    truth = ground_truth(dataset, depth=depth)
+    truth = truth_of(len(hits))
     rows = np.array(truth.rows)
     for query, found in enumerate(hits):
         rows[query, found:] = -1
@@ -128,7 +134,7 @@ def compared(dataset, hits, depth=10):
 
 def test_a_percentile_is_a_share_of_queries():
     hits = [0, 3, 6, 6, 10]
-    found = compared(tiny_dataset(60, 5), hits)
+    found = compared(hits)
     values = parse_target("p40(recall@10) >= 0.6").per_query(found)
     assert values.tolist() == [0, 0, 1, 1, 1]
     mean = parse_target("p40(recall@10) >= 0.6").mean(values)
@@ -138,7 +144,7 @@ def test_a_percentile_is_a_share_of_queries():
 @given(st.lists(st.integers(0, 10), min_size=20, max_size=20), st.integers(1, 99), st.integers(1, 10))
 def test_a_percentile_is_kept_as_numpy_has_it(hits, percentile, tenths):
     target = parse_target(f"p{percentile}(recall@10) >= {tenths / 10}")
-    values = target.per_query(compared(tiny_dataset(60, 20), hits))
+    values = target.per_query(compared(hits))
     # The smallest value that at least so many per cent of the queries do not exceed leaves those above it.
     least = np.quantile(np.array(hits), percentile / 100, method="inverted_cdf")
     reached = values.mean() > target.threshold - 1e-9
@@ -163,7 +169,7 @@ def test_a_report_calls_the_mean_by_what_it_is(text, name):
 
 @given(st.lists(st.integers(0, 10), min_size=20, max_size=20), st.integers(1, 10))
 def test_the_share_of_a_percentile_is_robustness(hits, tenths):
-    found = compared(tiny_dataset(60, 20), hits)
+    found = compared(hits)
     percentile, robust = (
         parse_target(text).per_query(found)
         for text in (f"p5(recall@10) >= {tenths / 10}", f"robust({tenths / 10})@10 >= 0.95")
@@ -172,7 +178,7 @@ def test_the_share_of_a_percentile_is_robustness(hits, tenths):
 
 
 def test_other_targets_are_their_measure():
-    found = compared(tiny_dataset(60, 4), [5, 8, 9, 10])
+    found = compared([5, 8, 9, 10])
     assert parse_target("recall@10 >= 0.9").per_query(found).tolist() == [0.5, 0.8, 0.9, 1]
     assert parse_target("robust(0.8)@10 >= 0.9").per_query(found).tolist() == [0, 1, 1, 1]
     assert parse_target("robust(0.8)@10 >= 0.9").is_share

@@ -6,7 +6,7 @@ from recallatk.core import Dataset, Metric
 from recallatk.datasets.opening import make_corpus, make_queries
 
 
-def small_data(rows=600, queries=800, dimension=6, seed=0):
+def small_data(rows=600, queries=600, dimension=6, seed=0):
     """A corpus and queries, each query with a category."""
     random = np.random.default_rng(seed)
     corpus = make_corpus(random.normal(size=(rows, dimension)).astype(np.float32))

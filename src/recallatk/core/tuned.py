@@ -81,6 +81,9 @@ class Tuned:
     binding: str | None = None
     """Which target or budget stands in the way, and whether build, codes or effort is the limit."""
     runner_up: Candidate | None = None
+    """The best other setting known to keep every target and budget, of another build if there is one."""
+    no_runner_up: str | None = None
+    """Why there is none, where there is a choice."""
     front: tuple[Candidate, ...] = ()
     """All settings at full size that no other beats in both recall and cost."""
     knee: Candidate | None = None

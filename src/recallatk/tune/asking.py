@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from recallatk.bench.conversation import Conversation, Speaker, TrialFailed
 from recallatk.bench.events import Built
 from recallatk.bench.supervising import Limits
+from recallatk.datasets.sampling import take_queries
 from recallatk.tune.relevance_loss import relevance_loss
 
 if TYPE_CHECKING:
@@ -167,13 +168,22 @@ def _scored(
     for target in targets:
         relevance = None
         if target.relevance:
-            whole = np.full((len(side), rows.shape[1]), -1, np.int64)
-            whole[which] = rows
-            relevance = relevance_loss(whole, side.truth, side.dataset, target.relevance)[which]
+            relevance = _losses(side, which, rows, target.relevance)
         found = target.per_query(compared, relevance=relevance)
         members = target.members(side.columns, len(side))[which]
         values.append(np.where(members, found, np.nan))
     return values, targets[0].measure.per_query(compared)
+
+
+def _losses(
+    side: Side, which: NDArray[np.int64], rows: NDArray[np.int64], measure: str
+) -> NDArray[np.float64]:
+    """What these queries lose; NaN for each that was not judged."""
+    asked = replace(side.dataset, queries=take_queries(side.dataset.queries, which))
+    known = side.dataset.qrels or {}
+    if not any(known.get(str(each)) for each in asked.queries.ids.to_pylist()):
+        return np.full(len(which), np.nan)
+    return relevance_loss(rows, side.truth.take(which), asked, measure)
 
 
 def _plain(values: NDArray[np.float64]) -> list[float | None]:

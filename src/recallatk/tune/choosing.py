@@ -76,6 +76,12 @@ class Prober:
         self.index, self.ladder, self.side, self.targets, self.alpha = index, ladder, side, targets, alpha
         self.order = side.order(seed)
         self.looks: dict[float, Look] = {}
+        self.top = ladder.most
+        """Above it recall falls again, and nothing counts."""
+
+    def counted(self) -> dict[float, Look]:
+        """What was asked up to where recall falls again."""
+        return {effort: look for effort, look in self.looks.items() if effort <= self.top}
 
     def look(self, effort: float) -> Look:
         """Ask growing batches until the sequential test decides, or there are no more queries."""
@@ -155,13 +161,16 @@ class Chosen:
 
 def choose(prober: Prober) -> Chosen:
     """Full effort first, then down by bisection, then up again until the bound clears."""
-    ceiling = _ceiling(prober)
+    ceiling, fell = _ceiling(prober), False
     if not ceiling.passed and not prober.settle(ceiling.effort).passed:
-        return Chosen(prober, None, ceiling, violated=False)
+        better = _better_below(prober, ceiling)
+        if better is None:
+            return Chosen(prober, None, ceiling, violated=falls(prober))
+        ceiling, fell = better, True
     _bisect(prober, prober.ladder.least, ceiling.effort)
     _probe_below(prober)
     violated = _recheck(prober)
-    return Chosen(prober, _cleared(prober), ceiling, violated or falls(prober))
+    return Chosen(prober, _cleared(prober), ceiling, violated or fell or falls(prober))
 
 
 def rescued(prober: Prober) -> Chosen:
@@ -185,6 +194,21 @@ def _ceiling(prober: Prober) -> Look:
     return look
 
 
+def _better_below(prober: Prober, ceiling: Look) -> Look | None:
+    """A lower effort that passes though full effort did not; on a curve that rises it fails with few queries.
+
+    Whatever is claimed below such a fall is a claim of its own, and has half of the error.
+    """
+    for effort in prober.ladder.lower(ceiling.effort):
+        if prober.look(effort).passed:
+            prober.alpha /= 2
+            if prober.settle(effort).passed:
+                prober.top = effort
+                return prober.looks[effort]
+            prober.alpha *= 2
+    return None
+
+
 def _bisect(prober: Prober, low: float, high: float) -> None:
     """Between an effort that did not pass and one that did, until there is nothing between."""
     if low >= high or prober.look(low).passed:
@@ -198,7 +222,7 @@ def _bisect(prober: Prober, low: float, high: float) -> None:
 
 def _probe_below(prober: Prober) -> None:
     """One setting below all that did not pass: on a curve that rises it fails with few queries."""
-    failed = [effort for effort, look in prober.looks.items() if not look.passed]
+    failed = [effort for effort, look in prober.counted().items() if not look.passed]
     if failed:
         below = prober.ladder.between(prober.ladder.least, max(failed))
         if below is not None:
@@ -212,7 +236,7 @@ def standing(prober: Prober) -> float | None:
     all tried settings above it to have passed is a closed test, and keeps its level however many were tried.
     """
     found = None
-    for effort in sorted(prober.looks, reverse=True):
+    for effort in sorted(prober.counted(), reverse=True):
         if not prober.looks[effort].passed:
             break
         found = effort
@@ -222,13 +246,14 @@ def standing(prober: Prober) -> float | None:
 def _recheck(prober: Prober) -> bool:
     """Where a setting passed below one that did not, ask the latter everything: it may have been unlucky."""
     violated = False
-    for effort in sorted(prober.looks):
+    for effort in sorted(prober.counted()):
         lower = any(look.passed for other, look in prober.looks.items() if other < effort)
         if lower and not prober.looks[effort].passed:
             violated = not prober.settle(effort).passed or violated
     if violated:
-        least = max(effort for effort, look in prober.looks.items() if not look.passed)
-        above = [effort for effort, look in prober.looks.items() if effort > least and look.passed]
+        counted = prober.counted()
+        least = max(effort for effort, look in counted.items() if not look.passed)
+        above = [effort for effort, look in counted.items() if effort > least and look.passed]
         if above:
             _bisect(prober, least, min(above))
     return violated
@@ -261,7 +286,20 @@ def _cleared(prober: Prober) -> Look | None:
 def next_safer(prober: Prober, effort: float, factor: float = 1.08) -> float | None:
     """A little more effort, but no more than the next that passed."""
     higher = prober.ladder.above(effort, factor)
-    if higher is None:
+    if higher is None or effort >= prober.top:
         return None
-    passed = [each for each, look in prober.looks.items() if each > effort and look.passed]
-    return min([higher, *passed])
+    passed = [each for each, look in prober.counted().items() if each > effort and look.passed]
+    return min([higher, prober.top, *passed])
+
+
+def settled_above(prober: Prober, effort: float, factor: float) -> Look | None:
+    """The next effort of at least so many times as much whose bound clears every target; None at the top."""
+    higher = prober.ladder.above(effort, factor)
+    prober.over = lambda: False
+    safer = None if higher is None or effort >= prober.top else min(higher, prober.top)
+    while safer is not None:
+        look = prober.settle(safer)
+        if look.passed:
+            return look
+        safer = next_safer(prober, safer)
+    return None

@@ -14,6 +14,7 @@ from recallatk.bench.conversation import TrialFailed
 from recallatk.bench.settings.combining import violations
 from recallatk.core.tuned import Attempt
 from recallatk.tune.asking import Index
+from recallatk.tune.predicting import content, grown
 from recallatk.tune.space import Builds, Ladder, Shape, ladders
 
 if TYPE_CHECKING:
@@ -132,11 +133,14 @@ def _tried(
         why = "its constraints do not let it be built on a part"
         search.note(engine, build, None, rows, "skipped", why, began)
         return None
+    if (reason := _too_large(search, engine, build)) is not None:
+        search.note(engine, build, None, rows, "skipped", reason, began)
+        return None
     index = Index(search.room, search.journal, engine.name, build, rows, part.rows)
     index.seconds_left = search.left()
     try:
         built = index.built()
-        reason = _cannot_fit(search, built, rows)
+        reason = _cannot_fit(search, index, built)
         costs = [] if reason else _costs(search, index, engine, built, part, best)
     except TrialFailed as problem:
         search.note(engine, build, None, rows, "crashed", str(problem), began)
@@ -147,22 +151,42 @@ def _tried(
         return None
     costs.sort(key=lambda each: each[0])
     search.note(engine, build, costs[0][1], rows, "passed", "on the part", began, costs[0][2])
-    factor = search.shape.rows / rows
+    whole = _whole(search, index, built)
     return Proposal(
-        engine, build, costs[0][0], tuple(each[3] for each in costs),
-        None if built.seconds is None else built.seconds * factor,
-        None if built.memory_bytes is None else built.memory_bytes * factor,
-    )  # fmt: skip
+        engine, build, costs[0][0], tuple(each[3] for each in costs), whole["build"], whole["memory"]
+    )
 
 
-def _cannot_fit(search: Search, built: Built, rows: int) -> str | None:
-    """Which budget the whole could not keep, by what the part took."""
-    factor = search.shape.rows / rows
+def _too_large(search: Search, engine: type[Engine], build: dict[str, Any]) -> str | None:
+    """Which budget the whole could not keep, by what such an index has to hold; nothing is built for it."""
+    known = content(engine.name, build, search.shape.dimension, search.metric)
     for budget in search.budgets:
-        taken = {"memory": built.memory_bytes, "size": built.size_bytes, "build": built.seconds}
-        value = taken.get(budget.name)
-        if value is not None and value * factor > budget.limit * MARGIN:
-            return f"{budget}: the whole is predicted to take {budget.spelled(value * factor)}"
+        if known is not None and budget.name in ("memory", "size"):
+            held = known.of(search.shape.rows)
+            if held > budget.limit * MARGIN:
+                return f"{budget}: the whole has to hold about {budget.spelled(held)}"
+    return None
+
+
+def _whole(search: Search, index: Index, built: Built) -> dict[str, float | None]:
+    """What the whole is predicted to take, by what a part of it took."""
+    rows = search.shape.rows
+    known = content(index.engine, index.build, search.shape.dimension, search.metric)
+    bytes_of = {"memory": built.memory_bytes, "size": built.size_bytes}
+    found = {
+        name: None if value is None else grown(value, index.rows, rows, known)
+        for name, value in bytes_of.items()
+    }
+    return {**found, "build": None if built.seconds is None else built.seconds * rows / index.rows}
+
+
+def _cannot_fit(search: Search, index: Index, built: Built) -> str | None:
+    """Which budget the whole could not keep, by what the part took."""
+    whole = _whole(search, index, built)
+    for budget in search.budgets:
+        value = whole.get(budget.name)
+        if value is not None and value > budget.limit * MARGIN:
+            return f"{budget}: the whole is predicted to take {budget.spelled(value)}"
     return None
 
 
@@ -206,7 +230,10 @@ def _least_reaching(
     low, high = ladder.least, ladder.generous
     while not reaches(high):
         if high >= ladder.most:
-            return None
+            high = next((each for each in ladder.lower(high) if reaches(each)), 0.0)
+            if not high:
+                return None
+            break
         high = min(ladder.most, high * 4)
     if low < high and not reaches(low):
         while (middle := ladder.between(low, high)) is not None:

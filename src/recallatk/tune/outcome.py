@@ -11,6 +11,7 @@ from recallatk.core import Caution, Metric
 from recallatk.core.tuned import Tuned
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
 from recallatk.tune.proving import grid_seconds
+from recallatk.tune.running_up import runner_up
 from recallatk.tune.snippets import snippet
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def outcome(
     choice = validated.candidate if validated is not None and met else None
     measure = search.targets[0].name
     front = front_of([each for each in _distinct(search) if each.queries >= _FEWEST], search.prefer, measure)
+    second, missing = runner_up(search, proven, validated) if validated and met else (None, "")
     builds = [step for key, step in search.journal.steps.items() if key.startswith('["build"')]
     return Tuned(
         targets=tuple(map(str, search.targets)),
@@ -48,7 +50,8 @@ def outcome(
         looks=0 if validated is None else validated.looks,
         nearest=None if met else nearest_of(search.targets, search.budgets, _distinct(search)),
         binding=None if met else _binding(search),
-        runner_up=next((each.candidate for each in proven if not _same(each.candidate, choice)), None),
+        runner_up=second,
+        no_runner_up=None if second or not met else missing,
         front=front,
         knee=knee_of(front, search.prefer, measure),
         prices=prices_of(front, measure, search.prefer),
@@ -78,10 +81,6 @@ def _distinct(search: Search) -> list[Candidate]:
     return list(found.values())
 
 
-def _same(candidate: Candidate, other: Candidate | None) -> bool:
-    return other is not None and (candidate.engine, candidate.build) == (other.engine, other.build)
-
-
 def _trials(search: Search) -> int:
     """Settings that were asked anything, on a part or on the whole."""
     asked = [json.loads(key) for key in search.journal.steps if key.startswith('["ask"')]
@@ -107,12 +106,32 @@ def _cautions(search: Search, proven: Sequence[Proven], validated: Validated | N
             found.append(
                 Caution("monotonicity", f"{name}: a setting failed though one of less effort had passed")
             )
+    found += _about_memory(search)
     if validated is not None and validated.looks > 1:
         said = f"the held-out queries were looked at {validated.looks} times"
         found.append(Caution("looks", said, validated.looks, 1))
     if search.over():
         found.append(Caution("time", "time was over before everything had been tried", None, search.seconds))
     return found
+
+
+def _about_memory(search: Search) -> list[Caution]:
+    """Where prediction and measurement of memory contradict each other."""
+    found = []
+    for name, (predicted, taken) in search.contradicted.items():
+        said = f"{name}: a build was predicted to take {_mebibytes(predicted)} and took {_mebibytes(taken)}"
+        found.append(Caution("memory", said, taken, predicted))
+    for name, (measured, held) in search.corrected.items():
+        said = (
+            f"{name}: a build was measured to take {_mebibytes(measured)}, less than the "
+            f"{_mebibytes(held)} that it has to hold, which is what counts here"
+        )
+        found.append(Caution("memory", said, measured, held))
+    return found
+
+
+def _mebibytes(value: float) -> str:
+    return f"{value / (1 << 20):,.1f} MiB"
 
 
 def _snippet(search: Search, choice: Candidate) -> str:

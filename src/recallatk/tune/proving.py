@@ -14,6 +14,8 @@ from recallatk.core.tuned import Candidate
 from recallatk.tune.asking import Index
 from recallatk.tune.choosing import Chosen, Look, OutOfTime, Prober, choose, rescued
 from recallatk.tune.explaining import cost_of
+from recallatk.tune.halving import MARGIN
+from recallatk.tune.predicting import at_least, content, contradicts
 from recallatk.tune.space import Ladder
 
 if TYPE_CHECKING:
@@ -37,9 +39,11 @@ GRID_BUILDS, GRID_EFFORTS, _OF_THE_GRID = 6, 12, 0.08
 # Other values of the effort knobs that stay, tried where the first does not reach the target.
 _LADDERS = 2
 _CURVE, _CURVE_QUERIES = 6, 500
+# A setting with clearly more effort has so many times as much.
+SAFER = 1.2
 
 
-@dataclass
+@dataclass(eq=False)
 class Proven:
     """One whole build with the setting that it was proven for."""
 
@@ -48,6 +52,8 @@ class Proven:
     built: Built
     chosen: Chosen
     candidate: Candidate
+    safer: Candidate | None = None
+    """The same build with more effort, where that was measured beside it."""
 
 
 def alpha_of(ladder: int) -> float:
@@ -63,16 +69,21 @@ def alpha_of(ladder: int) -> float:
 def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
     """Build and prove until the next could not win, or there has been enough."""
     found: list[Proven] = []
-    chains = 0
+    chains = builds = 0
     for place, proposal in enumerate(proposals):
-        why = _enough(search, proposals, found, place)
+        reason = _cannot_fit(search, proposal)
+        if reason is not None:
+            began = search.journal.elapsed
+            search.note(proposal.engine, proposal.build, None, search.shape.rows, "skipped", reason, began)
+            continue
+        why = _enough(search, proposals, proposal, found, builds)
         if why is not None:
             for other in proposals[place:]:
                 began = search.journal.elapsed
                 search.note(other.engine, other.build, None, search.shape.rows, "skipped", why, began)
             break
         proven, tried = _proved(search, proposal, chains)
-        chains += tried
+        chains, builds = chains + tried, builds + 1
         if proven is not None:
             found.append(proven)
             proven.index.kept = _has_room(proven.built)
@@ -92,12 +103,17 @@ def cost(search: Search, candidate: Candidate) -> float:
     found = cost_of(candidate, search.prefer)
     if found is None:
         found = candidate.latency_ms.get("p50")
-    broken = sum(each.within(each.of(candidate)) is False for each in search.budgets)
-    return (1e18 if found is None else found) * (1e6 if broken else 1)
+    return (1e18 if found is None else found) * (1 if keeps(search, candidate) else 1e6)
 
 
-def _enough(search: Search, proposals: Sequence[Proposal], found: list[Proven], builds: int) -> str | None:
-    proposal = proposals[builds]
+def keeps(search: Search, candidate: Candidate) -> bool:
+    """Whether no budget is known to be broken."""
+    return not any(each.within(each.of(candidate)) is False for each in search.budgets)
+
+
+def _enough(
+    search: Search, proposals: Sequence[Proposal], proposal: Proposal, found: list[Proven], builds: int
+) -> str | None:
     if search.over():
         return "no time was left"
     left = search.left()
@@ -112,7 +128,7 @@ def _enough(search: Search, proposals: Sequence[Proposal], found: list[Proven], 
         if search.journal.elapsed + proposal.seconds > _OF_THE_GRID * whole:
             return "another build would take more than tuning is to save"
     best = min(found, key=lambda each: cost(search, each.candidate))
-    if any(each.within(each.of(best.candidate)) is False for each in search.budgets):
+    if not keeps(search, best.candidate):
         return None
     # What the whole cost those that were proven, over what the part had.
     scale = min(cost(search, each.candidate) / each.proposal.cost for each in found if each.proposal.cost)
@@ -128,7 +144,7 @@ def _proved(search: Search, proposal: Proposal, chains: int) -> tuple[Proven | N
     index.seconds_left = search.left()
     search.say("build", engine.name)
     try:
-        built = index.built()
+        built = _checked(search, proposal, index.built())
         broken = _broken(search, built)
         if broken is not None:
             search.note(engine, build, None, search.shape.rows, "over budget", broken, began)
@@ -156,6 +172,30 @@ def _chosen(search: Search, index: Index, proposal: Proposal, others: dict[str, 
         return choose(prober)
     except OutOfTime:
         return rescued(prober)
+
+
+def _checked(search: Search, proposal: Proposal, built: Built) -> Built:
+    """The build with memory that can be believed, and what it says of predictions."""
+    name, taken, predicted = proposal.engine.name, built.memory_bytes, proposal.memory_bytes
+    if taken is not None and predicted and taken > predicted and contradicts(taken, predicted):
+        search.contradicted[name] = (predicted, taken)
+    known = content(name, proposal.build, search.shape.dimension, search.metric)
+    believed = at_least(taken, known, search.shape.rows)
+    if taken is not None and believed is not None and believed != taken:
+        search.corrected[name] = (taken, believed)
+    return replace(built, memory_bytes=believed)
+
+
+def _cannot_fit(search: Search, proposal: Proposal) -> str | None:
+    """Whether what an engine's last build took beyond its prediction says that this one cannot fit."""
+    predicted, taken = search.contradicted.get(proposal.engine.name, (None, None))
+    if predicted is None or taken is None or proposal.memory_bytes is None:
+        return None
+    expected = proposal.memory_bytes * taken / predicted
+    for budget in search.budgets:
+        if budget.name == "memory" and expected > budget.limit * MARGIN:
+            return f"{budget}: by what its last build took, it would take {budget.spelled(expected)}"
+    return None
 
 
 def _broken(search: Search, built: Built) -> str | None:

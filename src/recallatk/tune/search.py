@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from recallatk.core import Metric
 from recallatk.tune.halving import attempt
 
 if TYPE_CHECKING:
@@ -61,6 +62,15 @@ class Search:
     measured: list[Candidate] = field(default_factory=list)
     """Every setting at full size."""
     best: Candidate | None = None
+    contradicted: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Engines whose whole build took more memory than was predicted, beyond what the two can differ by."""
+    corrected: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Engines that were measured to take less memory than what they hold: as measured, and as believed."""
+
+    @property
+    def metric(self) -> Metric:
+        """How vectors are compared."""
+        return Metric(self.side.dataset.metric)
 
     @property
     def part(self) -> Side:

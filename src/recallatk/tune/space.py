@@ -174,6 +174,13 @@ class Ladder:
             middle = round(middle)
         return middle if low < middle < high else None
 
+    def lower(self, effort: float) -> list[float]:
+        """The usual effort and the middle of all below one: where to look if full effort is not best."""
+        usual = float(self.knob.default) if self.knob is not None else 0.0
+        found = {usual, self.between(self.least, max(self.least, effort)) if self.least else None}
+        allowed = [each for each in found if each is not None and self.least <= each < effort]
+        return sorted((each for each in allowed if self.allows(each)), reverse=True)
+
     def above(self, effort: float, factor: float = STEP) -> float | None:
         """The next effort up; None at the top."""
         if effort >= self.most:

@@ -15,8 +15,8 @@ import numpy as np
 
 from recallatk.analysis.betting import Verdict, is_at_least
 from recallatk.bench.conversation import TrialFailed
-from recallatk.tune.choosing import next_safer
-from recallatk.tune.proving import ALPHA, candidate_of, cost
+from recallatk.tune.choosing import settled_above
+from recallatk.tune.proving import ALPHA, SAFER, candidate_of, keeps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from recallatk.tune.targets import Target
 
 _MOST_LOOKS = 5
-# A setting that was not confirmed is followed by one with clearly more effort.
-_SAFER = 1.2
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,9 @@ class Validated:
     means: Mapping[str, Mean]
     confirmed: bool
     looks: int
+    effort: float
+    rejected: tuple[Proven, ...] = ()
+    """Builds of which a setting was not confirmed before."""
 
 
 def confirms(targets: Sequence[Target], answers: Answers) -> bool:
@@ -61,8 +62,9 @@ def confirms(targets: Sequence[Target], answers: Answers) -> bool:
 def validate(search: Search, held_out: Side, proven: Sequence[Proven]) -> Validated | None:
     """Look at the choice, then at safer ones until one is confirmed or there have been enough looks."""
     looks, last = 0, None
+    rejected: list[Proven] = []
     for each in proven:
-        if any(budget.within(budget.of(each.candidate)) is False for budget in search.budgets):
+        if not keeps(search, each.candidate):
             continue
         look: Look | None = each.chosen.look
         while look is not None and looks < _MOST_LOOKS:
@@ -79,9 +81,10 @@ def validate(search: Search, held_out: Side, proven: Sequence[Proven]) -> Valida
             candidate = each.candidate
             if look is not each.chosen.look:
                 candidate = candidate_of(search.targets, each.proposal, each.built, look)
-            last = Validated(each, candidate, answers, means, confirmed, looks)
+            last = Validated(each, candidate, answers, means, confirmed, looks, look.effort, tuple(rejected))
             if confirmed:
                 return last
+            rejected.append(each)
             search.note(
                 each.proposal.engine, each.proposal.build, look.search, search.shape.rows, "failed",
                 "the held-out queries do not confirm it", search.journal.elapsed,
@@ -104,14 +107,9 @@ def _asked(search: Search, held_out: Side, proven: Proven, look: Look) -> Answer
 
 def _safer(search: Search, proven: Proven, look: Look) -> Look | None:
     """The next effort up that clears on the side to choose by, if it still keeps the budgets."""
-    prober = proven.chosen.prober
-    effort = prober.ladder.above(look.effort, _SAFER)
-    prober.over = lambda: False
-    while effort is not None:
-        found = prober.settle(effort)
-        if found.passed:
-            candidate = candidate_of(search.targets, proven.proposal, proven.built, found)
-            search.measured.append(candidate)
-            return found if cost(search, candidate) < 1e12 else None
-        effort = next_safer(prober, effort)
-    return None
+    found = settled_above(proven.chosen.prober, look.effort, SAFER)
+    if found is None:
+        return None
+    candidate = candidate_of(search.targets, proven.proposal, proven.built, found)
+    search.measured.append(candidate)
+    return found if keeps(search, candidate) else None
