@@ -11,6 +11,7 @@ import numpy as np
 from recallatk.core import Knob, Metric
 from recallatk.engines.base import Engine
 from recallatk.engines.faiss_ivf_flat import FaissIvfFlat
+from recallatk.engines.faiss_ivf_pq import FaissIvfPq
 
 
 class Steady(Engine):
@@ -145,3 +146,15 @@ class Lists(FaissIvfFlat):
 
     def build(self, corpus, metric, **parameters):
         super().build(corpus, metric, nlist=32)
+
+
+class Codes(FaissIvfPq):
+    """The codes of faiss, of which there is one build only."""
+
+    name = "codes"
+    build_knobs = ()
+    search_knobs = (Knob("nprobe", default=8, low=1, high=16, effort=True), FaissIvfPq.search_knobs[1])
+    constraints = ()
+
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, metric, nlist=16, M=4, nbits=4, refine="flat")

@@ -80,6 +80,7 @@ def test_memory_is_predicted_as_it_is_measured(measured, name):
 def test_an_index_is_predicted_to_hold_what_it_would_store(name, build):
     vectors = np.random.default_rng(1).normal(size=(1_000, DIMENSION)).astype(np.float32)
     with get_engine(name)() as engine:
+        engine.set_threads(1)
         engine.build(make_corpus(vectors), Metric.COSINE, **whole(name, build))
         stored = engine.size_bytes()
     held = content(name, whole(name, build), DIMENSION, Metric.COSINE).of(1_000)

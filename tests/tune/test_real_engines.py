@@ -11,7 +11,7 @@ from recallatk.tune.tuning import tune, usable
 
 
 @pytest.fixture(scope="module")
-def definitions():
+def definitions(curved):
     demo = recallatk.open_demo()
     few = sampled(demo, 1_000)
     return type(few)(few.corpus, sample_queries(few.queries, 400), few.metric, name="few")
@@ -24,7 +24,7 @@ def test_a_graph_and_lists_are_tuned_together(definitions, tmp_path):
         definitions,
         target="recall@10 >= 0.9",
         budgets=["p95 <= 1s", "memory <= 4GiB", "build <= 10min"],
-        engines=["usearch", "faiss-ivf-flat"],
+        engines=["usearch", "lists"],
         by=["pos"],
         out=tmp_path,
         truth=truth,
@@ -42,7 +42,7 @@ def test_a_graph_and_lists_are_tuned_together(definitions, tmp_path):
     assert [each.phase for each in seen if each.phase == "validation"] == ["validation"]
     recalls = [each.measures["recall@10"].value for each in tuned.front]
     assert recalls == sorted(recalls)
-    assert {each.engine for each in tuned.attempts} == {"usearch", "faiss-ivf-flat"}
+    assert {each.engine for each in tuned.attempts} == {"usearch", "lists"}
 
 
 @pytest.mark.parametrize("budget", ["size <= 100KiB", "memory <= 100KiB"])
@@ -55,11 +55,11 @@ def test_what_cannot_fit_is_left_out_and_said_before_anything_is_built(definitio
     assert budget in tuned.binding
 
 
-def test_two_knobs_of_effort_are_both_set():
+def test_two_knobs_of_effort_are_both_set(curved):
     tuned = tune(
         small_data(rows=400, queries=300, dimension=8),
         target="recall@10 >= 0.8",
-        engines=["faiss-ivf-pq"],
+        engines=["codes"],
     )
     assert tuned.met
     assert set(dict(tuned.choice.search)) == {"nprobe", "k_factor"}

@@ -72,8 +72,12 @@ class Room:
         return Conversation(self.data, self.folder / f"process-{len(self._open)}", speaker)
 
     def holding(self, index: Index) -> Conversation | None:
-        """The process that holds this index; None where none does."""
-        return next((talk for talk, held in self._open if held is index and talk.alive), None)
+        """The process that holds this index, or the same built before; None where none does."""
+        for place, (talk, held) in enumerate(self._open):
+            if talk.alive and held is not None and held.name == index.name:
+                self._open[place] = (talk, index)
+                return talk
+        return None
 
     def build(self, index: Index, seconds: float | None) -> Built:
         """Build it in a process of its engine that holds nothing to be kept."""
