@@ -135,24 +135,24 @@ def virtual_time(monkeypatch, latency_ms):
     monkeypatch.setattr(Conversation, "ask", ask)
 
 
-@pytest.mark.parametrize(("takes_turns", "chosen"), [(True, "steady"), (False, "rival")])
-def test_turns_choose_what_a_drifting_machine_hides(curved, data, monkeypatch, takes_turns, chosen):
+def test_turns_choose_what_a_drifting_machine_hides(curved, data, tmp_path, monkeypatch):
     # The rival is 8 % dearer, but something else leaves the machine just before it is proven.
     busy = {"factor": 1.25}
     base = {"steady": 10.0, "rival": 10.8}
     virtual_time(monkeypatch, lambda engine, _: base[engine] * busy["factor"])
-    if not takes_turns:
-        monkeypatch.setattr(tuning, "compare", lambda search, proven: proven)
 
     def watch(progress):
         if (progress.phase, progress.engine) == ("build", "rival"):
             busy["factor"] = 1.0
 
-    tuned = tune(data, target=TARGET, engines=["steady", "rival"], watch=watch)
-    assert tuned.choice.engine == chosen
+    wanted = {"target": TARGET, "engines": ["steady", "rival"], "watch": watch, "out": tmp_path}
+    tuned = tune(data, **wanted)
+    assert (tuned.choice.engine, tuned.runner_up.engine) == ("steady", "rival")
     # Another build that is proven is the runner-up, before more effort on the same.
-    assert {tuned.choice.engine, tuned.runner_up.engine} == {"steady", "rival"}
     assert tuned.runner_up.bound >= 0.9
+    # The same measurements without the turns.
+    monkeypatch.setattr(tuning, "compare", lambda search, proven: proven)
+    assert tune(data, **wanted).choice.engine == "rival"
 
 
 def test_a_build_that_crashes_costs_itself_only(curved, data):
@@ -174,11 +174,17 @@ def test_more_time_goes_on_from_what_hardly_any_time_had_measured(curved, data, 
     assert lines(tmp_path)[: len(measured)] == measured
 
 
-def test_a_budget_that_nothing_keeps_binds(curved, data):
-    tuned = tune(data, target=TARGET, budgets="p95 <= 0.000001ms", engines=["steady"])
-    assert not tuned.met
-    assert tuned.nearest is not None
-    assert "p95" in tuned.binding
+def test_a_budget_that_nothing_keeps_binds(tuned, data, journal, tmp_path):
+    wanted = {"target": TARGET, "budgets": "p95 <= 0.000001ms", "engines": ["capped", "steady"]}
+    # What was measured before is the same under any budget.
+    (file,) = journal.glob("*.jsonl")
+    tune(data, **wanted, seconds=1e-6, out=tmp_path)
+    (other,) = tmp_path.glob("*.jsonl")
+    shutil.copy(file, other)
+    found = tune(data, **wanted, out=tmp_path)
+    assert not found.met
+    assert found.nearest is not None
+    assert "p95" in found.binding
 
 
 def test_what_the_held_out_queries_do_not_confirm_is_said_and_followed_by_something_safer(curved, data):
