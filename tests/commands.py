@@ -18,15 +18,20 @@ _FORKING.set_forkserver_preload(
 )
 
 
+def forked(target, *arguments, **options):
+    """A function of a module that begins in a process of its own at once."""
+    process = _FORKING.Process(target=target, args=arguments, kwargs=options)
+    process.start()
+    return process
+
+
 def recallatk(*arguments, cwd=None, env=None):
     """Run the command as a shell would; what it wrote and its exit code."""
     words = [str(each) for each in arguments]
     with tempfile.TemporaryDirectory() as name:
         written = Path(name, "stdout"), Path(name, "stderr")
-        process = _FORKING.Process(
-            target=_become, args=(words, str(cwd or Path.cwd()), dict(os.environ, **env or {}), written)
-        )
-        process.start()
+        environment = dict(os.environ, **env or {})
+        process = forked(_become, words, str(cwd or Path.cwd()), environment, written)
         process.join()
         said = [path.read_text() for path in written]
     code = process.exitcode
@@ -45,3 +50,12 @@ def _become(words, folder, environment, written):
     os.environ.update(environment)
     sys.argv = ["recallatk", *words]
     main()
+
+
+def run_bench_file(path, plugins, **options):
+    """What `recallatk run` does between its audit and its report, with engines that stand in a folder."""
+    from recallatk import run
+
+    sys.path.insert(0, plugins)
+    os.environ["PYTHONPATH"] = plugins
+    sys.exit(int(bool(run(path, **options).failures)))

@@ -13,6 +13,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from commands import forked, run_bench_file
 from recallatk import load_run, run
 from recallatk.errors import MismatchError
 
@@ -32,14 +33,8 @@ TABLES = (
 KILLS = 25
 
 
-# What `recallatk run` does between its audit and its report, which killing can only cut short.
-MEASURE = "import sys; from recallatk import run; sys.exit(int(bool(run(sys.argv[1]).failures)))"
-
-
-def begin(path, command=("-c", MEASURE)):
-    return subprocess.Popen(
-        [sys.executable, *command, str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+def begin(path, **options):
+    return forked(run_bench_file, path, os.environ["PYTHONPATH"], **options)
 
 
 def same_trials(folder, expected):
@@ -59,10 +54,11 @@ def same_trials(folder, expected):
 def whole(faulty, bench_file, tmp_path):
     """What an undisturbed run measures, how long it takes, and the file and folder of runs to disturb."""
     path = bench_file(*TABLES, name="whole")
+    begin(path).join()
     began = time.monotonic()
-    process = begin(path)
-    process.communicate()
-    assert process.returncode == 0
+    process = begin(path, fresh=True)
+    process.join()
+    assert process.exitcode == 0
     seconds = time.monotonic() - began
     expected = [str(each.trial) for each in load_run(tmp_path / "runs" / "whole").measurements]
     assert len(expected) == 3
@@ -78,19 +74,18 @@ def test_the_parent_killed_at_random_moments(whole):
     drawn = random.Random(0)
     for _ in range(KILLS):
         kept = finished_times(folder)
-        if len(kept) == len(expected):
-            same_trials(folder, expected)
-            shutil.rmtree(folder)
-            kept = {}
         process = begin(path)
         time.sleep(drawn.uniform(0, seconds))
-        family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        family = psutil.Process(process.pid).children(recursive=True) if process.is_alive() else []
         process.kill()
-        process.communicate()
+        process.join()
         # Nothing that was finished is touched again, and nobody goes on alone.
         assert kept.items() <= finished_times(folder).items()
         _, alive = psutil.wait_procs(family, timeout=20)
         assert not alive
+        if process.exitcode == 0:
+            same_trials(folder, expected)
+            shutil.rmtree(folder)
     run(path)
     same_trials(folder, expected)
 
@@ -100,21 +95,24 @@ def test_workers_killed_at_random_moments(whole):
     drawn = random.Random(1)
     killed = 0
     while killed < KILLS:
-        process = begin(path)
-        while process.poll() is None:
+        process = begin(path, retry_failed=True)
+        while process.is_alive():
             time.sleep(drawn.uniform(0, seconds / 2))
             for child in workers_of(process):
                 os.kill(child.pid, signal.SIGKILL)
                 killed += 1
-        _, said = process.communicate()
-        assert process.returncode in (0, 1), said
+        process.join()
+        assert process.exitcode in (0, 1)
         # A worker that dies costs the trial that it was at, or all trials of a build that it was at.
         found = load_run(folder)
         assert found.complete
         assert all(each.kind == "crash" for each in found.failures)
-        run(path, retry_failed=True)
-        same_trials(folder, expected)
-        shutil.rmtree(folder)
+        assert bool(found.failures) == bool(process.exitcode)
+        if not found.failures:
+            same_trials(folder, expected)
+            shutil.rmtree(folder)
+    run(path, retry_failed=True)
+    same_trials(folder, expected)
 
 
 def workers_of(process):
@@ -141,7 +139,12 @@ def test_the_same_command_after_the_end_measures_nothing(whole):
 
 def test_control_c_says_how_to_go_on(whole):
     path, folder, expected, _ = whole
-    process = begin(path, ("-m", "recallatk", "run"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recallatk", "run", str(path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while not finished_times(folder):
         assert process.poll() is None
         time.sleep(0.01)

@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import shlex
 import signal
 import struct
 import subprocess
@@ -242,33 +241,6 @@ def test_control_c_stops_cleanly_and_leaves_no_process(tmp_path):
     assert "Traceback" not in errors
     assert not any(is_alive(pid) for pid in workers)
     assert not list((tmp_path / "run").glob("trial-*.parquet"))
-
-
-def test_the_demo_writes_a_run_that_can_be_read_and_suggests_commands_that_work(tmp_path):
-    out = tmp_path / "my first run"
-    ran = recallatk("demo", "--out", out)
-    assert ran.returncode == 0, ran.stderr
-    written = {"run.json", "bench.toml", "truth.parquet", "report.md", "report.html", "trial-5.parquet"}
-    assert written <= {path.name for path in out.iterdir()}
-    found = json.loads(recallatk("show", out, "--json").stdout)
-    recalls = [trial["measures"]["recall@10"]["value"] for trial in found["trials"]]
-    assert recalls[0] < 0.88 and recalls[-1] > 0.98 and recalls == sorted(recalls)
-    assert all(trial["latency_ms"]["p99"] >= trial["latency_ms"]["p50"] > 0 for trial in found["trials"])
-
-    import recallatk as library
-
-    run = library.load_run(out)
-    assert [each.score["recall@10"] for each in run.measurements] == recalls
-    assert library.load_truth(out / "truth.parquet").depth == 100
-    assert "recall@10" in (out / "report.md").read_text()
-
-    suggested = [line.strip() for line in ran.stdout.splitlines() if line.startswith("  ")][-5:]
-    assert len({line.split("recallatk", 1)[1] for line in suggested}) == 5
-    for line in suggested:
-        arguments = shlex.split(line)[-len(shlex.split(line.split("recallatk ", 1)[1])) :]
-        again = recallatk(*arguments, cwd=tmp_path)
-        assert again.returncode == 0, again.stderr
-    assert {"queries.npy", "demo.hdf5"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_folder_that_cannot_hold_the_demo_is_refused_before_the_work(tmp_path):
