@@ -17,7 +17,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from recallatk.audit import Evidence
     from recallatk.bench.settings import Settings
-    from recallatk.core import Run
+    from recallatk.core import Dataset, Run
 
 
 def run(
@@ -58,12 +58,11 @@ def run(
 
     Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine faiss-hnsw
     """
-    from recallatk import bench
     from recallatk.audit import Evidence
     from recallatk.audit.opening import find_truth
     from recallatk.bench.benchmark import run_folder
     from recallatk.bench.settings import open_data
-    from recallatk.cli.live import live
+    from recallatk.cli.looking import look
 
     settings = _settings(file, queries, engine, metric, at)
     folder = run_folder(settings, out)
@@ -74,9 +73,17 @@ def run(
         raise UsageError(f"{folder}: no run is here to go on with. Leave out --resume to begin one")
     dataset = open_data(settings)
     known = Evidence(settings, dataset, find_truth(settings, dataset))
-    _look(known, strict=strict)
+    look(known, strict=strict)
+    found = _measured(settings, dataset, folder, fresh=fresh, retry_failed=retry_failed)
+    _report(found, folder, known, as_json=as_json, strict=strict)
+
+
+def _measured(settings: Settings, dataset: Dataset, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:
+    from recallatk import bench
+    from recallatk.cli.live import live
+
     with progress("truth") as step, live() as view:
-        found = bench.run(
+        return bench.run(
             settings,
             dataset=dataset,
             out=folder,
@@ -85,21 +92,6 @@ def run(
             watch=view.show,
             progress=step,
         )
-    _report(found, folder, known, as_json=as_json, strict=strict)
-
-
-def _look(known: Evidence, *, strict: bool) -> None:
-    """What the linter says before anything is measured."""
-    from recallatk.audit import audit
-    from recallatk.report.findings import findings_to_text
-
-    with progress("audit"):
-        found = audit(known)
-    errors = [each for each in found if each.counts]
-    if errors:
-        typer.echo(findings_to_text(errors, short=True), err=True)
-    if errors and strict:
-        raise typer.Exit(FAILED)
 
 
 def _settings(

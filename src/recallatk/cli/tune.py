@@ -78,7 +78,8 @@ def tune(
     Example: recallatk tune bench.toml
     """
     from recallatk.bench.settings import open_data
-    from recallatk.cli.tune_ending import known_before, look
+    from recallatk.cli.looking import look
+    from recallatk.cli.tune_ending import known_before
     from recallatk.cli.tune_live import live
     from recallatk.tune.tuning import tune as find
 
@@ -190,7 +191,8 @@ def _truth(settings: Settings, dataset: Dataset) -> Truth | None:
 
 
 def _report(found: Tuned, folder: Path, known: Evidence, seed: int, *, as_json: bool, strict: bool) -> None:
-    from recallatk.cli.tune_ending import HTML, MARKDOWN, ended
+    from recallatk.cli.ending import HTML, MARKDOWN
+    from recallatk.cli.tune_ending import ended
     from recallatk.report.findings import findings_to_text
     from recallatk.report.tuned import tuned_to_text
     from recallatk.report.tuned_file import TUNED, described

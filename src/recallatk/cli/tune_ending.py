@@ -1,13 +1,11 @@
-"""What a tuning leaves behind: the linter's looks before and after it, and its reports."""
+"""What is known before a tuning, and what it leaves behind: its reports, with what the linter found."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
-from recallatk.cli.guard import FAILED
+from recallatk.cli.ending import HTML, MARKDOWN
 from recallatk.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from recallatk.core.findings import Finding
     from recallatk.core.tuned import Tuned
     from recallatk.tune.targets import Target
-
-MARKDOWN, HTML = "report.md", "report.html"
 
 
 def known_before(
@@ -44,19 +40,6 @@ def known_before(
     looked_at = settings.model_copy(update={"measure": measure})
     known = _truth(settings, dataset, wanted) if truth is None else truth
     return Evidence(looked_at, dataset, known, targets=tuple(targets))
-
-
-def look(known: Evidence, *, strict: bool) -> None:
-    """What the linter says before anything is tried: errors alone, and with `strict` they are the end."""
-    from recallatk.audit import audit
-    from recallatk.report.findings import findings_to_text
-
-    with progress("audit"):
-        errors = [each for each in audit(known) if each.counts]
-    if errors:
-        typer.echo(findings_to_text(errors, short=True), err=True)
-    if errors and strict:
-        raise typer.Exit(FAILED)
 
 
 def ended(tuned: Tuned, folder: Path, before: Evidence, *, seed: int) -> list[Finding]:
