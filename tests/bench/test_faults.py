@@ -17,13 +17,12 @@ MEASURE = """
 """
 
 
-def engine(how, after=0):
+def engine(how):
     return f"""
         [[engine]]
         name = "faulty"
         [engine.search]
         how = ["fine", "{how}"]
-        after = {after}
     """
 
 
@@ -38,29 +37,45 @@ def settled(found, how):
     return failure
 
 
-@pytest.mark.parametrize(
-    ("how", "after", "kind", "said"),
-    [
-        ("segfault", 0, "crash", "the process ended with signal SIGSEGV"),
-        ("kill", 100, "crash", "the process ended with signal SIGKILL"),
-        ("exit", 0, "crash", "the process ended with code 3"),
-        ("shapes", 0, "exception", "shape (1, 99)"),
-        ("raise", 100, "exception", "ValueError: query 101 was too much"),
-    ],
-)
-def test_a_trial_that_goes_wrong_costs_itself_alone(faulty, bench_file, how, after, kind, said):
-    failure = settled(run(bench_file(MEASURE, engine(how, after))), how)
-    assert failure.kind == kind
-    assert said in failure.message
-    assert failure.phase in ("warm-up", "search")
+WRONG = {
+    "segfault": ("crash", "the process ended with signal SIGSEGV"),
+    "exit": ("crash", "the process ended with code 3"),
+    "shapes": ("exception", "shape (1, 99)"),
+    "kill": ("crash", "the process ended with signal SIGKILL"),
+    "raise": ("exception", "ValueError: query 101 was too much"),
+}
 
 
-def test_what_a_process_said_last_is_kept(faulty, bench_file, tmp_path):
-    failure = settled(run(bench_file(MEASURE, engine("segfault"))), "segfault")
-    assert "about to touch what is not mine" in failure.log
-    again = load_run(tmp_path / "runs" / "bench")
-    assert again.failures == (failure,)
-    assert "about to touch" in (tmp_path / "runs" / "bench" / "logs" / "build-1.txt").read_text()
+def test_trials_that_go_wrong_cost_themselves_alone(faulty, bench_file, tmp_path):
+    """At once or after 100 queries, in one run, beside what is fine and what prints as if it were us."""
+    tables = """
+        [[engine]]
+        name = "faulty"
+        [engine.search]
+        how = ["fine", "segfault", "exit", "garbage", "shapes"]
+        [[engine]]
+        name = "faulty"
+        [engine.search]
+        how = ["kill", "raise", "fine"]
+        after = 100
+    """
+    found = run(bench_file(MEASURE, tables))
+    assert found.complete
+    measured = [dict(each.trial.search)["how"] for each in found.measurements]
+    assert sorted(measured) == ["fine", "fine", "garbage"]
+    assert all(each.score["recall@10"] == 1.0 for each in found.measurements)
+    failures = {dict(each.trial.search)["how"]: each for each in found.failures}
+    assert len(found.failures) == len(failures)
+    assert set(failures) == set(WRONG)
+    for how, (kind, said) in WRONG.items():
+        assert failures[how].kind == kind
+        assert said in failures[how].message
+        assert failures[how].phase in ("warm-up", "search")
+    # What a process said last is kept.
+    assert "about to touch what is not mine" in failures["segfault"].log
+    folder = tmp_path / "runs" / "bench"
+    assert load_run(folder).failures == found.failures
+    assert b"about to touch" in (folder / "logs" / "build-1.txt").read_bytes()
 
 
 def test_a_trial_that_hangs_is_ended_at_its_limit(faulty, bench_file):
@@ -69,42 +84,47 @@ def test_a_trial_that_hangs_is_ended_at_its_limit(faulty, bench_file):
     assert failure.kind == "time limit"
     assert "more than 3 s" in failure.message
     assert time.monotonic() - began < 120
+    assert not psutil.Process().children(recursive=True), "no process is left behind"
 
 
-def test_a_trial_that_takes_more_memory_than_it_may_is_ended(faulty, bench_file):
-    limit = '[limits]\nmemory = "1GiB"'
-    failure = settled(run(bench_file(MEASURE, engine("leak"), limit)), "leak")
-    assert failure.kind == "memory limit"
-    assert "the limit is 1,024 MiB" in failure.message
-
-
-def test_what_an_engine_prints_is_no_word_of_ours(faulty, bench_file):
-    found = run(bench_file(MEASURE, engine("garbage")))
-    assert len(found.measurements) == 2
-    assert not found.failures
-
-
-@pytest.mark.parametrize(
-    ("how", "kind", "limits"),
-    [
-        ("raise", "exception", ""),
-        ("segfault", "crash", ""),
-        ("leak", "memory limit", '[limits]\nmemory = "1GiB"'),
-    ],
-)
-def test_a_build_that_goes_wrong_costs_its_own_trials(faulty, bench_file, how, kind, limits):
-    table = f"""
+def test_trials_and_builds_that_take_more_memory_than_they_may_are_ended(faulty, bench_file):
+    table = """
+        [limits]
+        memory = "1GiB"
         [[engine]]
         name = "faulty"
         [engine.build]
-        build = ["{how}", "fine"]
+        build = ["leak", "fine"]
+        [engine.search]
+        how = ["fine", "leak"]
+    """
+    found = run(bench_file(MEASURE, table))
+    assert {each.kind for each in found.failures} == {"memory limit"}
+    phases = {
+        (dict(each.trial.build)["build"], dict(each.trial.search)["how"]): each.phase
+        for each in found.failures
+    }
+    assert phases.pop(("fine", "leak")) in ("warm-up", "search")
+    assert phases == {("leak", "fine"): "build", ("leak", "leak"): "build"}
+    assert all("the limit is 1,024 MiB" in each.message for each in found.failures)
+    (measured,) = found.measurements
+    assert measured.score["recall@10"] == 1.0
+    assert found.complete
+
+
+def test_builds_that_go_wrong_cost_their_own_trials(faulty, bench_file):
+    table = """
+        [[engine]]
+        name = "faulty"
+        [engine.build]
+        build = ["raise", "segfault", "fine"]
         [engine.search]
         after = [1, 2]
     """
-    found = run(bench_file(MEASURE, limits, table))
-    assert [each.kind for each in found.failures] == [kind, kind]
-    assert {each.phase for each in found.failures} == {"build"}
-    assert len(found.measurements) == 2
+    found = run(bench_file(MEASURE, table))
+    failed = sorted((dict(each.trial.build)["build"], each.kind, each.phase) for each in found.failures)
+    assert failed == [("raise", "exception", "build")] * 2 + [("segfault", "crash", "build")] * 2
+    assert [dict(each.trial.build)["build"] for each in found.measurements] == ["fine", "fine"]
 
 
 def test_a_build_that_hangs_is_ended_at_its_limit(faulty, bench_file):
@@ -133,11 +153,6 @@ def test_answers_that_change_from_call_to_call_all_count(faulty, bench_file):
     assert measured.others is not None
     # Every second call names the best row last, so that about half of all calls miss it at k = 1.
     assert 0.3 < measured.score["recall@1"] < 0.7
-
-
-def test_no_process_is_left_behind(faulty, bench_file):
-    run(bench_file(MEASURE, engine("hang"), '[limits]\ntrial = "2s"'))
-    assert not psutil.Process().children(recursive=True)
 
 
 def test_nothing_that_could_be_measured_is_an_error_from_python(faulty, data):
