@@ -37,8 +37,9 @@ def outcome(
     met = validated is not None and validated.confirmed
     choice = validated.candidate if validated is not None and met else None
     measure = search.targets[0].name
-    front = front_of([each for each in _distinct(search) if each.queries >= _FEWEST], search.prefer, measure)
     second, missing = runner_up(search, proven, validated) if validated and met else (None, "")
+    known = [each for each in _distinct(search, second, choice) if each.queries >= _FEWEST]
+    front = front_of(known, search.prefer, measure)
     builds = [step for key, step in search.journal.steps.items() if key.startswith('["build"')]
     return Tuned(
         targets=tuple(map(str, search.targets)),
@@ -71,14 +72,17 @@ def _binding(search: Search) -> str:
     return binding_of(search.targets, search.budgets, _distinct(search), search.attempts)
 
 
-def _distinct(search: Search) -> list[Candidate]:
-    """Every setting once, as it was measured with the most queries."""
+def _distinct(search: Search, *finally_measured: Candidate | None) -> list[Candidate]:
+    """Every setting once: with the numbers of the end if it has some, else with those of most queries."""
     found: dict[tuple[object, ...], Candidate] = {}
     for each in search.measured:
-        key = (each.engine, each.build, each.search)
-        if key not in found or found[key].queries <= each.queries:
-            found[key] = each
-    return list(found.values())
+        if _key(each) not in found or found[_key(each)].queries <= each.queries:
+            found[_key(each)] = each
+    return list((found | {_key(each): each for each in finally_measured if each is not None}).values())
+
+
+def _key(candidate: Candidate) -> tuple[object, ...]:
+    return candidate.engine, candidate.build, candidate.search
 
 
 def _trials(search: Search) -> int:
