@@ -4,13 +4,14 @@ import math
 from fractions import Fraction
 
 # Every float64 is a whole number of these.
-_GRAIN = 1074
+GRAIN = 1074
 
 
 def whole(vector):
     """The numbers of a vector, exactly, as multiples of the smallest float64."""
     ratios = (float(number).as_integer_ratio() for number in vector)
-    return [numerator * ((1 << _GRAIN) // denominator) for numerator, denominator in ratios]
+    # A denominator is a power of two.
+    return [numerator << (GRAIN + 1 - denominator.bit_length()) for numerator, denominator in ratios]
 
 
 def dot(one, other):
@@ -36,7 +37,7 @@ def exact_value(metric, query, row):
     key = _key(metric, query, row)
     if metric == "cosine":
         return -key / dot(query, query)
-    return Fraction(key if metric == "l2" else -key, 1 << 2 * _GRAIN)
+    return Fraction(key if metric == "l2" else -key, 1 << 2 * GRAIN)
 
 
 def exact_score(metric, query, row):

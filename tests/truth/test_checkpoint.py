@@ -109,7 +109,7 @@ def test_a_search_stopped_again_and_again_comes_to_its_end(checkpoint, kind):
 
 
 @KINDS
-@pytest.mark.parametrize("plan", [Plan(7, 12), Plan(100, 1), Plan(600, 5), Plan(300, 12)], ids=str)
+@pytest.mark.parametrize("plan", [Plan(17, 12), Plan(100, 1), Plan(600, 5), Plan(300, 12)], ids=str)
 def test_a_search_goes_on_with_other_blocks_other_groups_and_more_threads(checkpoint, kind, plan):
     dataset = kind(np.random.default_rng(3))
     expected, steps = searched(dataset)

@@ -3,9 +3,12 @@
 import dataclasses
 import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
@@ -17,15 +20,16 @@ from test_updating import contents, numbers
 
 from recallatk import ground_truth, load_truth, open_dataset
 
+# Every computation is a process of its own, forked where the imports, which cost more, are done already.
 SCRIPT = """
-import dataclasses, json, sys
+import dataclasses, json, os, sys
 import numpy as np
+import psutil, pyarrow.csv, pyarrow.json, pyarrow.parquet, threadpoolctl
 from recallatk import open_dataset
 from recallatk.truth import obtain_truth, obtaining
 from recallatk.truth.budget import Plan
 
-for asked, store in zip(sys.argv[1::2], sys.argv[2::2]):
-    asked = json.loads(asked)
+def compute(asked, store):
     obtaining.plan = lambda *_: Plan(asked["block_rows"], asked["group_queries"])
     for corpus in asked["corpora"]:
         dataset = open_dataset(corpus, asked["queries"], metric=asked["metric"], where=asked["where"])
@@ -38,6 +42,15 @@ for asked, store in zip(sys.argv[1::2], sys.argv[2::2]):
             progress=lambda done, _: print(done, flush=True), checkpoint_seconds=0,
         )
     print("end", flush=True)
+
+for line in sys.stdin:
+    process = os.fork()
+    if not process:
+        print(os.getpid(), flush=True)
+        compute(*json.loads(line))
+        os._exit(0)
+    os.waitpid(process, 0)
+    print("over", flush=True)
 """
 MOST_KILLS = 2
 
@@ -111,22 +124,33 @@ CASES = [easy, whole_numbers, filtered, far_from_zero, copies, updated]
 
 
 class Worker:
-    """One process of the script."""
+    """Starts one process of the script after the other."""
 
-    def __init__(self, script, *asked):
-        command = [sys.executable, *map(str, (script, *asked))]
-        self.process = subprocess.Popen(command, stdout=PIPE, stderr=DEVNULL, text=True)
+    def __init__(self):
+        self.parent = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
+        )
 
-    def run(self, lines=None, seconds=0.0):
-        """All lines it printed; with a number of lines, it is killed so many seconds after these."""
-        said = list(itertools.islice(self.process.stdout, lines))
+    def run(self, asked, store, lines=None, seconds=0.0):
+        """All lines a process printed; with a number of lines, it is killed so many seconds after these."""
+        print(json.dumps([json.loads(asked), str(store)]), file=self.parent.stdin, flush=True)
+        process = int(self.parent.stdout.readline())
+        left = iter(self.parent.stdout.readline, "over\n")
+        said = list(itertools.islice(left, lines))
         if lines is not None:
             time.sleep(seconds)
-            self.process.kill()
-        said += self.process.stdout.readlines()
-        self.process.stdout.close()
-        self.process.wait(timeout=60)
+            # One that has come to its end is no more.
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        said += left
         return [line.strip() for line in said]
+
+
+@pytest.fixture(scope="module")
+def worker():
+    worker = Worker()
+    with worker.parent:
+        yield worker
 
 
 def truths(store):
@@ -147,40 +171,31 @@ def expected_truth(asked):
     return ground_truth(dataset, depth=7)
 
 
-def killed_until_done(script, asked, store, random, usual):
+def killed_until_done(worker, asked, store, random, usual):
     """Kill it at random moments, start it again, and let it finish at last; returns what each one said."""
     said = []
     for _ in range(MOST_KILLS):
         lines = int(random.integers(1, usual + 1))
-        said.append(Worker(script, asked, store).run(lines, random.uniform(0, 0.01)))
+        said.append(worker.run(asked, store, lines, random.uniform(0, 0.01)))
         if said[-1][-1:] == ["end"]:
             return said
-    return [*said, Worker(script, asked, store).run()]
+    return [*said, worker.run(asked, store)]
 
 
-def uninterrupted(script, cases, stores):
-    """What the script says of each case when nobody kills it."""
-    said = Worker(script, *itertools.chain(*zip(cases, stores, strict=True))).run()
-    ends = [place + 1 for place, line in enumerate(said) if line == "end"]
-    assert len(ends) == len(cases)
-    return [said[first:last] for first, last in itertools.pairwise([0, *ends])]
-
-
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 @pytest.mark.parametrize("seed", range(5))
-def test_a_process_that_is_killed_and_started_again_writes_the_same_bytes(tmp_path, seed):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+def test_a_process_that_is_killed_and_started_again_writes_the_same_bytes(tmp_path, worker, seed):
     randoms = [np.random.default_rng([seed, number]) for number in range(len(CASES))]
     cases = [make(randoms[number]).written(tmp_path, number) for number, make in enumerate(CASES)]
-    usual_stores = [tmp_path / f"usual-{number}" for number in range(len(CASES))]
     killed = resumed = 0
-    for number, usual in enumerate(uninterrupted(script, cases, usual_stores)):
-        store = tmp_path / f"killed-{number}"
-        said = killed_until_done(script, cases[number], store, randoms[number], len(usual))
-        assert said[-1][-1] == "end"
-        assert truths(store) == truths(usual_stores[number])
+    for number, case in enumerate(cases):
+        store, undisturbed = tmp_path / f"killed-{number}", tmp_path / f"usual-{number}"
+        usual = worker.run(case, undisturbed)
+        said = killed_until_done(worker, case, store, randoms[number], len(usual))
+        assert usual[-1] == said[-1][-1] == "end"
+        assert truths(store) == truths(undisturbed)
         found = [contents(load_truth(path)) for path in store.glob("truth/*/truth.parquet")]
-        assert contents(expected_truth(cases[number])) in found
+        assert contents(expected_truth(case)) in found
         killed += len(said) - 1
         # Progress that begins with another number than that of a fresh start.
         resumed += sum(lines[1:2] not in ([], ["end"], ["begin"], usual[1:2]) for lines in said[1:])

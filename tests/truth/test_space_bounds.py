@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import exact_value, is_within
+from oracle import GRAIN, exact_value, is_within, whole
 
 from recallatk.core import VECTOR_DTYPES, Metric
 from recallatk.filters.eligibility import Eligibility
@@ -83,9 +83,9 @@ def prepared(space, queries, row):
 
 
 def moved(space, vector):
-    """A vector as it lies around the centre, exactly."""
+    """A vector as it lies around the centre, exactly, as multiples of the smallest float64."""
     centre = np.zeros(space.dimension) if space.centre is None else space.centre
-    return [Fraction(float(a)) - Fraction(float(c)) for a, c in zip(vector, centre, strict=True)]
+    return [a - c for a, c in zip(whole(vector), whole(centre), strict=True)]
 
 
 def kernel_value(space, query, row):
@@ -93,7 +93,7 @@ def kernel_value(space, query, row):
     if space.metric is not Metric.L2:
         return exact_value(space.metric, query, row)
     pairs = zip(moved(space, query), moved(space, row), strict=True)
-    return sum(a * b - b * b / 2 for a, b in pairs)
+    return Fraction(sum(b * (2 * a - b) for a, b in pairs), 2 << 2 * GRAIN)
 
 
 def kernel_metric(space):
@@ -147,7 +147,8 @@ def test_a_threshold_inside_the_product_costs_no_more_than_its_own_rounding(metr
 @given(st.data())
 def test_no_row_is_longer_than_the_bound_of_its_norm(metric, precision, data):
     space, _, row = data.draw(cases(metric, precision))
-    assert sum(number**2 for number in moved(space, row[0])) <= Fraction(placed_row(space, row)[1]) ** 2
+    squares = Fraction(sum(number**2 for number in moved(space, row[0])), 1 << 2 * GRAIN)
+    assert squares <= Fraction(placed_row(space, row)[1]) ** 2
 
 
 @pytest.mark.parametrize("size", [1e-154, 1e-170, 1e-300])

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_updating import contents, made, numbers
+from test_updating import contents, expected, made, numbers
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Origin, Truth
@@ -43,8 +43,8 @@ def filtered(colours=("red", "blue"), condition=RED, **columns):
 
 def obtained(dataset, store, depth=DEPTH, **options):
     """The truth through the store, which must be the one that is computed without it."""
-    found = obtain_truth(dataset, depth=depth, store=store, **options)
-    assert contents(found.truth) == contents(ground_truth(dataset, depth=depth))
+    found = obtain_truth(dataset, depth=depth, store=store, **{"threads": 1, **options})
+    assert contents(found.truth) == expected(dataset, depth)
     assert found.path.exists()
     return found
 
@@ -326,10 +326,10 @@ def test_processes_that_share_a_store_all_end_well(tmp_path):
     assert [worker.returncode for worker in workers] == [0, 0, 0]
     for number, rows in enumerate((1500, 2000, 1800)):
         dataset = made(corpus[:rows], queries, "cosine")
-        expected = ground_truth(dataset, depth=10)
-        sums = [str(each) for each in expected.rows.sum(axis=1)]
+        computed = ground_truth(dataset, depth=10)
+        sums = [str(each) for each in computed.rows.sum(axis=1)]
         assert [lines[number].split()[1:] for lines in said] == [sums] * 3
         found = obtain_truth(dataset, depth=10, store=tmp_path / "store", progress=forbidden)
-        assert contents(found.truth) == contents(expected)
+        assert contents(found.truth) == contents(computed)
     left = [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()]
     assert sorted(set(left)) == ["entry.json", "rows.npy", "truth.parquet"]

@@ -267,7 +267,7 @@ def assert_exact(problem, **arguments):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_truth_is_what_rational_arithmetic_says(metric, kind, data):
     problem = data.draw(problems(metric, kind))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
+    from threadpoolctl import ThreadpoolController
 
     from recallatk.truth.checkpoint import Checkpoint
     from recallatk.truth.scanner import Scanner
@@ -134,10 +136,8 @@ class Search:
     @contextmanager
     def few_threads(self, sweep: Sweep) -> Iterator[None]:
         """Where our own threads share the cores, BLAS must not start more of them."""
-        from threadpoolctl import threadpool_limits
-
         limits = {"blas": max(1, self.threads // len(sweep.workers)), "openmp": self.threads}
-        with threadpool_limits(limits=limits):
+        with _thread_pools(len(sys.modules)).limit(limits=limits):
             yield
 
     def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
@@ -282,6 +282,14 @@ class Results:
             sampled_from=dataset.corpus.sampled_from,
             fingerprints=fingerprints,
         )
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(_modules: int) -> ThreadpoolController:
+    """The thread pools of this process, looked for again only once more modules may have brought more."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _columns(
