@@ -38,11 +38,11 @@ SETTINGS = [
     ("milvus", {"index": "FLAT"}, {}),
     ("qdrant", {"M": 4, "ef_construct": 16}, {"hnsw_ef": 10}),
     ("qdrant", {"quantization": "scalar"}, {"hnsw_ef": 32}),
-    ("scann", {"num_leaves": 8}, {"leaves_to_search": 4, "reorder": 40}),
+    ("scann", {"num_leaves": 8}, {"leaves_to_search": 7, "reorder": 100}),
     ("sqlite-vec", {}, {}),
     ("usearch", {"connectivity": 4, "expansion_add": 16}, {"expansion": 10}),
     ("usearch", {"storage": "b1"}, {"expansion": 64}),
-    ("voyager", {"M": 4, "ef_construction": 16, "storage": "e4m3"}, {"ef": 10}),
+    ("voyager", {"M": 8, "ef_construction": 32, "storage": "e4m3"}, {"ef": 20}),
 ]
 OTHER_CODE_FOR_OTHER_METRICS = ("duckdb", "faiss-hnsw", "hnswlib", "scann", "usearch", "voyager")
 SQL = [
