@@ -213,19 +213,16 @@ def stalling():
 
 def test_an_open_loop_shows_the_stall_that_a_closed_one_hides(stalling):
     questions, order = Questions(np.eye(4, dtype=np.float32), 3), np.arange(4)
-    for _ in range(5):
-        closed = run_block(stalling, Load(seconds=4.0), questions, order)
-        # A busy machine adds stalls of its own, which are as real: then it is looked at again.
-        if 1 <= (closed.latency_ns > 100e6).sum() <= 3:
-            break
+    closed = run_block(stalling, Load(seconds=6.0), questions, order)
     # A tenth of the arrivals fall into a stall and wait uniformly up to 200 ms; beyond 180 ms is 1 % of all.
     expected = pytest.approx(180.0 + percentile(closed.latency_ns, 0.5), rel=0.1)
-    for seed in range(5):
-        opened = run_block(stalling, at(200.0, seconds=6.0), questions, order, seed=seed)
+    for seed in range(3):
+        opened = run_block(stalling, at(200.0, seconds=8.0), questions, order, seed=seed)
+        # A busy machine adds stalls of its own, which are as real: then it is looked at again.
         if percentile(opened.latency_ns, 0.99) == expected:
             break
     assert percentile(opened.latency_ns, 0.99) == expected
     assert percentile(closed.latency_ns, 0.99) < 60.0
     # The stalls were there: one call met each.
-    assert 1 <= (closed.latency_ns > 100e6).sum() <= 3
+    assert (closed.latency_ns > 100e6).sum() >= 2
     assert (opened.rows == np.arange(3)).all()
