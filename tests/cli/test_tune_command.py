@@ -16,7 +16,8 @@ from recallatk.bench.settings import SettingsError, open_data, read_settings, se
 from recallatk.cli.guard import guarded
 from recallatk.cli.report import report
 from recallatk.cli.tune import tune
-from recallatk.cli.tune_ending import ended, known_before, look
+from recallatk.cli.looking import look
+from recallatk.cli.tune_ending import ended, known_before
 from recallatk.cli.tune_live import Lines, headline
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate

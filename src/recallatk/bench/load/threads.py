@@ -44,23 +44,25 @@ class _Team:
         self.problems: list[BaseException] = []
         self._making = threading.Lock()
         self._ready = threading.Barrier(clients, self._begin)
+        # Until Python 3.12, a thread whose join was interrupted counts as ended though it is not.
+        self._over = [threading.Event() for _ in range(clients)]
         self._threads = [
             threading.Thread(target=self._client, args=(number,), daemon=True) for number in range(clients)
         ]
 
     def run(self) -> None:
         """Start all, wait for all, and raise what any of them ran into."""
-        started = []
         try:
             for thread in self._threads:
                 thread.start()
-                started.append(thread)
-            for thread in started:
-                thread.join()
+            for over in self._over:
+                over.wait()
         except BaseException as problem:
             self._give_up(problem)
-            for thread in started:
-                thread.join(_PATIENCE_SECONDS)
+            # An interrupt may come before all have started.
+            for thread, over in zip(self._threads, self._over, strict=True):
+                if thread.ident is not None:
+                    over.wait(_PATIENCE_SECONDS)
             raise
         if self.problems:
             raise self.problems[0]
@@ -76,6 +78,8 @@ class _Team:
             self.problems.append(problem)
         except BaseException as problem:
             self._give_up(problem)
+        finally:
+            self._over[number].set()
 
     def _work(self, number: int) -> None:
         with self._making:
