@@ -13,6 +13,7 @@ from recallatk.core.data import (
     Records,
     Vectors,
     blocks,
+    in_memory,
 )
 from recallatk.core.measured import (
     Build,
@@ -60,4 +61,5 @@ __all__ = [
     "Via",
     "WarmUp",
     "blocks",
+    "in_memory",
 ]

@@ -106,6 +106,16 @@ def blocks(vectors: Vectors, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[i
         yield start, vectors.read(start, min(start + step, rows))
 
 
+def in_memory(vectors: Vectors, most_bytes: int | None = None) -> Vectors:
+    """The same matrix read once for all, unless it takes more than so much."""
+    rows, dimension = vectors.shape
+    if isinstance(vectors, ArrayVectors):
+        return vectors
+    if most_bytes is not None and rows * dimension * vectors.dtype.itemsize > most_bytes:
+        return vectors
+    return ArrayVectors(vectors.read(0, rows))
+
+
 @dataclass(frozen=True, eq=False)
 class Records:
     """Vectors with ids and columns beside them: what a corpus and a query set have in common."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.core import ArrayVectors, Metric
+from recallatk.core import Metric, in_memory
 from recallatk.errors import BadValueError
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def held(dataset: Dataset, block_rows: int) -> Dataset:
     corpus = dataset.corpus
     if block_rows < corpus.rows:
         return dataset
-    vectors = ArrayVectors(corpus.vectors.read(0, corpus.rows))
-    return replace(dataset, corpus=replace(corpus, vectors=vectors))
+    return replace(dataset, corpus=replace(corpus, vectors=in_memory(corpus.vectors)))
 
 
 def require_range(block: NDArray[Any], metric: Metric, where: str, start: int = 0) -> None:

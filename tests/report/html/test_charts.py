@@ -32,6 +32,13 @@ def test_pictures_are_what_they_are_called(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2 * len(charts)
 
 
+def test_every_chart_keeps_to_the_schema():
+    run, dataset, truth = scored_run(queries=40)
+    made = report_data(run, truth, dataset, others=[run], names=["one", "other"]).charts
+    for name, chart in {**made, **{f"plain {name}": each for name, each in charts_of(run).items()}}.items():
+        assert chart.to_dict(validate=True), name
+
+
 @pytest.mark.parametrize("name", ["recall-latency", "recall-qps", "recall-across-k", "cost"])
 def test_axes_have_titles_with_units(name):
     drawn = specification(charts_of(varied_run())[name])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from recallatk.bench.settings.checking import require_able
 from recallatk.bench.settings.problems import Problems, unknown
 from recallatk.bench.settings.secrets import filled
+from recallatk.core import Corpus, QuerySet, in_memory
 from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
 from recallatk.engines import get_engine
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
     from recallatk.bench.settings.settings import Settings
     from recallatk.core import Dataset
 
+_MOST_BYTES = 256 << 20
+Part = TypeVar("Part", Corpus, QuerySet)
+
 
 def open_data(settings: Settings) -> Dataset:
     """The dataset that the settings name: one side of the split, then the samples.
 
-    What the settings ask of the data, and what the data ask of the engines, is checked here.
+    What the settings ask of the data, and what the data ask of the engines, is checked here. Small data are
+    read once: truth, linter, engines and report all look at them.
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
@@ -32,7 +37,13 @@ def open_data(settings: Settings) -> Dataset:
     if data.sample_queries is not None:
         queries = sample_queries(queries, data.sample_queries, seed=data.seed)
     dataset = replace(dataset, queries=queries, name=settings.name)
-    return dataset if data.sample_corpus is None else sampled(dataset, data.sample_corpus, seed=data.seed)
+    if data.sample_corpus is not None:
+        dataset = sampled(dataset, data.sample_corpus, seed=data.seed)
+    return replace(dataset, corpus=_held(dataset.corpus), queries=_held(dataset.queries))
+
+
+def _held(records: Part) -> Part:
+    return replace(records, vectors=in_memory(records.vectors, _MOST_BYTES))
 
 
 def _demo(settings: Settings) -> Dataset:

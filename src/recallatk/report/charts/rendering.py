@@ -17,8 +17,8 @@ _SCALE = 2.0
 
 
 def specification(chart: Chart) -> dict[str, Any]:
-    """The Vega-Lite specification of a chart."""
-    found: dict[str, Any] = chart.to_dict()
+    """The Vega-Lite specification of a chart; that it keeps to the schema is for tests to see."""
+    found: dict[str, Any] = chart.to_dict(validate=False)
     return found
 
 

@@ -33,6 +33,16 @@ def drawings(
     curve: Curve, facts: dict[int, Facts], chosen: Verdict, compared: Comparison | None
 ) -> dict[str, Chart]:
     """Every chart that can be drawn, by name."""
+    from altair.utils.schemapi import debug_mode
+
+    # Altair would hold every part of every chart against its schema, which takes half of the time.
+    with debug_mode(False):
+        return _drawn(curve, facts, chosen, compared)
+
+
+def _drawn(
+    curve: Curve, facts: dict[int, Facts], chosen: Verdict, compared: Comparison | None
+) -> dict[str, Chart]:
     number = chosen.number or 0
     spreads = {place: each.spread for place, each in facts.items() if each.spread is not None}
     made = {
