@@ -242,7 +242,7 @@ def promise(name, repeats):
             recalls[place] = recallatk.score(found.rows, truth, [K], row_numbers=True).per_query["recall@10"]
         talk.close()
         plugin(bench.folder, efforts, dataset, answers)
-        for target in (0.90, 0.95):
+        for target in TARGETS:
             kept, naive, chosen = 0, 0, []
             for seed in range(repeats):
                 which = np.sort(np.random.default_rng(seed).permutation(dataset.queries.rows)[:drawn])
