@@ -235,10 +235,8 @@ class Sweep:
         return Candidates(queries, rows, self.abandoned)
 
     def _entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        parts = [
-            (self.batches[number].queries[held.entries()[0]], *held.entries()[1:])
-            for number, held in sorted(self.held.items())
-        ]
+        found = [(number, held.entries()) for number, held in sorted(self.held.items())]
+        parts = [(self.batches[number].queries[entries[0]], *entries[1:]) for number, entries in found]
         none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, self.space.precision.dtype))
         queries, rows, scores = (np.concatenate(part) for part in zip(none, *parts, strict=True))
         return queries, rows, scores
