@@ -1,4 +1,4 @@
-"""Writes docs/cli.md and docs/rules.md from commands and rules; with --check, fails when one is stale."""
+"""Writes docs/cli.md, docs/rules.md and a page for each rule; with --check, fails when one is stale."""
 
 from __future__ import annotations
 
@@ -111,38 +111,81 @@ reason = "production has the same copies"
 
 
 def rules_page() -> str:
-    """All rules: a table, and a section for each."""
-    rows = [f"| [{each.code}](#{anchor(each)}) | {each.severity} | {each.title} |" for each in RULES]
+    """All rules in a table, each with a link to its page."""
+    rows = [f"| [{each.code}](rules/{file_name(each)}) | {each.severity} | {each.title} |" for each in RULES]
     table = "\n".join(["| rule | at the most | finding |", "|---|---|---|", *rows, ""])
-    return "\n".join([RULES_INTRODUCTION, table, *map(rule_section, RULES)])
+    return f"{RULES_INTRODUCTION}\n{table}"
 
 
-def rule_section(rule: Rule) -> str:
-    """One rule: when it speaks, why, and what to do."""
-    lines = [
-        f"## {rule.code} {rule.name}",
-        f"**{rule.title}** ({rule.severity}). {rule.why}",
-        f"- Found: {rule.threshold}.",
-        f"- Where that comes from: {rule.source}",
-        f"- What to do: {rule.remedy}",
-    ]
+def rule_page(rule: Rule) -> str:
+    """One rule: when it speaks, why, what to do, and how to accept it."""
     needs = ", ".join(sorted(rule.needs))
-    last = [f"- Needs: {needs}."] if needs else []
-    return "\n".join([lines[0], "", lines[1], "", *lines[2:], *last, ""])
+    return f"""# {rule.code}: {rule.title}
+
+Made from `src/recallatk/audit/rules/{Path(inspect.getfile(type(rule))).name}` by `make docs`; do not edit.
+
+| | |
+|---|---|
+| rule | {rule.code} `{rule.name}` |
+| severity | {rule.severity} at the most |
+| found | {rule.threshold} |
+| looks at | {needs or "whatever is known"} |
+
+## Why it matters
+
+{rule.why}
+
+## What to do
+
+{rule.remedy}
+
+## Where the threshold comes from
+
+{rule.source}
+
+## To accept it
+
+In the bench file, with a reason that reports show:
+
+```toml
+[[waive]]
+rule = "{rule.code}"
+reason = "…"
+```
+
+[All rules](../rules.md) · [common mistakes](../mistakes.md)
+"""
 
 
-def anchor(rule: Rule) -> str:
-    """What a link to the section ends with."""
-    return f"{rule.code} {rule.name}".lower().replace(" ", "-")
+def file_name(rule: Rule) -> str:
+    """What the page of a rule is called."""
+    return f"{rule.code}-{rule.name}.md"
+
+
+def every_page() -> dict[str, str]:
+    """All that is generated, by its name under docs/."""
+    rules = {f"rules/{file_name(each)}": rule_page(each) for each in RULES}
+    return {"cli.md": page(), "rules.md": rules_page(), **rules}
 
 
 def main() -> None:
-    for name, wanted in (("cli.md", page()), ("rules.md", rules_page())):
-        target = DOCS / name
-        if "--check" not in sys.argv:
-            target.write_text(wanted, encoding="utf-8")
-        elif not target.exists() or target.read_text(encoding="utf-8") != wanted:
-            sys.exit(f"docs/{name} is stale; run: make docs")
+    pages = every_page()
+    strange = [each for each in DOCS.glob("rules/*") if f"rules/{each.name}" not in pages]
+    if "--check" not in sys.argv:
+        (DOCS / "rules").mkdir(exist_ok=True)
+        for each in strange:
+            each.unlink()
+        for name, wanted in pages.items():
+            (DOCS / name).write_text(wanted, encoding="utf-8")
+        return
+    known = {name: DOCS / name for name in pages}
+    stale = [
+        name
+        for name, path in known.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != pages[name]
+    ]
+    if stale or strange:
+        sys.exit(f"docs/{[*stale, *strange][0]} is stale; run: make docs")
 
 
 if __name__ == "__main__":

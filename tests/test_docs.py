@@ -138,7 +138,7 @@ def test_every_format_is_in_the_data_formats_page():
 
 
 def test_links_between_pages_lead_somewhere():
-    for page in [*PAGES, *ROOT.glob("*.md")]:
+    for page in [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("docs/rules/*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
