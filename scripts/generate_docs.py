@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,10 @@ def rules_page() -> str:
 def rule_page(rule: Rule) -> str:
     """One rule: when it speaks, why, what to do, and how to accept it."""
     needs = ", ".join(sorted(rule.needs))
+    # Rules speak of other pages as one beside them would.
+    why, remedy, source = (
+        re.sub(r"\]\((?=[\w-]+\.md)", "](../", each) for each in (rule.why, rule.remedy, rule.source)
+    )
     return f"""# {rule.code}: {rule.title}
 
 Made from `src/recallatk/audit/rules/{Path(inspect.getfile(type(rule))).name}` by `make docs`; do not edit.
@@ -133,15 +138,15 @@ Made from `src/recallatk/audit/rules/{Path(inspect.getfile(type(rule))).name}` b
 
 ## Why it matters
 
-{rule.why}
+{why}
 
 ## What to do
 
-{rule.remedy}
+{remedy}
 
 ## Where the threshold comes from
 
-{rule.source}
+{source}
 
 ## To accept it
 
