@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from recallatk.bench.settings import SettingsError, open_data, read_settings, settings_from
 from recallatk.cli.guard import guarded
+from recallatk.cli.looking import look
 from recallatk.cli.report import report
 from recallatk.cli.tune import tune
-from recallatk.cli.looking import look
 from recallatk.cli.tune_ending import ended, known_before
 from recallatk.cli.tune_live import Lines, headline
 from recallatk.core import Mean
