@@ -1,10 +1,12 @@
 """What tuning saves and whether its promise holds: against a full grid, Optuna alone, and point estimates.
 
     python benchmarks/tuning.py [--data demo|wordnet] [--parts grid,optuna,promise] [--repeats 50]
+        [--keep FOLDER]
 
 grid     every engine, 6 builds x 12 efforts, all queries, each build in a process of its own. Its best valid
          choice at a target is the lowest p95 among settings whose decision bound over all queries clears it
          (`by mean`: whose mean does). The tuner's choice is then measured against it, in interleaved blocks.
+         On wordnet it takes about an hour on two cores; with --keep each engine's part is measured once.
 optuna   a plain study over engine, build and effort with recall as a constraint, for as long as tuning took.
 promise  tuning repeated over draws of 1,000 queries from wordnet's 6,000 (600 of the bundled 1,000 where
          these are not here), on recorded answers of a real HNSW index of the corpus: how often the chosen
@@ -32,6 +34,7 @@ from recallatk.bench.conversation import Conversation, Speaker
 from recallatk.bench.job import write_data
 from recallatk.engines import get_engine
 from recallatk.engines.base import resolved
+from recallatk.files import write_text
 from recallatk.tune import tune
 
 WORDNET = Path(__file__).parents[2] / "shared" / "data" / "wordnet-minilm"
@@ -90,19 +93,33 @@ class Bench:
         return score.per_query["recall@10"][queries], np.percentile(found.latencies_ns, 95) / 1e6
 
 
-def grid(bench, engines):
-    """Every setting: (engine, build, search, recalls, p95)."""
-    began, lines = time.perf_counter(), []
+def grid(bench, engines, keep):
+    """Every setting, (engine, build, search, recalls, p95), and the seconds that they took."""
+    lines, seconds = [], 0.0
     for engine in engines:
-        builds, searches = GRIDS[engine]
-        for build in builds:
-            conversation = bench.built(engine, build)
-            lines += [
-                (engine, build, search, *bench.asked(conversation, engine, search)) for search in searches
-            ]
-            conversation.close()
-        print(f"  grid of {engine} done after {time.perf_counter() - began:.0f} s", flush=True)
-    return lines, time.perf_counter() - began
+        file = None if keep is None else keep / f"{engine}.json"
+        if file is not None and file.exists():
+            found = json.loads(file.read_text())
+        else:
+            found = of_engine(bench, engine)
+            if file is not None:
+                write_text(file, json.dumps(found))
+        lines += [(*each[:3], np.array(each[3]), each[4]) for each in found["lines"]]
+        seconds += found["seconds"]
+        print(f"  grid of {engine}: {found['seconds']:.0f} s", flush=True)
+    return lines, seconds
+
+
+def of_engine(bench, engine):
+    began, lines = time.perf_counter(), []
+    builds, searches = GRIDS[engine]
+    for build in builds:
+        conversation = bench.built(engine, build)
+        for search in searches:
+            recalls, p95 = bench.asked(conversation, engine, search)
+            lines.append((engine, build, search, recalls.tolist(), p95))
+        conversation.close()
+    return {"lines": lines, "seconds": time.perf_counter() - began}
 
 
 def best(lines, target, by_mean):
@@ -150,12 +167,12 @@ def optuna_alone(bench, engines, target, seconds):
     return min(found, default=(None, None), key=lambda each: each[0])[1]
 
 
-def choices(name, engines, parts):
+def choices(name, engines, parts, keep):
     dataset = opened(name)
     truth = recallatk.ground_truth(dataset, depth=100)
     with ExitStack() as stack:
         bench = Bench(dataset, truth, stack)
-        lines, grid_seconds = grid(bench, engines)
+        lines, grid_seconds = grid(bench, engines, keep)
         print(f"\n{name}: the grid of {len(lines)} settings took {grid_seconds:.0f} s")
         print(
             f"{'target':>6} {'tuner s':>8} {'of grid':>8} {'p95/grid':>9} {'by mean':>8} {'optuna':>8}  "
@@ -306,10 +323,14 @@ def main():
     parser.add_argument("--parts", default="grid,optuna,promise")
     parser.add_argument("--engines", default=",".join(GRIDS))
     parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--keep", type=Path, help="a folder for the grid of each engine, to go on from")
     given = parser.parse_args()
     parts = given.parts.split(",")
     if "grid" in parts:
-        choices(given.data, given.engines.split(","), parts)
+        keep = None if given.keep is None else given.keep / given.data
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+        choices(given.data, given.engines.split(","), parts, keep)
     if "promise" in parts:
         promise(given.data, given.repeats)
 
