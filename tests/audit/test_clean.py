@@ -165,3 +165,11 @@ def test_secrets_and_endless_messages_of_engines_are_not_repeated():
     (error,) = errors(audit(Evidence(run=run)))
     assert "geheim" not in error.message
     assert len(error.message) < 500
+
+
+def test_what_was_looked_at_before_a_run_is_not_looked_at_again_after_it(cosine):
+    before = Evidence(dataset=cosine.dataset, truth=cosine.truth)
+    looked = before.survey
+    after = before.measured(cosine.run)
+    assert after.survey is looked
+    assert (after.run, after.truth) == (cosine.run, cosine.truth)

@@ -43,7 +43,9 @@ def data(page):
 
 def drawn(tuned):
     """The chart, and the rows of a part of it."""
-    spec = specification(chart(tuned_curve(tuned)))
+    made = chart(tuned_curve(tuned))
+    assert made.to_dict(validate=True), "it keeps to the schema, which pages do not check again"
+    spec = specification(made)
     return spec, lambda part: spec["datasets"][part["data"]["name"]]
 
 
