@@ -1,12 +1,11 @@
 """What the tests of the linter share: sound benchmarks, measured for real and once."""
 
-import dataclasses
-
 import pytest
 from faults import clustered, embedded
 
-from recallatk import ground_truth, measure
+from recallatk import ground_truth, measure, run
 from recallatk.audit import Evidence
+from recallatk.bench.settings import settings_from
 from recallatk.core import Load
 
 EFFORTS = [{"ef": 10}, {"ef": 40}, {"ef": 160}]
@@ -86,12 +85,33 @@ def few():
     )
 
 
-@pytest.fixture
-def together(euclidean):
-    """A function that puts the measurements of several runs on one dataset into one run."""
+@pytest.fixture(scope="session")
+def bench(euclidean, tmp_path_factory):
+    """A function that measures engines side by side, by a bench file, on the data of `euclidean`."""
 
-    def run(*runs):
-        measured = tuple(each for run in runs for each in run.measurements)
-        return dataclasses.replace(euclidean.run, measurements=measured, cautions=())
+    def side_by_side(*engines, **how):
+        folder = tmp_path_factory.mktemp("bench")
+        values = {
+            "data": {"corpus": "open already", "metric": "l2"},
+            "truth": {"store": str(folder / "truth")},
+            "engine": list(engines),
+            "measure": {"k": [1, 10], "rounds": 1, **how},
+        }
+        return run(settings_from(values), dataset=euclidean.dataset, out=folder / "run")
 
-    return run
+    return side_by_side
+
+
+@pytest.fixture(scope="session")
+def comparable(bench):
+    """Two engines by the same kind of call, with the same threads, up to the same recall."""
+    graph = {"name": "faiss-hnsw", "build": {"M": 6}, "search": {"ef": [10, 40, 160]}}
+    return bench({"name": "exact"}, graph)
+
+
+@pytest.fixture(scope="session")
+def incomparable(bench):
+    """A database that finds everything, and a library whose codes are too short for that."""
+    codes = {"nlist": 16, "M": 2, "refine": "none"}
+    short = {"name": "faiss-ivf-pq", "build": codes, "search": {"nprobe": 8, "k_factor": 0}}
+    return bench({"name": "sqlite-vec"}, short)

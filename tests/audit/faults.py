@@ -1,10 +1,16 @@
-"""Data with and without faults, and engines that do what they should not."""
+"""Data with and without faults, engines that do what they should not, and a machine with other work."""
 
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
-from recallatk import make_corpus, make_queries, open_dataset
+from recallatk import make_corpus, make_queries, open_dataset, read_truth
 from recallatk.audit import Evidence, audit
 from recallatk.core import Knob, Metric
 from recallatk.engines import Engine
@@ -76,17 +82,57 @@ class Forgetful(Engine):
         return "index scan"
 
 
-class Unsteady:
-    """A search that takes now more and now less time, so that no warm-up settles."""
+class Taking:
+    """An exact search that takes so long; of two durations, one for 32 calls and then the other."""
 
-    def __init__(self, corpus):
-        self.vectors, self.calls = vectors(corpus), 0
+    def __init__(self, corpus, *seconds):
+        self.vectors, self.seconds, self.calls = vectors(corpus), seconds, 0
 
     def __call__(self, queries, k):
+        time.sleep(self.seconds[self.calls // 32 % len(self.seconds)])
         self.calls += 1
-        time.sleep(0.001 * (self.calls // 32 % 2))
         apart = np.linalg.norm(self.vectors[None] - np.asarray(queries)[:, None], axis=2)
         return np.argsort(apart, axis=1, kind="stable")[:, :k]
+
+
+class Neighbours:
+    """Processes that want every moment of the core of this one, from some block of a run on."""
+
+    def __init__(self, blocks_left):
+        self.blocks_left, self.processes = blocks_left, []
+
+    def __call__(self, progress):
+        if progress.pace.blocks_left <= self.blocks_left and not self.processes:
+            busy = [sys.executable, "-c", "while True: pass"]
+            self.processes = [subprocess.Popen(busy) for _ in range(8)]
+
+    def leave(self):
+        for each in self.processes:
+            each.kill()
+            each.wait()
+
+
+@contextlib.contextmanager
+def neighbours(blocks_left):
+    """Neighbours that move in when so many blocks are left; on one core with them, where that can be had."""
+    found = Neighbours(blocks_left)
+    cores = os.sched_getaffinity(0) if sys.platform == "linux" else None
+    if cores is not None:
+        os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield found
+    finally:
+        found.leave()
+        if cores is not None:
+            os.sched_setaffinity(0, cores)
+
+
+def anonymous(rows, corpus):
+    """A truth as another tool writes it: rows in a file, and nothing about where they come from."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "neighbors.npy"
+        np.save(path, rows)
+        return read_truth(path, corpus=corpus)
 
 
 def by_product(corpus):

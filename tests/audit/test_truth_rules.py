@@ -4,18 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from faults import by_product, clustered, embedded, found, vectors, with_corpus, with_queries
+from faults import anonymous, by_product, clustered, embedded, found, vectors, with_corpus, with_queries
 
-from recallatk import ground_truth, measure, parse_filter, read_truth
+from recallatk import ground_truth, measure, parse_filter
 from recallatk.audit import Evidence
-from recallatk.core import Metric, Origin
-
-
-def anonymous(truth):
-    """As another tool writes it: rows, and nothing about where they come from."""
-    return dataclasses.replace(
-        truth, metric=None, scores=None, tied=None, fingerprints={}, origin=Origin.IMPORTED, certificate=None
-    )
+from recallatk.core import Metric
 
 
 @pytest.fixture(scope="module")
@@ -51,26 +44,23 @@ def test_a_run_on_other_data_or_against_another_truth_is_told(cosine, data, trut
 
 @pytest.mark.parametrize("metric", [Metric.IP, Metric.L2])
 def test_a_truth_by_another_metric_is_told_by_its_order(data, truth, metric):
-    other = anonymous(ground_truth(dataclasses.replace(data, metric=metric), depth=20))
+    other = anonymous(ground_truth(dataclasses.replace(data, metric=metric), depth=20).rows, data.corpus)
     (error,) = found("R17", dataset=data, truth=other)
     assert f"by {metric}" in error.message
-    assert not found("R17", dataset=data, truth=anonymous(truth))
+    assert not found("R17", dataset=data, truth=anonymous(truth.rows, data.corpus))
 
 
 def test_a_truth_of_half_the_rows_is_disproved(data, truth):
     rows = vectors(data.corpus)
-    stale = anonymous(ground_truth(with_corpus(data, rows[:1_000]), depth=20))
+    stale = anonymous(ground_truth(with_corpus(data, rows[:1_000]), depth=20).rows, data.corpus)
     (error,) = found("R18", dataset=data, truth=stale)
     assert error.measured > 100
-    assert not found("R18", dataset=data, truth=anonymous(truth))
+    assert not found("R18", dataset=data, truth=anonymous(truth.rows, data.corpus))
 
 
 def test_answers_disprove_a_truth_where_no_sampled_row_does(cosine):
-    whole = cosine.truth
-    rows = whole.rows.copy()
     # The nearest neighbour of every query is left out, and all others are right.
-    rows[:, :-1], rows[:, -1] = whole.rows[:, 1:], -1
-    shallow = dataclasses.replace(anonymous(whole), rows=rows[:, :99])
+    shallow = anonymous(cosine.truth.rows[:, 1:], cosine.dataset.corpus)
     silent = found("R18", dataset=cosine.dataset, truth=shallow)
     asked = found("R18", dataset=cosine.dataset, truth=shallow, run=cosine.run)
     assert asked[0].measured >= (silent[0].measured if silent else 0)
@@ -81,7 +71,8 @@ def test_a_truth_that_knows_nothing_of_the_filters_is_told():
     dataset = clustered(metadata={"size": np.arange(1_000)})
     filters = [parse_filter("size < 100")] * 200
     filtered = with_queries(dataset, vectors(dataset.queries), filters)
-    said = found("R18", dataset=filtered, truth=anonymous(ground_truth(dataset, depth=10)))
+    unfiltered = anonymous(ground_truth(dataset, depth=10).rows, dataset.corpus)
+    said = found("R18", dataset=filtered, truth=unfiltered)
     assert "filter bars" in said[0].message
     assert not found("R18", dataset=filtered, truth=ground_truth(filtered, depth=10))
 
@@ -91,13 +82,12 @@ def test_copies_that_tie_disprove_nothing():
     tied = with_corpus(dataset, np.repeat(vectors(dataset.corpus)[:200], 5, axis=0) + np.float32(300))
     for metric in Metric:
         each = dataclasses.replace(tied, metric=metric)
-        assert not found("R18", dataset=each, truth=anonymous(ground_truth(each, depth=12)))
+        known = anonymous(ground_truth(each, depth=12).rows, each.corpus)
+        assert not found("R18", dataset=each, truth=known)
 
 
-def test_a_truth_from_another_tool_is_not_verified(data, truth, tmp_path):
-    np.save(tmp_path / "neighbors.npy", truth.rows)
-    imported = read_truth(tmp_path / "neighbors.npy", corpus=data.corpus)
-    assert found("R19", truth=imported)[0].severity == "warning"
+def test_a_truth_from_another_tool_is_not_verified(data, truth):
+    assert found("R19", truth=anonymous(truth.rows, data.corpus))[0].severity == "warning"
     assert not found("R19", truth=truth)
 
 

@@ -22,7 +22,7 @@ from recallatk import (
     save_run,
     to_text,
 )
-from recallatk.bench.environment import describe_environment
+from recallatk.bench.environment import describe_environment, largest_cache
 from recallatk.bench.memory import private_bytes
 from recallatk.core import Metric, Origin, Truth
 from recallatk.engines import get_engine
@@ -417,3 +417,11 @@ def test_the_environment_says_what_a_reader_needs():
     assert found["memory_bytes"] > 1e8
     assert found["processor"]
     assert set(found["packages"]) == {"numpy", "pyarrow", "faiss-cpu"}
+
+
+def test_the_largest_cache_is_the_last_one(tmp_path):
+    for number, text in enumerate(["32K", "1024K", "32768K", "odd"]):
+        (tmp_path / f"index{number}").mkdir()
+        (tmp_path / f"index{number}" / "size").write_text(f"{text}\n")
+    assert largest_cache(tmp_path) == 32 << 20
+    assert largest_cache(tmp_path / "nowhere") is None

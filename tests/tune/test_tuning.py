@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recallatk.audit import Evidence, audit
 from recallatk.bench.conversation import Conversation
 from recallatk.datasets.opening import make_queries
 from recallatk.errors import UsageError
@@ -55,6 +56,17 @@ def test_the_least_effort_that_can_be_proven_is_chosen_and_holds_on_the_whole_cu
     # Easy steps cost few queries.
     asked = [each.why for each in tuned.attempts if each.rows == data.corpus.rows]
     assert any("after 64 queries" in each for each in asked)
+
+
+def found_by(rule, tuned):
+    return [each for each in audit(Evidence(tuned=tuned)) if each.rule == rule]
+
+
+def test_one_look_is_no_fault_and_one_build_of_a_randomised_index_is(tuned):
+    assert not found_by("R34", tuned)
+    (warning,) = found_by("R25", tuned)
+    assert "steady" in warning.message
+    assert "recallatk run" in warning.remedy
 
 
 def test_the_other_engine_is_chosen_where_one_cannot(tuned):
@@ -199,6 +211,8 @@ def test_what_the_held_out_queries_do_not_confirm_is_said_and_followed_by_someth
     assert [each.kind for each in tuned.cautions] == ["looks"]
     assert any("held-out" in each.why for each in tuned.attempts)
     assert dict(tuned.choice.search)["effort"] > needed(0.95)
+    (warning,) = found_by("R34", tuned)
+    assert (warning.severity, warning.measured) == ("warning", tuned.looks)
     # What the held-out queries did not confirm is no alternative either.
     assert dict(tuned.runner_up.search)["effort"] > dict(tuned.choice.search)["effort"]
 

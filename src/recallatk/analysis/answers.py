@@ -86,7 +86,7 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
     _require_no_more(len(answers), truth)
     rows = answers.astype(np.int64, copy=False)
     count = truth.corpus_rows if corpus is None else corpus.rows
-    if rows.size and (rows.min() < PADDING or (count is not None and rows.max() >= count)):
+    if rows.size and _outermost(rows) >= (np.iinfo(np.int64).max if count is None else count):
         rows = bounded(rows, count)
     missing = np.arange(len(truth)) >= len(rows)
     if missing.any():
@@ -95,6 +95,11 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
     if not rows.shape[1]:
         rows = np.full((len(truth), 1), ABSENT, np.int64)
     return Aligned(rows, missing, count is not None)
+
+
+def _outermost(rows: NDArray[np.int64]) -> int:
+    """The largest number, where any below 0 is larger than all others: one pass instead of two."""
+    return int(np.ascontiguousarray(rows).view(np.uint64).max())
 
 
 def bounded(rows: NDArray[np.int64], count: int | None) -> NDArray[np.int64]:

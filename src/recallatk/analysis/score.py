@@ -149,7 +149,8 @@ def count_anomalies(
     rows = compared.answers
     wanted = np.minimum(k, compared.available)
     padding = unknown = 0
-    if rows.min(initial=0) < 0:
+    # All that is left is no row.
+    if (compared.places.distinct + compared.places.repeats < rows.shape[1]).any():
         padding, unknown = int((rows == PADDING).sum()), int((rows == UNKNOWN).sum())
     return {
         "short": int(((compared.places.distinct < wanted) & ~missing).sum()),

@@ -12,6 +12,8 @@ from typing import Any
 from recallatk.version import __version__
 
 _GROUPS = Path("/sys/fs/cgroup")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def describe_environment() -> dict[str, Any]:
@@ -24,6 +26,7 @@ def describe_environment() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "processor": _processor(),
+        "cache_bytes": largest_cache(),
         "cores": usable_cores(),
         "affinity": _affinity(),
         "memory_bytes": psutil.virtual_memory().total,
@@ -39,6 +42,15 @@ def describe_environment() -> dict[str, Any]:
 def usable_cores() -> int:
     """How many cores this process may run on."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def largest_cache(folder: Path = _CACHES) -> int | None:
+    """What the system says of the largest cache of the first core."""
+    sizes = [_first_line(path) or "" for path in folder.glob("index*/size")]
+    return max(
+        (int(text[:-1]) * _UNITS[text[-1]] for text in sizes if text[:-1].isdigit() and text[-1] in _UNITS),
+        default=None,
+    )
 
 
 def load_average() -> float | None:

@@ -22,6 +22,8 @@ from recallatk.errors import UsageError, choices
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Proving a recall takes more queries than confirming it.
+HELD_OUT = 1 / 3
 _ROWS_AT_ONCE = 65_536
 
 
@@ -54,7 +56,9 @@ def sampled(dataset: Dataset, count: int, *, seed: int = 0, by: str | None = Non
     return dataclasses.replace(dataset, corpus=checked_corpus)
 
 
-def split_queries(queries: QuerySet, *, validate: float = 0.5, seed: int = 0) -> tuple[QuerySet, QuerySet]:
+def split_queries(
+    queries: QuerySet, *, validate: float = HELD_OUT, seed: int = 0
+) -> tuple[QuerySet, QuerySet]:
     """The tune side and the validate side; `validate` is the expected share of the latter."""
     if not 0.0 < validate < 1.0:
         raise UsageError(f"the share to validate on is {validate}. Accepted: between 0 and 1")

@@ -70,7 +70,7 @@ class Side:
 
 
 def split_sides(dataset: Dataset, truth: Truth, seed: int) -> tuple[Side, Side]:
-    """The side to choose by and the side to validate on, half and half."""
+    """The side to choose by, and the side to validate on, which has a third of the queries."""
     tune, validate = split_queries(dataset.queries, seed=seed)
     return _side("tune", tune, dataset, truth), _side("validate", validate, dataset, truth)
 

@@ -59,7 +59,7 @@ def tune(
     """The cheapest setting that keeps every target on queries that it was not chosen by.
 
     Args:
-        dataset: what to build from and what to ask; half of the queries are held out.
+        dataset: what to build from and what to ask; a third of the queries is held out.
         target: what has to be kept, one or several, for example `"recall@10 >= 0.95"`.
         budgets: what it may take, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
         prefer: what the cheapest is: p95, qps, memory or build.

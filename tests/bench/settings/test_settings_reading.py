@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from recallatk.bench.settings import SettingsError, open_data, read_settings, settings_from
 from recallatk.bench.settings.toml import toml_key, toml_value
+from recallatk.core.data import ArrayVectors
 from recallatk.core.trials import Load
 
 FULL = """
@@ -276,6 +277,15 @@ def test_data_are_opened_from_a_path_with_spaces(folder):
     dataset = open_data(small(folder))
     assert (dataset.corpus.rows, dataset.queries.rows, dataset.metric) == (200, 40, "l2")
     assert dataset.name == "my corpus"
+
+
+def test_small_data_are_read_once_and_large_ones_stay_on_disk(folder):
+    large = np.lib.format.open_memmap(folder / "large.npy", "w+", np.float32, (70_000, 1024))
+    np.save(folder / "asked.npy", large[:3] + 1)
+    dataset = open_data(small(folder, corpus="large.npy", queries="asked.npy"))
+    assert isinstance(open_data(small(folder)).corpus.vectors, ArrayVectors)
+    assert isinstance(dataset.queries.vectors, ArrayVectors)
+    assert not isinstance(dataset.corpus.vectors, ArrayVectors)
 
 
 def test_the_sides_of_a_split_are_disjoint_and_samples_are_of_a_side(folder):
