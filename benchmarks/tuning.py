@@ -1,7 +1,7 @@
 """What tuning saves and whether its promise holds: against a full grid, Optuna alone, and point estimates.
 
-    python benchmarks/tuning.py [--data demo|wordnet] [--parts grid,optuna,promise] [--repeats 50]
-        [--keep FOLDER]
+    python benchmarks/tuning.py [--data demo|wordnet] [--parts grid,optuna,promise] [--targets 0.9,0.95,0.99]
+        [--repeats 50] [--keep FOLDER]
 
 grid     every engine, 6 builds x 12 efforts, all queries, each build in a process of its own. Its best valid
          choice at a target is the lowest p95 among settings whose decision bound over all queries clears it
@@ -39,7 +39,6 @@ from recallatk.tune import tune
 
 WORDNET = Path(__file__).parents[2] / "shared" / "data" / "wordnet-minilm"
 K = 10
-TARGETS = (0.90, 0.95, 0.99)
 HNSW = [(8, 100), (16, 100), (16, 200), (24, 200), (32, 200), (32, 400)]
 IVF = [(256, 48), (256, 96), (512, 48), (512, 96), (1024, 96), (1024, 192)]
 EFFORTS = [int(each) for each in np.unique(np.geomspace(10, 640, 12).round())]
@@ -167,7 +166,7 @@ def optuna_alone(bench, engines, target, seconds):
     return min(found, default=(None, None), key=lambda each: each[0])[1]
 
 
-def choices(name, engines, parts, keep):
+def choices(name, engines, parts, targets, keep):
     dataset = opened(name)
     truth = recallatk.ground_truth(dataset, depth=100)
     with ExitStack() as stack:
@@ -178,7 +177,7 @@ def choices(name, engines, parts, keep):
             f"{'target':>6} {'tuner s':>8} {'of grid':>8} {'p95/grid':>9} {'by mean':>8} {'optuna':>8}  "
             "choice"
         )
-        for target in TARGETS:
+        for target in targets:
             began = time.perf_counter()
             tuned = tune(dataset, target=f"recall@10 >= {target}", engines=engines, truth=truth)
             seconds = time.perf_counter() - began
@@ -239,7 +238,7 @@ class Recorded(Exact):
 '''
 
 
-def promise(name, repeats):
+def promise(name, targets, repeats):
     dataset = opened(name)
     if name == "demo" and WORDNET.exists():
         others = recallatk.open_dataset(WORDNET, metric="cosine").queries
@@ -259,7 +258,7 @@ def promise(name, repeats):
             recalls[place] = recallatk.score(found.rows, truth, [K], row_numbers=True).per_query["recall@10"]
         talk.close()
         plugin(bench.folder, efforts, dataset, answers)
-        for target in TARGETS:
+        for target in targets:
             kept, naive, chosen = 0, 0, []
             for seed in range(repeats):
                 which = np.sort(np.random.default_rng(seed).permutation(dataset.queries.rows)[:drawn])
@@ -321,18 +320,20 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default="demo", choices=["demo", "wordnet"])
     parser.add_argument("--parts", default="grid,optuna,promise")
+    parser.add_argument("--targets", default="0.90,0.95,0.99")
     parser.add_argument("--engines", default=",".join(GRIDS))
     parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--keep", type=Path, help="a folder for the grid of each engine, to go on from")
     given = parser.parse_args()
     parts = given.parts.split(",")
+    targets = [float(each) for each in given.targets.split(",")]
     if "grid" in parts:
         keep = None if given.keep is None else given.keep / given.data
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
-        choices(given.data, given.engines.split(","), parts, keep)
+        choices(given.data, given.engines.split(","), parts, targets, keep)
     if "promise" in parts:
-        promise(given.data, given.repeats)
+        promise(given.data, targets, given.repeats)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 from recallatk.analysis.betting import Verdict, is_at_least
 from recallatk.bench.conversation import TrialFailed
 from recallatk.tune.choosing import settled_above
-from recallatk.tune.proving import ALPHA, SAFER, candidate_of, keeps
+from recallatk.tune.proving import ALPHA, candidate_of, keeps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from recallatk.tune.targets import Target
 
 _MOST_LOOKS = 5
+# The first step up is small, because what the bound had proven can hardly be far off; later ones double.
+_FIRST_STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def validate(search: Search, held_out: Side, proven: Sequence[Proven]) -> Valida
                 each.proposal.engine, each.proposal.build, look.search, search.shape.rows, "failed",
                 "the held-out queries do not confirm it", search.journal.elapsed,
             )  # fmt: skip
-            look = _safer(search, each, look)
+            look = _safer(search, each, look, 1 + _FIRST_STEP * 2 ** (looks - 1))
     return last
 
 
@@ -105,9 +107,9 @@ def _asked(search: Search, held_out: Side, proven: Proven, look: Look) -> Answer
         return None
 
 
-def _safer(search: Search, proven: Proven, look: Look) -> Look | None:
+def _safer(search: Search, proven: Proven, look: Look, factor: float) -> Look | None:
     """The next effort up that clears on the side to choose by, if it still keeps the budgets."""
-    found = settled_above(proven.chosen.prober, look.effort, SAFER)
+    found = settled_above(proven.chosen.prober, look.effort, factor)
     if found is None:
         return None
     candidate = candidate_of(search.targets, proven.proposal, proven.built, found)
