@@ -35,7 +35,7 @@ _MOST_FAILED = 6
 _WORSE = 1.10
 # The grid that somebody would measure instead: so many builds of each engine, so many efforts of each build,
 # and the share of its time that a second or third build may bring tuning to.
-GRID_BUILDS, GRID_EFFORTS, _OF_THE_GRID = 6, 12, 0.09
+GRID_BUILDS, GRID_EFFORTS, _OF_THE_GRID = 6, 12, 0.08
 # Other values of the effort knobs that stay, tried where the first does not reach the target.
 _LADDERS = 2
 _CURVE, _CURVE_QUERIES = 6, 500
