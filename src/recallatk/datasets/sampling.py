@@ -64,7 +64,8 @@ def split_queries(
         raise UsageError(f"the share to validate on is {validate}. Accepted: between 0 and 1")
     held_out = _draws(queries.ids, seed, "split") < validate
     if held_out.all() or not held_out.any():
-        raise UsageError(f"{queries.name}: {queries.rows} queries are too few to split")
+        count = "1 query is" if queries.rows == 1 else f"{queries.rows} queries are"
+        raise UsageError(f"{queries.name}: {count} too few to split")
     return take_queries(queries, np.flatnonzero(~held_out)), take_queries(queries, np.flatnonzero(held_out))
 
 
