@@ -1,12 +1,16 @@
 """`recallatk run`: with a file, without one, before, after and again."""
 
 import json
+import time
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from commands import recallatk
 from recallatk import load_run
+from recallatk.cli import app
+from recallatk.cli import progress as showing
 
 
 @pytest.fixture
@@ -50,6 +54,20 @@ def test_two_files_and_an_engine_are_enough_and_the_file_they_imply_is_saved(fil
     listed = json.loads(recallatk("runs", tmp_path, "--json").stdout)
     assert len(listed) == 1
     assert all(each["done"] == each["planned"] for each in listed)
+
+
+def test_nothing_is_said_of_the_truth_once_it_is_there(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", str(files / "corpus.npy"), str(files / "queries.npy"), "--metric", "l2", "--at", "10"]
+    assert CliRunner().invoke(app, [*words, "--engine", "exact"]).exit_code == 0
+    # The truth is read at once now, and the run takes longer than a line waits before it appears.
+    monkeypatch.setattr(showing, "_SILENT_SECONDS", 0.5)
+    began = time.monotonic()
+    ran = CliRunner().invoke(app, [*words, "--engine", "exact", "--fresh"])
+    assert time.monotonic() - began > 0.8
+    assert ran.exit_code == 0
+    assert "1 of 1: exact" in ran.stderr
+    assert "truth" not in ran.stderr
 
 
 def test_a_dry_run_prints_the_plan_and_measures_nothing(files, tmp_path):

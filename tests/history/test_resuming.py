@@ -57,6 +57,47 @@ def test_a_run_begins_with_what_is_planned(folder, dataset):
     assert names(folder) == {"run.json"}
 
 
+def lines_of(function):
+    first, *others = sorted({number for _, _, number in function.__code__.co_lines() if number})
+    return others
+
+
+def interrupting(function, line_number):
+    """What a trace function is: Ctrl-C at that line."""
+
+    def trace(frame, event, _):
+        if frame.f_code is not function.__code__:
+            return None
+        if event == "line" and frame.f_lineno == line_number:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("line_number", lines_of(RunFolder.add))
+def test_control_c_at_any_line_of_adding_a_trial_leaves_a_run_to_go_on_with(folder, dataset, line_number):
+    plan = make_plan(2)
+    tracing = sys.gettrace()
+    with RunFolder.open(folder, plan, dataset) as opened:
+        opened.add(make_measurement(0))
+        sys.settrace(interrupting(RunFolder.add, line_number))
+        try:
+            opened.add(make_measurement(1))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(tracing)
+        # What a run does while it ends.
+        opened.update(seconds={"building": 1.0})
+        assert len(opened.run().measurements) == len(opened.finished)
+    with RunFolder.open(folder, plan, dataset) as again:
+        for trial in again.missing():
+            again.add(make_measurement(plan.planned.index(trial)))
+        assert again.run().complete
+        assert len(again.run().measurements) == 2
+
+
 def test_every_trial_is_on_the_disk_as_soon_as_it_is_finished(folder, dataset):
     with RunFolder.open(folder, make_plan(3), dataset) as opened:
         for count, number in enumerate((1, 0, 2), 1):

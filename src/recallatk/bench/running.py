@@ -86,6 +86,7 @@ class Runner:
         self.worked = bool(self.keeper.missing())
         if not self.worked:
             return
+        self.watch(self.progress)
         needs_ids = any(get_engine(each.engine).abilities.attaches for each in self.plan.builds)
         with tempfile.TemporaryDirectory(prefix="recallatk-") as name:
             data = Path(name) / "data"

@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 # Nothing is said of what takes less than this.
@@ -16,8 +16,8 @@ _MOVING_EVERY_SECONDS = 0.1
 
 
 @contextmanager
-def progress(what: str, operations: int = 0) -> Iterator[Callable[[int, int], None]]:
-    """A callable that takes the steps done and the steps there are, and shows them with an ETA.
+def progress(what: str, operations: int = 0) -> Iterator[Line]:
+    """A line that is called with the steps done and the steps there are, and shows them with an ETA.
 
     Args:
         what: what is going on.
@@ -25,14 +25,16 @@ def progress(what: str, operations: int = 0) -> Iterator[Callable[[int, int], No
     """
     from recallatk.report.text import printable
 
-    line = _Line(printable(what), operations)
+    line = Line(printable(what), operations)
     try:
-        yield line.step
+        yield line
     finally:
         line.end()
 
 
-class _Line:
+class Line:
+    """One thing that may take long, and how far it is."""
+
     def __init__(self, what: str, operations: int = 0) -> None:
         self.what, self.operations = what, operations
         self.moving = sys.stderr.isatty()
@@ -44,7 +46,8 @@ class _Line:
         self.timer.daemon = True
         self.timer.start()
 
-    def step(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int) -> None:
+        """Show how far it is, not too often."""
         now = time.monotonic()
         self.first = self.first or (now, done)
         every = _MOVING_EVERY_SECONDS if self.moving else _PLAIN_EVERY_SECONDS
@@ -73,7 +76,9 @@ class _Line:
         sys.stderr.flush()
 
     def end(self) -> None:
+        """Nothing more is said of it; may be called twice."""
         self.timer.cancel()
         if self.width:
             sys.stderr.write("\r" + " " * self.width + "\r")
             sys.stderr.flush()
+            self.width = 0

@@ -17,6 +17,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from recallatk.audit import Evidence
     from recallatk.bench.settings import Settings
+    from recallatk.bench.watching import Progress
     from recallatk.core import Dataset, Run
 
 
@@ -82,15 +83,20 @@ def _measured(settings: Settings, dataset: Dataset, folder: Path, *, fresh: bool
     from recallatk import bench
     from recallatk.cli.live import live
 
-    with progress("truth") as step, live() as view:
+    with progress("truth") as truth, live() as view:
+
+        def show(state: Progress) -> None:
+            truth.end()
+            view.show(state)
+
         return bench.run(
             settings,
             dataset=dataset,
             out=folder,
             fresh=fresh,
             retry_failed=retry_failed,
-            watch=view.show,
-            progress=step,
+            watch=show,
+            progress=truth,
         )
 
 

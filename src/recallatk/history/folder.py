@@ -121,9 +121,10 @@ class RunFolder:
             raise UsageError(f"{trial}: is finished already, and nothing is measured twice")
         with self._writing(path):
             write_trial(path, measurement, self._dataset, run_head(self._run))
-        self._finished.add(trial, path)
         self._summaries[trial] = file_summary(path, measurement)
         self._lines[trial] = line(self._summaries[trial])
+        # Last: after Ctrl-C at any moment above, run.json is still written, of what is complete here.
+        self._finished.add(trial, path)
         self._failed.pop(trial, None)
         self._write_run_file()
 
