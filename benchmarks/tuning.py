@@ -233,7 +233,6 @@ class Recorded(Exact):
     def search(self, queries, k, filters=None):
         if self.part:
             return super().search(queries, k, filters)
-        super().search(queries[:1], 1)
         return np.array([self.answers[self.place, self.numbers[each.tobytes()], :k] for each in queries])
 '''
 
