@@ -6,6 +6,7 @@
 grid     every engine, 6 builds x 12 efforts, all queries, each build in a process of its own. Its best valid
          choice at a target is the lowest p95 among settings whose decision bound over all queries clears it
          (`by mean`: whose mean does). The tuner's choice is then measured against it, in interleaved blocks.
+         `estimate` is what tuning thinks that a grid takes, over what it took.
          On wordnet it takes about an hour on two cores; with --keep each engine's part is measured once.
 optuna   a plain study over engine, build and effort with recall as a constraint, for as long as tuning took.
 promise  tuning repeated over draws of 1,000 queries from wordnet's 6,000 (600 of the bundled 1,000 where
@@ -174,8 +175,8 @@ def choices(name, engines, parts, targets, keep):
         lines, grid_seconds = grid(bench, engines, keep)
         print(f"\n{name}: the grid of {len(lines)} settings took {grid_seconds:.0f} s")
         print(
-            f"{'target':>6} {'tuner s':>8} {'of grid':>8} {'p95/grid':>9} {'by mean':>8} {'optuna':>8}  "
-            "choice"
+            f"{'target':>6} {'tuner s':>8} {'of grid':>8} {'estimate':>9} {'p95/grid':>9} {'by mean':>8} "
+            f"{'optuna':>8}  choice"
         )
         for target in targets:
             began = time.perf_counter()
@@ -194,7 +195,8 @@ def choices(name, engines, parts, targets, keep):
             ratios = [None if each is None else measured[0] / next(against) for each in others]
             shown = ["-" if each is None else f"{each:.2f}" for each in [*ratios, None][:3]]
             print(
-                f"{target:6.2f} {seconds:8.1f} {seconds / grid_seconds:8.3f} {shown[0]:>9} {shown[1]:>8} "
+                f"{target:6.2f} {seconds:8.1f} {seconds / grid_seconds:8.3f} "
+                f"{tuned.grid_seconds_estimate / grid_seconds:9.2f} {shown[0]:>9} {shown[1]:>8} "
                 f"{shown[2]:>8}  {' '.join(map(str, ours))}, "
                 f"validated {tuned.validated['recall@10'].value:.4f}, met {tuned.met}",
                 flush=True,

@@ -46,7 +46,7 @@ def test_json_is_a_list_of_objects():
     graph = next(each for each in found if each["name"] == "faiss-hnsw")
     assert graph["installed"]
     assert {knob["name"] for knob in graph["knobs"]} == {"M", "ef_construction", "ef"}
-    assert [knob["effort"] for knob in graph["knobs"]] == [False, False, True]
+    assert [knob["effort"] for knob in graph["knobs"]] == [False, True, True]
 
 
 def test_one_engine_is_shown_in_full():

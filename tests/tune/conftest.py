@@ -11,7 +11,7 @@ from recallatk.engines.registry import registered
 
 NAMES = (
     *("Steady", "Capped", "Dipping", "Falling", "Rival", "Partial"),
-    *("Breaking", "Slow", "Fatal", "Lists", "Codes"),
+    *("Careful", "Breaking", "Slow", "Fatal", "Lists", "Codes"),
 )
 
 

@@ -98,6 +98,22 @@ class Rival(Steady):
     name = "rival"
 
 
+class Careful(Steady):
+    """Twice the care while it is built halves the effort of searching; on a part it only does harm."""
+
+    name = "careful"
+    build_knobs = (Knob("care", default=8, low=1, high=64, effort=True),)
+
+    def build(self, corpus, metric, **parameters):
+        super().build(corpus, metric)
+        self.care = parameters["care"]
+
+    def recall(self, effort):
+        if len(self.vectors) < 5_000 and self.care != 8:
+            return 0.5
+        return super().recall(effort * self.care / 32)
+
+
 class Breaking(Steady):
     """Some of its builds end the process, some raise."""
 

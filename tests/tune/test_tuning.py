@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tuning_data import small_data
 
 from recallatk.audit import Evidence, audit
 from recallatk.bench.conversation import Conversation
@@ -145,6 +146,41 @@ def virtual_time(monkeypatch, latency_ms):
         return replace(found, latencies_ns=np.full(len(queries), int(taken)))
 
     monkeypatch.setattr(Conversation, "ask", ask)
+
+
+def whole_builds(tuned, data):
+    """The care of every build of the whole corpus, in the order tried."""
+    tried = [dict(each.build)["care"] for each in tuned.attempts if each.rows == data.corpus.rows]
+    return list(dict.fromkeys(tried))
+
+
+def test_where_searching_takes_far_more_than_usual_a_more_careful_build_is_tried(curved, monkeypatch):
+    virtual_time(monkeypatch, lambda engine, effort: effort)
+    data = small_data(rows=5_000, queries=300)
+    tuned = tune(data, target=TARGET, engines=["careful"])
+    assert whole_builds(tuned, data) == [8, 16]
+    assert dict(tuned.choice.build) == {"care": 16}
+    assert 2 * needed(0.9) <= dict(tuned.choice.search)["effort"] < 4 * needed(0.9)
+    # Nothing is gained by it where building is what is to be cheap, or where searching is cheap as it is.
+    assert whole_builds(tune(data, target=TARGET, engines=["careful"], prefer="build"), data) == [8]
+    assert whole_builds(tune(data, target="recall@10 >= 0.6", engines=["careful"]), data) == [8]
+
+
+def test_the_estimate_is_of_a_grid_over_all_efforts_and_queries(curved, data, monkeypatch):
+    virtual_time(monkeypatch, lambda engine, effort: effort)
+    tuned = tune(data, target=TARGET, engines=["steady"])
+    calls = 6 * data.queries.rows * np.geomspace(1, 8 * 32, 12).sum() / 1000
+    assert tuned.grid_seconds_estimate == pytest.approx(calls, rel=0.02)
+
+
+def test_the_grid_of_an_engine_that_was_slower_on_the_part_takes_longer(curved, data, monkeypatch):
+    virtual_time(monkeypatch, lambda engine, effort: effort * (4 if engine == "rival" else 1))
+    tuned = tune(data, target=TARGET, engines=["steady", "rival"])
+    assert {
+        each.engine for each in tuned.attempts if each.why == "the least effort that clears every target"
+    } == {"steady"}
+    calls = 6 * data.queries.rows * np.geomspace(1, 8 * 32, 12).sum() / 1000
+    assert tuned.grid_seconds_estimate == pytest.approx(5 * calls, rel=0.02)
 
 
 def test_turns_choose_what_a_drifting_machine_hides(curved, data, tmp_path, monkeypatch):

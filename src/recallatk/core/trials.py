@@ -27,7 +27,7 @@ class Knob:
     scale: str = "log"
     """`log` or `linear`: how a sweep should step through it."""
     effort: bool = False
-    """More of it is slower and does not lose recall."""
+    """More of it is slower, searching or building, and does not lose recall."""
     choices: tuple[str, ...] = ()
     """What it may be where it is no number; without any, a text may be anything."""
     help: str = ""

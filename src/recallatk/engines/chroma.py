@@ -43,7 +43,7 @@ class Chroma(Database):
     build_knobs = (
         Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),
         Knob("M", default=16, low=2, high=256),
-        Knob("ef_construction", default=100, low=2, high=5000),
+        Knob("ef_construction", default=100, low=2, high=5000, effort=True),
     )
     search_knobs = (Knob("ef_search", default=DEFAULT_EF, low=1, high=10_000, effort=True),)
 

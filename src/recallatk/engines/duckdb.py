@@ -39,7 +39,7 @@ class DuckDB(SqlEngine):
     abilities = Abilities(updates=True, batch=False, threads=True, exact_search=True)
     build_knobs = (
         Knob("M", default=16, low=2, high=256),
-        Knob("ef_construction", default=128, low=1, high=5000),
+        Knob("ef_construction", default=128, low=1, high=5000, effort=True),
     )
     search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
 

@@ -18,7 +18,7 @@ class FaissHnsw(FaissEngine):
     name = "faiss-hnsw"
     build_knobs = (
         Knob("M", default=16, low=2, high=256),
-        Knob("ef_construction", default=200, low=1, high=5000),
+        Knob("ef_construction", default=200, low=1, high=5000, effort=True),
     )
     # No constraint with k: faiss keeps max(ef, k) candidates, so that an ef below k is the same as k and no
     # mistake.

@@ -29,7 +29,7 @@ class HnswLibrary(Engine):
     )
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("M", default=16, low=2, high=256),
-        Knob("ef_construction", default=200, low=1, high=5000),
+        Knob("ef_construction", default=200, low=1, high=5000, effort=True),
     )
     search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
     # Below k, hnswlib would use k without a word, and voyager refuses.

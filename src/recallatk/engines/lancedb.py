@@ -49,7 +49,7 @@ class LanceDB(SqlEngine):
         Knob("partitions", default=0, high=65_536, scale="linear", help="0 leaves the number to LanceDB"),
         Knob("sub_vectors", default=0, high=4096, scale="linear", help="of PQ; 0 leaves it to LanceDB"),
         Knob("M", default=20, low=2, high=256, help="of HNSW"),
-        Knob("ef_construction", default=300, low=1, high=5000, help="of HNSW"),
+        Knob("ef_construction", default=300, low=1, high=5000, effort=True, help="of HNSW"),
     )
     search_knobs = (
         Knob("probes", default=20, low=1, high=65_536, effort=True),

@@ -44,7 +44,7 @@ class Milvus(Database):
         Knob("uri", default="", help="a server; without one, Milvus Lite (token: MILVUS_TOKEN)"),
         Knob("index", default="HNSW", choices=("HNSW", "IVF_FLAT", "FLAT")),
         Knob("M", default=16, low=2, high=256, help="of HNSW"),
-        Knob("ef_construction", default=200, low=1, high=5000, help="of HNSW"),
+        Knob("ef_construction", default=200, low=1, high=5000, effort=True, help="of HNSW"),
         Knob("nlist", default=128, low=1, high=65_536, help="of IVF_FLAT"),
     )
     search_knobs = (

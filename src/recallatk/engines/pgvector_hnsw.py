@@ -16,7 +16,7 @@ class PgvectorHnsw(Postgres):
     method = "hnsw"
     build_knobs = (
         Knob("M", default=16, low=2, high=100),
-        Knob("ef_construction", default=64, low=4, high=1000),
+        Knob("ef_construction", default=64, low=4, high=1000, effort=True),
         *POSTGRES_BUILD_KNOBS,
     )
     search_knobs = (

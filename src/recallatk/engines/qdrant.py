@@ -40,7 +40,7 @@ class Qdrant(Engine):
     build_knobs = (
         Knob("url", default="", help="a server; without one, a shard in process (key: QDRANT_API_KEY)"),
         Knob("M", default=16, low=2, high=256),
-        Knob("ef_construct", default=200, low=4, high=5000),
+        Knob("ef_construct", default=200, low=4, high=5000, effort=True),
         Knob("quantization", default="none", choices=("none", "scalar", "binary")),
         Knob("full_scan_threshold", default=10, low=10, high=10**9, help="KB below which it scans all"),
     )

@@ -39,7 +39,7 @@ class Usearch(Engine):
     )
     build_knobs = (
         Knob("connectivity", default=16, low=2, high=256, help="neighbours of a node"),
-        Knob("expansion_add", default=128, low=1, high=5000, help="candidates while it builds"),
+        Knob("expansion_add", default=128, low=1, high=5000, effort=True, help="candidates while it builds"),
         Knob(
             "storage",
             default="f32",

@@ -50,6 +50,11 @@ class Look:
         return np.asarray(found[~np.isnan(found)])
 
     @property
+    def latencies_ns(self) -> NDArray[np.int64]:
+        """What each call took."""
+        return np.concatenate([each.latencies_ns for each in ([self.whole] if self.whole else self.parts)])
+
+    @property
     def mean(self) -> float:
         """Of the first target."""
         values = self.values(0)

@@ -51,9 +51,11 @@ class Proposal:
     """On the part, in the units of what is preferred: to compare with others there."""
     others: tuple[dict[str, Any], ...]
     """Values of the other effort knobs, the cheapest first."""
-    seconds: float | None = None
+    seconds: float | None
     """What a whole build is expected to take."""
-    memory_bytes: float | None = None
+    memory_bytes: float | None
+    median_ms: float
+    """Of a call on the part, at the least effort that reached the targets there."""
 
 
 def part_rows(rows: int) -> int:
@@ -152,9 +154,8 @@ def _tried(
     costs.sort(key=lambda each: each[0])
     search.note(engine, build, costs[0][1], rows, "passed", "on the part", began, costs[0][2])
     whole = _whole(search, index, built)
-    return Proposal(
-        engine, build, costs[0][0], tuple(each[3] for each in costs), whole["build"], whole["memory"]
-    )
+    others = tuple(each[3] for each in costs)
+    return Proposal(engine, build, costs[0][0], others, whole["build"], whole["memory"], costs[0][2])
 
 
 def _too_large(search: Search, engine: type[Engine], build: dict[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 from recallatk.core import Caution, Metric
 from recallatk.core.tuned import Tuned
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
-from recallatk.tune.proving import grid_seconds
+from recallatk.tune.grid import grid_seconds
 from recallatk.tune.running_up import runner_up
 from recallatk.tune.snippets import snippet
 

@@ -14,9 +14,11 @@ from recallatk.core.tuned import Candidate
 from recallatk.tune.asking import Index
 from recallatk.tune.choosing import Chosen, Look, OutOfTime, Prober, choose, rescued
 from recallatk.tune.explaining import cost_of
+from recallatk.tune.grid import grid_seconds
 from recallatk.tune.halving import MARGIN
 from recallatk.tune.predicting import at_least, content, contradicts
 from recallatk.tune.space import Ladder
+from recallatk.tune.thorough import more_thorough
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +35,8 @@ MOST_BUILDS = 3
 # Where nothing could be proven, it goes on a little longer.
 _MOST_FAILED = 6
 _WORSE = 1.10
-# The grid that somebody would measure instead: so many builds of each engine, so many efforts of each build,
-# and the share of its time that a second or third build may bring tuning to.
-GRID_BUILDS, GRID_EFFORTS, _OF_THE_GRID = 6, 12, 0.08
+# The share of a grid's time that a second or third build may bring tuning to.
+_OF_THE_GRID = 0.08
 # Other values of the effort knobs that stay, tried where the first does not reach the target.
 _LADDERS = 2
 _CURVE, _CURVE_QUERIES = 6, 500
@@ -69,8 +70,11 @@ def alpha_of(ladder: int) -> float:
 def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
     """Build and prove until the next could not win, or there has been enough."""
     found: list[Proven] = []
+    waiting: list[Proposal] = list(proposals)
+    thorough: Proposal | None = None
     chains = builds = 0
-    for place, proposal in enumerate(proposals):
+    while waiting:
+        proposal = waiting.pop(0)
         reason = _cannot_fit(search, proposal)
         if reason is not None:
             began = search.journal.elapsed
@@ -78,16 +82,20 @@ def prove(search: Search, proposals: Sequence[Proposal]) -> list[Proven]:
             continue
         why = _enough(search, proposals, proposal, found, builds)
         if why is not None:
-            for other in proposals[place:]:
+            # A build that takes longer says nothing of those that take less.
+            given_up, waiting = ([proposal], waiting) if proposal is thorough else ([proposal, *waiting], [])
+            for other in given_up:
                 began = search.journal.elapsed
                 search.note(other.engine, other.build, None, search.shape.rows, "skipped", why, began)
-            break
+            continue
         proven, tried = _proved(search, proposal, chains)
         chains, builds = chains + tried, builds + 1
         if proven is not None:
             found.append(proven)
             proven.index.kept = _has_room(proven.built)
             search.best = min((each.candidate for each in found), key=lambda each: cost(search, each))
+            if len(found) == 1 and (thorough := more_thorough(search, proven)) is not None:
+                waiting = [thorough, *waiting]
     return sorted(found, key=lambda each: cost(search, each.candidate))
 
 
@@ -240,9 +248,6 @@ def candidate_of(
     latencies: NDArray[np.int64] | None = None,
 ) -> Candidate:  # fmt: skip
     """A setting with what it was measured to do."""
-    if latencies is None:
-        parts = [look.whole] if look.whole else look.parts
-        latencies = np.concatenate([each.latencies_ns for each in parts])
     candidate = Candidate(
         engine=proposal.engine.name,
         build=tuple(proposal.build.items()),
@@ -255,7 +260,7 @@ def candidate_of(
         version=built.version,
         queries=look.asked,
     )
-    return timed(candidate, latencies)
+    return timed(candidate, look.latencies_ns if latencies is None else latencies)
 
 
 def _in_units(target: Target, bound: float | None) -> float | None:
@@ -290,20 +295,3 @@ def curve(search: Search, proven: Proven) -> None:
         except TrialFailed:
             continue
         search.measured.append(candidate_of(search.targets, proven.proposal, proven.built, setting))
-
-
-def grid_seconds(search: Search, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
-    """What a grid of every engine with all queries would take, from what builds and calls took here."""
-    ratios = [(each.built.seconds or 0.0) / each.proposal.seconds for each in proven if each.proposal.seconds]
-    slower = float(np.median(ratios)) if ratios else 1.0
-    call = float(np.median([each.candidate.latency_ms.get("p50") or 0.0 for each in proven])) / 1000
-    longest = max((each.built.seconds or 0.0 for each in proven), default=0.0)
-    queries, total = search.room.dataset.queries.rows, 0.0
-    for name in sorted({each.engine.name for each in proposals}):
-        own = [each.built.seconds or 0.0 for each in proven if each.proposal.engine.name == name]
-        predicted = [each.seconds for each in proposals if each.engine.name == name and each.seconds]
-        # Nothing is said to take longer than what was measured: not every build grows with the rows.
-        build = min(float(np.mean(predicted)) * slower, longest) if predicted else 0.0
-        build = float(np.mean(own)) if own else build
-        total += GRID_BUILDS * (build + GRID_EFFORTS * queries * call)
-    return total
