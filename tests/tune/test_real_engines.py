@@ -5,6 +5,7 @@ import pytest
 from tuning_data import small_data
 
 import recallatk
+from recallatk.audit import Evidence, audit
 from recallatk.datasets.sampling import sample_queries, sampled
 from recallatk.truth import ground_truth
 from recallatk.tune.tuning import tune, usable
@@ -63,6 +64,8 @@ def test_two_knobs_of_effort_are_both_set(curved):
     )
     assert tuned.met
     assert set(dict(tuned.choice.search)) == {"nprobe", "k_factor"}
+    # The same codes come out of the same data, so that one build is enough.
+    assert "R25" not in {each.rule for each in audit(Evidence(tuned=tuned))}
 
 
 def test_the_usual_engines_are_those_that_are_installed_and_fit(definitions):

@@ -98,7 +98,12 @@ def _promoted(search: Search, ranked: list[Proposal]) -> list[Proposal]:
     if not pairs:
         return ranked
     dearer = float(np.median([new.cost / old.cost for new, old in pairs]))
-    rest = [replace(each, cost=each.cost * dearer) for each in ranked if each not in few]
+    slower = float(np.median([new.median_ms / old.median_ms for new, old in pairs]))
+    rest = [
+        replace(each, cost=each.cost * dearer, median_ms=each.median_ms * slower)
+        for each in ranked
+        if each not in few
+    ]
     # Who was not among the few was not measured as well, and comes after them.
     return [*_ranked([new for new, _ in pairs]), *_ranked(rest)]
 
