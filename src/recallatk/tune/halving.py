@@ -34,6 +34,8 @@ _LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.2, 3, 1.5
 _PATIENCE = 6
 # What else a machine does can only make a turn slower.
 _TURNS = 3
+# How often the few take turns on the larger part, and with how many queries.
+_ROUNDS, _TURN_QUERIES = 5, 1_000
 # Predictions from a part are off by about this factor.
 MARGIN = 1.3
 _MOST_BUILDS = 6
@@ -56,6 +58,8 @@ class Proposal:
     memory_bytes: float | None
     median_ms: float
     """Of a call on the part, at the least effort that reached the targets there."""
+    search: dict[str, Any]
+    """That setting."""
 
 
 def part_rows(rows: int) -> int:
@@ -97,6 +101,8 @@ def _promoted(search: Search, ranked: list[Proposal]) -> list[Proposal]:
     pairs = [(new, old) for new, old in zip(again, few, strict=True) if new is not None and old.cost]
     if not pairs:
         return ranked
+    timed = _in_turns(search, search.larger, [new for new, _ in pairs])
+    pairs = [(new, old) for new, (_, old) in zip(timed, pairs, strict=True)]
     dearer = float(np.median([new.cost / old.cost for new, old in pairs]))
     slower = float(np.median([new.median_ms / old.median_ms for new, old in pairs]))
     rest = [
@@ -106,6 +112,29 @@ def _promoted(search: Search, ranked: list[Proposal]) -> list[Proposal]:
     ]
     # Who was not among the few was not measured as well, and comes after them.
     return [*_ranked([new for new, _ in pairs]), *_ranked(rest)]
+
+
+def _in_turns(search: Search, part: Side, proposals: list[Proposal]) -> list[Proposal]:
+    """The same at what their calls take when they take turns, because a machine drifts."""
+    names = {each.engine.name for each in proposals}
+    # A process holds one index: builds of one engine would be built again in every turn.
+    if search.prefer in ("memory", "build") or len(names) < max(2, len(proposals)):
+        return proposals
+    which, rows = part.order(search.seed)[:_TURN_QUERIES], part.dataset.corpus.rows
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(_ROUNDS):
+        for place in np.random.default_rng([search.seed, turn]).permutation(len(proposals)).tolist():
+            each = proposals[place]
+            index = Index(search.room, search.journal, each.engine.name, each.build, rows, part.rows)
+            try:
+                answers = index.ask(
+                    part, search.targets, each.search, which, warm=True, purpose=f"turn {turn}"
+                )
+            except TrialFailed:
+                return proposals
+            found[each.engine.name].append(float(np.median(answers.latencies_ns)) / 1e6)
+    best = [min(found[each.engine.name]) for each in proposals]
+    return [replace(each, cost=ms, median_ms=ms) for each, ms in zip(proposals, best, strict=True)]
 
 
 def _of_engine(search: Search, engine: type[Engine], best: float | None) -> list[Proposal]:
@@ -160,7 +189,8 @@ def _tried(
     search.note(engine, build, costs[0][1], rows, "passed", "on the part", began, costs[0][2])
     whole = _whole(search, index, built)
     others = tuple(each[3] for each in costs)
-    return Proposal(engine, build, costs[0][0], others, whole["build"], whole["memory"], costs[0][2])
+    cost, setting, median, _ = costs[0]
+    return Proposal(engine, build, cost, others, whole["build"], whole["memory"], median, setting)
 
 
 def _too_large(search: Search, engine: type[Engine], build: dict[str, Any]) -> str | None:
