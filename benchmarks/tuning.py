@@ -127,7 +127,7 @@ def best(lines, target, by_mean):
     return min(valid, key=lambda each: each[4], default=None)
 
 
-def interleaved(bench, settings, blocks=6):
+def interleaved(bench, settings, blocks=24):
     """The p95 of settings, each asked the same queries in turns; medians over blocks."""
     talks = [bench.built(engine, build) for engine, build, _ in settings]
     found = [[] for _ in settings]
