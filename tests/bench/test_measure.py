@@ -33,7 +33,8 @@ from recallatk.testing import tiny_dataset
 
 BUILD = {"M": 8, "ef_construction": 40}
 # Each said when it begins; the last, when a block is done and again when the trial is.
-PHASES = ["preparing", "build", "warm-up", "search", "search", "search"]
+# Once when the run begins, and once when its process does.
+PHASES = ["preparing", "preparing", "build", "warm-up", "search", "search", "search"]
 
 
 @pytest.fixture(scope="module")
