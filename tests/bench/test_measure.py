@@ -32,8 +32,8 @@ from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.testing import tiny_dataset
 
 BUILD = {"M": 8, "ef_construction": 40}
-# Each said when it begins; the last, when a block is done and again when the trial is.
-# Once when the run begins, and once when its process does.
+# Each said when it begins, the first for the run and again for its process; the last, when a block is done
+# and again when the trial is.
 PHASES = ["preparing", "preparing", "build", "warm-up", "search", "search", "search"]
 
 
