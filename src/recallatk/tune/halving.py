@@ -34,8 +34,8 @@ _LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.2, 3, 1.5
 _PATIENCE = 6
 # What else a machine does can only make a turn slower.
 _TURNS = 3
-# How often the few take turns on the larger part, and with how many queries.
-_ROUNDS, _TURN_QUERIES = 5, 1_000
+# How often the few take turns on the larger part, and for how long and with how many queries at most.
+_ROUNDS, _TURN_MS, _TURN_QUERIES = 5, 500.0, 1_000
 # Predictions from a part are off by about this factor.
 MARGIN = 1.3
 _MOST_BUILDS = 6
@@ -120,11 +120,15 @@ def _in_turns(search: Search, part: Side, proposals: list[Proposal]) -> list[Pro
     # A process holds one index: builds of one engine would be built again in every turn.
     if search.prefer in ("memory", "build") or len(names) < max(2, len(proposals)):
         return proposals
-    which, rows = part.order(search.seed)[:_TURN_QUERIES], part.dataset.corpus.rows
+    slowest = max(each.median_ms for each in proposals)
+    which = part.order(search.seed)[: max(1, min(_TURN_QUERIES, int(_TURN_MS / slowest)))]
+    rows = part.dataset.corpus.rows
     found: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(_ROUNDS):
         for place in np.random.default_rng([search.seed, turn]).permutation(len(proposals)).tolist():
             each = proposals[place]
+            if search.over():
+                return proposals
             index = Index(search.room, search.journal, each.engine.name, each.build, rows, part.rows)
             try:
                 answers = index.ask(
