@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _UNIT_64 = 2.0**-53
 _TINY_64 = 2.0**-1074
-# Pairs are taken in portions that stay in the cache between one step and the next.
-_PORTION_BYTES = 1 << 20
+# Pairs are taken in portions that stay in the cache between one step and the next; smaller ones would
+# have threads wait for each other.
+_PORTION_BYTES = 2 << 20
 
 
 def pair_scores(
@@ -32,14 +33,13 @@ def pair_scores(
     scores = np.empty(len(row))
     step = max(1, min(len(row), _PORTION_BYTES // (8 * queries.shape[1])))
     shape = (step, queries.shape[1])
-    found, asked = np.empty(shape, block.dtype), np.empty(shape, queries.dtype)
-    terms, others = np.empty(shape), np.empty(shape)
+    found, terms, others = np.empty(shape, block.dtype), np.empty(shape), np.empty(shape)
     for start in range(0, len(row), step):
         part = slice(start, min(start + step, len(row)))
         here = slice(0, part.stop - start)
         np.take(block, row[part], axis=0, out=found[here], mode="clip")
-        np.take(queries, query[part], axis=0, out=asked[here], mode="clip")
-        terms[here], others[here] = found[here], asked[here]
+        terms[here] = found[here]
+        _take_wide(queries, query[part], others[here])
         if metric is Metric.L2:
             terms[here] -= others[here]
             np.square(terms[here], out=terms[here])
@@ -47,6 +47,15 @@ def pair_scores(
             terms[here] *= others[here]
         np.add.reduce(terms[here], axis=1, out=scores[part])
     return np.sqrt(scores) if metric is Metric.L2 else scores
+
+
+def _take_wide(queries: NDArray[Any], places: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    """Write queries as float64, each of them converted once where the places are close together."""
+    first, last = int(places.min()), int(places.max())
+    if last - first < len(places):
+        np.take(queries[first : last + 1].astype(np.float64), places - first, axis=0, out=out, mode="clip")
+    else:
+        out[:] = queries[places]
 
 
 def norms(block: NDArray[Any], rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 Format history:
 1. An uncompressed NPZ of named arrays; `header` is JSON with the format version and the identity of the
    work, `digest` the fingerprint of all others.
+2. A sweep has `proven` beside `floors`, which may be guesses.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class Checkpoint:

@@ -32,6 +32,12 @@ class Pairs:
     tolerances: NDArray[np.float64]
     """How far each score can be from the real one."""
 
+    def of(self, first: int, last: int) -> Pairs:
+        """Those of some queries, counted from the first of them."""
+        mine = (self.queries >= first) & (self.queries < last)
+        parts = (part[mine] for part in _parts(self))
+        return Pairs(next(parts) - first, *parts)
+
 
 @dataclass(frozen=True, eq=False)
 class Verdict:

@@ -35,7 +35,7 @@ class Reader:
         starts = range(first, self.corpus.rows, self.block_rows)
         if not starts:
             return
-        if self.block_rows == self.corpus.rows:
+        if self.is_whole:
             yield first, self._whole()[first:]
             return
         with ThreadPoolExecutor(1) as reader:
@@ -45,6 +45,11 @@ class Reader:
                 if start != starts[-1]:
                     coming = reader.submit(self._read, start + self.block_rows)
                 yield start, block
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one block is the corpus, which then is in memory."""
+        return self.block_rows == self.corpus.rows
 
     def _whole(self) -> NDArray[Any]:
         if self._held is None:

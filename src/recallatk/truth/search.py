@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +41,19 @@ BACKENDS: dict[str, Callable[[int, np.dtype[Any], int], Scanner]] = {
 }
 # The middle of the data is taken from its first rows; any point is right, only some are useless.
 _CENTRE_ROWS = 4096
-# The stages a query goes through: a precision, and whether it is given up at too many candidates.
-_STAGES: tuple[tuple[Precision, bool], ...] = ((FLOAT32, True), (FLOAT64, True), (FLOAT64, False))
+
+
+class _Stage(NamedTuple):
+    """One way to sweep; a query for which it comes to nothing goes on to another."""
+
+    precision: Precision
+    capped: bool
+    """Whether a query is given up at too many candidates."""
+    guesses: bool = False
+    """Whether thresholds are guessed, where that can be done."""
+
+
+_STAGES = (_Stage(FLOAT32, True, True), _Stage(FLOAT32, True), _Stage(FLOAT64, True), _Stage(FLOAT64, False))
 
 
 class Search:
@@ -106,12 +118,12 @@ class Search:
                     self._save(stage, group, sweep, start + len(block))
         except OutOfRange:
             # The first stage that can hold the numbers is the one that counts.
-            none = np.empty(0, np.int64)
-            return Candidates(none, none, np.ones(len(group), bool))
+            none, every = np.empty(0, np.int64), np.ones(len(group), bool)
+            return Candidates(none, none, every, ~every)
         return sweep.candidates()
 
     def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
-        precision, capped = _STAGES[stage]
+        precision, capped, guesses = _STAGES[stage]
         make = BACKENDS[self.backend] if precision is FLOAT32 else BlasScanner
         space = Space(self.metric, precision, self.queries.shape[1], self.centre())
         # One more than the depth: its score is the gap, and whether it ties is worth knowing.
@@ -124,6 +136,7 @@ class Search:
             partial(make, space.width, precision.dtype),
             threads=1 if make is FaissScanner else self.threads,
             most=8 * k + 256 if capped else None,
+            guesses=guesses and self.reader.is_whole,
         )
 
     def centre(self) -> NDArray[np.float32] | None:
@@ -141,23 +154,36 @@ class Search:
             yield
 
     def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
-        proven = np.flatnonzero(~candidates.abandoned)
-        if len(proven):
-            self._prove(stage, group, candidates)
-        left = group[candidates.abandoned]
+        proven = ~(candidates.abandoned | candidates.missed)
+        if proven.any():
+            self._prove(stage, group, candidates, proven)
+        self._plan_again(1, group[candidates.missed])
+        # Too many candidates with guesses are too many without.
+        self._plan_again(max(stage, 1) + 1, group[candidates.abandoned])
+
+    def _plan_again(self, stage: int, left: NDArray[np.int64]) -> None:
         if not len(left):
             return
         step = len(left)
-        if not _STAGES[stage + 1][1]:
+        if not _STAGES[stage].capped:
             step = heavy_queries(self.plan.group_queries, self.dataset.corpus.rows)
-        self._plan_work(stage + 1, [left[first : first + step] for first in range(0, len(left), step)])
+        self._plan_work(stage, [left[first : first + step] for first in range(0, len(left), step)])
 
-    def _prove(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
-        vectors = self.queries[group]
-        pairs = self.scored(vectors, candidates.queries, candidates.rows)
-        verdict = decide(self.metric, vectors, pairs, self.depth, self.reader.rows)
-        decided = Decision.FLOAT32 if _STAGES[stage][0] is FLOAT32 else Decision.FLOAT64
-        self.results.put(group, ~candidates.abandoned, verdict, decided)
+    def _prove(
+        self, stage: int, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]
+    ) -> None:
+        pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
+        decided = Decision.FLOAT32 if _STAGES[stage].precision is FLOAT32 else Decision.FLOAT64
+
+        def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], Verdict]:
+            vectors, mine = self.queries[group[part]], pairs.of(int(part[0]), int(part[-1]) + 1)
+            return part, decide(self.metric, vectors, mine, self.depth, self.reader.rows)
+
+        # Rows that are not in memory are read by one thread at a time.
+        threads = self.threads if self.reader.is_whole else 1
+        with ThreadPoolExecutor(threads) as pool:
+            for part, verdict in pool.map(settle, np.array_split(np.arange(len(group)), threads)):
+                self.results.put(group[part], proven[part], verdict, decided)
 
     def scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
         """Pairs of a query, by its place among `vectors`, and a row, with their float64 scores."""

@@ -16,7 +16,6 @@ class Survivors:
     """What is held of one batch of queries, by scan score; a line of the table is a query."""
 
     def __init__(self, queries: int, k: int, dtype: np.dtype[Any], row_dtype: np.dtype[Any]) -> None:
-        self.k = k
         # Rarely thinned is cheaply thinned; but what is not thinned also sets no threshold.
         self.limit = 2 * k + 32
         self.counts = np.zeros(queries, np.int64)
@@ -48,12 +47,12 @@ class Survivors:
         """Whether it is time to thin: on the whole, or because a query holds much more than the others."""
         return bool(self.counts.mean() > self.limit or self.counts.max() > 4 * self.limit)
 
-    def best(self) -> NDArray[Any]:
-        """The k-th best scan score of each query; -inf where there are fewer."""
+    def best(self, rank: int) -> NDArray[Any]:
+        """The scan score of each query that has this rank; -inf where there are fewer."""
         width = int(self.counts.max(initial=0))
-        if width < self.k:
+        if width < rank:
             return np.full(len(self.counts), -np.inf, self._scores.dtype)
-        return np.partition(self._scores[:, :width], width - self.k, axis=1)[:, width - self.k]
+        return np.partition(self._scores[:, :width], width - rank, axis=1)[:, width - rank]
 
     def thin(self, floors: NDArray[np.float64], errors: NDArray[np.float64]) -> None:
         """Drop what cannot reach `floors`, scores that k rows are known to have or to exceed."""

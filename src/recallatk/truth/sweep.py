@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from recallatk.truth.batches import Batch, batches
+from recallatk.truth.guessing import guessed_rank
 from recallatk.truth.scanner import Asked, Eligible, Scanner, below
 from recallatk.truth.scanner_blas import BATCH_QUERIES
 from recallatk.truth.survivors import Survivors
@@ -23,23 +24,13 @@ if TYPE_CHECKING:
     from recallatk.filters.rowset import RowSet
     from recallatk.truth.space import Space
 
-# Gathering and preparing one row for one filter costs about as much as scanning it for this many queries.
-_GATHER_COST = 60
-
-
 _SMALL_TILE = 256
+# How many times the error of a score a guess stays below it: rows that tie must not make it too high.
+_GUESS_ERRORS = 4
 
 
 class OutOfRange(Exception):  # noqa: N818 - it is no error, only a reason to try another precision
     """Numbers that the space's floating-point type cannot hold."""
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Queries that are scanned together, and the rows gathered for them where their filter is selective."""
-
-    queries: NDArray[np.int64]
-    members: RowSet | None
 
 
 @dataclass(eq=False)
@@ -60,6 +51,8 @@ class Candidates(NamedTuple):
     rows: NDArray[np.int64]
     abandoned: NDArray[np.bool_]
     """Queries with more candidates than allowed, of which none are kept."""
+    missed: NDArray[np.bool_]
+    """Queries whose guessed threshold was too high, of which none are kept either."""
 
 
 class Sweep:
@@ -76,6 +69,7 @@ class Sweep:
         threads: int = 1,
         most: int | None = None,
         floors: NDArray[np.float64] | None = None,
+        guesses: bool = False,
     ) -> None:
         self.space, self.k, self.most = space, k, most
         self.eligibility = eligibility
@@ -83,7 +77,10 @@ class Sweep:
         if not space.is_safe(float(self.query_norms.max(initial=0.0))):
             raise OutOfRange
         # Scan scores that k rows are known to reach; usually nothing is known at first.
-        self.floors = np.full(len(queries), -np.inf) if floors is None else floors.copy()
+        self.proven = np.full(len(queries), -np.inf) if floors is None else floors.copy()
+        # Those that rows are measured by: the same, or guesses.
+        self.floors = self.proven.copy()
+        self.guesses = guesses
         # Scanners subtract thresholds, whose size then counts among the terms that were rounded.
         self.reach = np.where(np.isfinite(self.floors), np.abs(self.floors), 0.0)
         self.abandoned = np.zeros(len(queries), bool)
@@ -93,6 +90,7 @@ class Sweep:
         self.prepared = [prepared[batch.queries] for batch in self.batches]
         # One table for all threads, because thresholds rise with what all of them have seen.
         self.held: dict[int, Survivors] = {}
+        self.seen = np.zeros(len(self.batches), np.int64)
         self.locks = [Lock() for _ in self.batches]
 
     def _worker(self, scanner: Scanner) -> _Worker:
@@ -124,17 +122,17 @@ class Sweep:
         # As many tiles as there are threads, unless they would be too small to be worth a thread.
         fewest = min(len(self.workers), -(-len(block) // _SMALL_TILE))
         count = max(fewest, -(-len(block) // self.workers[0].scanner.tile_rows))
+        # Neighbours in a file are often alike; a tile with rows from all over the block sets better
+        # thresholds than one from its beginning. Guessing needs them drawn at random.
+        order = np.random.default_rng(0).permutation(len(block)) if self.guesses else None
         for first in range(count):
-            # Neighbours in a file are often alike; a tile with rows from all over the block sets better
-            # thresholds than one from its beginning.
-            rows = np.arange(start + first, start + len(block), count)
-            yield _Task(every, block[first::count], rows, None)
+            places = slice(first, None, count) if order is None else np.sort(order[first::count])
+            yield _Task(every, block, start, places)
 
     def _gather_tasks(self, start: int, block: NDArray[Any]) -> Iterable[_Task]:
-        rows = np.arange(start, start + len(block))
         for number, batch in enumerate(self.batches):
             if batch.members is not None:
-                yield _Task([number], block, rows, batch.members)
+                yield _Task([number], block, start, batch.members)
 
     def _work(self, worker: _Worker, tasks: Iterable[_Task]) -> None:
         for task in tasks:
@@ -155,16 +153,17 @@ class Sweep:
         # Floors before errors: another thread that raises both writes them the other way round.
         floors = self.floors[which]
         errors = self._errors(which, norm)
+        rank = self._rank(number, len(rows))
         asked = Asked(
             self._queries(worker, number),
             below(floors, errors, self.space.precision.dtype),
-            2 * errors,
-            self.k,
+            (2 + (_GUESS_ERRORS if rank < self.k else 0)) * errors,
+            rank,
             self._eligible(batch, rows),
         )
         hits = worker.scanner.hits(asked, prepared)
         with self.locks[number]:
-            # A first threshold is as good a floor as any other: k rows of this tile reach it.
+            # A first threshold is as good a floor as any other: so many rows of this tile reach it.
             fresh = np.isneginf(floors)
             if fresh.any():
                 self._raise_floors(which[fresh], hits.thresholds[fresh].astype(np.float64) + errors[fresh])
@@ -172,8 +171,25 @@ class Sweep:
                 self.held[number] = self._survivors(len(which))
             held = self.held[number]
             held.add(hits.queries, rows[hits.columns], hits.scores)
+            seen, self.seen[number] = self.seen[number], self.seen[number] + len(rows)
             if held.full:
                 self._thin(number)
+            elif int(seen).bit_length() < int(self.seen[number]).bit_length():
+                self._guess(number)
+
+    def _rank(self, number: int, seen: int) -> int:
+        """The rank among so many rows that stands for the k-th best of all."""
+        guesses = self.guesses and self.batches[number].members is None
+        return guessed_rank(self.k, seen / self.eligibility.corpus_rows) if guesses else self.k
+
+    def _guess(self, number: int) -> None:
+        """Raise the floors by what has been seen of the rows, whenever that has doubled."""
+        rank = self._rank(number, int(self.seen[number]))
+        if rank < self.k:
+            which = self.batches[number].queries
+            norm = max(worker.largest_norm for worker in self.workers)
+            errors = (1 + _GUESS_ERRORS) * self._errors(which, norm)
+            self._raise_floors(which, self.held[number].best(rank) - errors)
 
     def _survivors(self, queries: int) -> Survivors:
         row_dtype = np.dtype(np.int32 if self.eligibility.corpus_rows < 2**31 else np.int64)
@@ -209,7 +225,9 @@ class Sweep:
         held, which = self.held[number], self.batches[number].queries
         held.forget(self.abandoned[which])
         norm = max(worker.largest_norm for worker in self.workers)
-        floors = self._raise_floors(which, held.best() - self._errors(which, norm))
+        known = held.best(self.k) - self._errors(which, norm)
+        self.proven[which] = np.maximum(self.proven[which], known)
+        floors = self._raise_floors(which, known)
         held.thin(floors, self._errors(which, norm))
         if self.most is not None:
             # A query is given up at a multiple of what the end allows, for thresholds still rise.
@@ -230,9 +248,9 @@ class Sweep:
         queries, rows, _ = self._entries()
         if self.most is not None:
             self.abandoned |= np.bincount(queries, minlength=len(self.floors)) > self.most
-            kept = ~self.abandoned[queries]
-            queries, rows = queries[kept], rows[kept]
-        return Candidates(queries, rows, self.abandoned)
+        missed = (self.floors > self.proven) & ~self.abandoned
+        kept = ~(self.abandoned | missed)[queries]
+        return Candidates(queries[kept], rows[kept], self.abandoned, missed)
 
     def _entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         found = [(number, held.entries()) for number, held in sorted(self.held.items())]
@@ -250,6 +268,7 @@ class Sweep:
             "rows": rows,
             "scores": scores,
             "floors": self.floors,
+            "proven": self.proven,
             "abandoned": self.abandoned,
             "reach": self.reach,
             "largest_norm": np.asarray(max(worker.largest_norm for worker in self.workers)),
@@ -258,7 +277,7 @@ class Sweep:
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
         self.floors, self.abandoned = state["floors"].copy(), state["abandoned"].copy()
-        self.reach = state["reach"].copy()
+        self.reach, self.proven = state["reach"].copy(), state["proven"].copy()
         self.workers[0].largest_norm = float(state["largest_norm"])
         queries = state["queries"]
         batch_of, place_of = np.empty(len(self.floors), np.int64), np.empty(len(self.floors), np.int64)
@@ -276,45 +295,20 @@ class _Task(NamedTuple):
     """Some rows of a block for some batches."""
 
     batches: list[int]
-    vectors: NDArray[Any]
-    rows: NDArray[np.int64]
-    members: RowSet | None
-    """Which of the rows to gather; None takes all."""
+    block: NDArray[Any]
+    start: int
+    """The number of its first row."""
+    chosen: slice | NDArray[np.int64] | RowSet
 
     def parts(self, most: int) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
         """Vectors and their rows, so many at a time."""
-        if self.members is None:
-            for first in range(0, len(self.rows), most):
-                yield self.vectors[first : first + most], self.rows[first : first + most]
+        stop = self.start + len(self.block)
+        if isinstance(self.chosen, slice):
+            vectors, rows = self.block[self.chosen], np.arange(self.start, stop)[self.chosen]
+            for first in range(0, len(rows), most):
+                yield vectors[first : first + most], rows[first : first + most]
             return
-        start = int(self.rows[0])
-        places = self.members.between(start, start + len(self.rows))
+        places = self.chosen if isinstance(self.chosen, np.ndarray) else self.chosen.between(self.start, stop)
         for first in range(0, len(places), most):
             part = places[first : first + most]
-            yield self.vectors[part], self.rows[part]
-
-
-def batches(eligibility: Eligibility, *, always_gather: bool = False) -> list[Batch]:
-    """All queries in batches: each selective filter's on their own, the others in common ones."""
-    order = np.argsort(eligibility.group, kind="stable")
-    bounds = np.searchsorted(eligibility.group[order], np.arange(len(eligibility.sets) + 1))
-    common: list[NDArray[np.int64]] = []
-    found: list[Batch] = []
-    for members, (first, last) in zip(eligibility.sets, itertools.pairwise(bounds.tolist()), strict=True):
-        which = order[first:last]
-        if members is None or not (always_gather or _is_selective(members, len(which))):
-            common.append(which)
-        else:
-            found += [Batch(part, members) for part in _parts(which)]
-    if common:
-        found += [Batch(part, None) for part in _parts(np.concatenate(common))]
-    return found
-
-
-def _is_selective(members: RowSet, queries: int) -> bool:
-    """Whether gathering the rows that pass and scanning these is cheaper than scanning all."""
-    return members.count * (_GATHER_COST + queries) < members.corpus_rows * queries
-
-
-def _parts(which: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    return [which[first : first + BATCH_QUERIES] for first in range(0, len(which), BATCH_QUERIES)]
+            yield self.block[part], part + self.start

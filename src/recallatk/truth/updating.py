@@ -140,7 +140,7 @@ class _Update:
     def contenders(self, which: NDArray[np.int64]) -> Candidates:
         """New rows that may be among the best of some queries; queries with too many become touched."""
         none = np.empty(0, np.int64)
-        nothing = Candidates(none, none, np.zeros(len(which), bool))
+        nothing = Candidates(none, none, *np.zeros((2, len(which)), bool))
         if not len(which) or not len(self.change.added):
             return nothing
         reader = self._added_reader()
@@ -167,7 +167,7 @@ class _Update:
             self.touched[which] = True
             return nothing
         self.touched[which[found.abandoned]] = True
-        return Candidates(which[found.queries], self.change.added[found.rows], found.abandoned)
+        return found._replace(queries=which[found.queries], rows=self.change.added[found.rows])
 
     def _added_reader(self) -> Reader:
         corpus = self.search.dataset.corpus
