@@ -3,7 +3,7 @@
 Format history:
 1. An uncompressed NPZ of named arrays; `header` is JSON with the format version and the identity of the
    work, `digest` the fingerprint of all others.
-2. A sweep has `proven` beside `floors`, which may be guesses.
+2. A sweep has `proven` beside `floors`, which may be guesses, and `errors`, how far its scores may be off.
 """
 
 from __future__ import annotations

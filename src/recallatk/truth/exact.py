@@ -9,7 +9,7 @@ from recallatk.errors import MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_prefixes, fingerprints
 from recallatk.truth.budget import plan
 from recallatk.truth.reading import held
-from recallatk.truth.search import BACKENDS, Results, Search
+from recallatk.truth.search import BACKENDS, Search
 from recallatk.truth.updating import Change, redo
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Truth
     from recallatk.truth.checkpoint import Checkpoint
+    from recallatk.truth.results import Results
 
 _DEEPEST = 100_000
 

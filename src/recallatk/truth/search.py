@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.certificate import Certificate, Decision
-from recallatk.core import Dataset, Metric, Truth
-from recallatk.ids import RowIds
-from recallatk.truth.beside import kept_columns, kept_ids
+from recallatk.certificate import Decision
+from recallatk.core import Dataset, Metric
+from recallatk.truth.batches import batches
 from recallatk.truth.budget import Plan, heavy_queries
 from recallatk.truth.deciding import Pairs, Verdict, decide
 from recallatk.truth.reading import Reader, require_range
 from recallatk.truth.rescoring import rescored
+from recallatk.truth.results import Results
+from recallatk.truth.rotation import SAMPLE, RotatedSpace, Rotation, find_rotation, is_worth_looking
 from recallatk.truth.scanner_blas import BlasScanner
 from recallatk.truth.scanner_faiss import FaissScanner
+from recallatk.truth.scanner_prefix import PrefixScanner
 from recallatk.truth.space import FLOAT32, FLOAT64, Precision, Space, centre_of
 from recallatk.truth.sweep import Candidates, OutOfRange, Sweep
 
@@ -39,6 +41,8 @@ BACKENDS: dict[str, Callable[[int, np.dtype[Any], int], Scanner]] = {
     "blas": BlasScanner,
     "faiss": FaissScanner,
 }
+# Pairs worth more than one thread.
+_MANY_PAIRS = 50_000
 # The middle of the data is taken from its first rows; any point is right, only some are useless.
 _CENTRE_ROWS = 4096
 
@@ -120,7 +124,13 @@ class Search:
             # The first stage that can hold the numbers is the one that counts.
             none, every = np.empty(0, np.int64), np.ones(len(group), bool)
             return Candidates(none, none, every, ~every)
-        return sweep.candidates()
+        found = sweep.candidates()
+        if isinstance(sweep.space, RotatedSpace):
+            # Turned scores are further from the real ones: others may need fewer candidates.
+            found = found._replace(
+                missed=found.missed | found.abandoned, abandoned=np.zeros(len(group), bool)
+            )
+        return found
 
     def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
         precision, capped, guesses = _STAGES[stage]
@@ -128,6 +138,10 @@ class Search:
         space = Space(self.metric, precision, self.queries.shape[1], self.centre())
         # One more than the depth: its score is the gap, and whether it ties is worth knowing.
         k = self.depth + 1
+        rotation = self._rotation(space, group, k) if guesses and make is BlasScanner else None
+        if rotation is not None:
+            space = RotatedSpace(space, rotation)
+            make = partial(PrefixScanner, rotation.lead)
         return Sweep(
             space,
             self.queries[group],
@@ -138,6 +152,17 @@ class Search:
             most=8 * k + 256 if capped else None,
             guesses=guesses and self.reader.is_whole,
         )
+
+    def _rotation(self, space: Space, group: NDArray[np.int64], k: int) -> Rotation | None:
+        """A cheaper way to multiply, for many queries with all rows of a corpus in memory."""
+        rows, queries = self.dataset.corpus.rows, len(group)
+        if not self.reader.is_whole or not is_worth_looking(space.dimension, queries, rows):
+            return None
+        if any(batch.members is not None for batch in batches(self.eligibility.subset(group))):
+            return None
+        random = np.random.default_rng(0)
+        some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in (rows, queries))
+        return find_rotation(space, self.reader.rows(some), self.queries[group[asked]], k, (queries, rows))
 
     def centre(self) -> NDArray[np.float32] | None:
         """A point amid the corpus, where one is of use."""
@@ -179,10 +204,11 @@ class Search:
             vectors, mine = self.queries[group[part]], pairs.of(int(part[0]), int(part[-1]) + 1)
             return part, decide(self.metric, vectors, mine, self.depth, self.reader.rows)
 
-        # Rows that are not in memory are read by one thread at a time.
-        threads = self.threads if self.reader.is_whole else 1
-        with ThreadPoolExecutor(threads) as pool:
-            for part, verdict in pool.map(settle, np.array_split(np.arange(len(group)), threads)):
+        # Rows that are not in memory are read by one thread at a time, and few need no more.
+        several = self.reader.is_whole and len(pairs.rows) >= _MANY_PAIRS
+        parts = np.array_split(np.arange(len(group)), min(len(group), self.threads if several else 1))
+        with ThreadPoolExecutor(len(parts)) as pool:
+            for part, verdict in pool.map(settle, parts) if several else map(settle, parts):
                 self.results.put(group[part], proven[part], verdict, decided)
 
     def scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
@@ -230,95 +256,9 @@ class Search:
         return state
 
 
-class Results:
-    """What has been decided so far, in the arrays of a truth."""
-
-    def __init__(self, queries: int, depth: int) -> None:
-        shape = (queries, depth)
-        self.rows, self.scores = np.full(shape, -1, np.int64), np.full(shape, np.nan)
-        self.tied = np.zeros(shape, bool)
-        self.tie_counts = np.zeros(queries, np.int64)
-        self.decided = np.zeros(queries, np.uint8)
-        self.bounds, self.next_scores = np.full(queries, np.nan), np.full(queries, np.nan)
-        self.next_rows = np.full(queries, -1, np.int64)
-        self.beyond: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        """Queries and rows, one entry per tie beyond the depth."""
-
-    def put(
-        self,
-        group: NDArray[np.int64],
-        proven: NDArray[np.bool_],
-        verdict: Verdict,
-        decided: Decision | NDArray[np.int64],
-    ) -> None:
-        """Take in what was decided for the proven ones among some queries."""
-        which = group[proven]
-        self.rows[which], self.scores[which] = verdict.rows[proven], verdict.scores[proven]
-        self.tied[which], self.tie_counts[which] = verdict.tied[proven], verdict.tie_counts[proven]
-        self.bounds[which], self.next_rows[which] = verdict.bounds[proven], verdict.next_rows[proven]
-        self.next_scores[which] = verdict.next_scores[proven]
-        self.decided[which] = np.where(verdict.exact[proven], Decision.EXACT, decided)
-        offsets, rows = verdict.overflow
-        self.beyond.append((np.repeat(group, np.diff(offsets)), rows))
-
-    def forget_ties(self, which: NDArray[np.int64]) -> None:
-        """Drop the ties beyond the depth of some queries, which are decided anew."""
-        kept = [~np.isin(queries, which) for queries, _ in self.beyond]
-        self.beyond = [(q[keep], r[keep]) for (q, r), keep in zip(self.beyond, kept, strict=True)]
-
-    def overflow(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(offsets, rows) over all queries."""
-        queries, rows = (np.concatenate([np.empty(0, np.int64), *part]) for part in _columns(self.beyond))
-        order = np.argsort(queries, kind="stable")
-        counts = np.bincount(queries, minlength=len(self.rows))
-        return np.concatenate([[0], np.cumsum(counts)]), rows[order]
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """All of it as plain arrays."""
-        offsets, rows = self.overflow()
-        arrays = {name: part for name, part in vars(self).items() if name != "beyond"}
-        return {**arrays, "overflow_offsets": offsets, "overflow_rows": rows}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Become what `state` said."""
-        offsets, rows = state["overflow_offsets"], state["overflow_rows"]
-        for name, part in state.items():
-            if not name.startswith("overflow"):
-                setattr(self, name, part)
-        self.beyond = [(np.repeat(np.arange(len(self.rows)), np.diff(offsets)), rows)]
-
-    def truth(self, dataset: Dataset, fingerprints: Mapping[str, str]) -> Truth:
-        """The finished truth."""
-        overflow = self.overflow()
-        named = np.concatenate([self.rows.reshape(-1), overflow[1]])
-        return Truth(
-            rows=self.rows,
-            scores=self.scores,
-            eligible=dataset.eligibility.counts,
-            metric=dataset.metric,
-            tied=self.tied,
-            overflow=overflow,
-            tie_counts=self.tie_counts,
-            certificate=Certificate(self.decided, self.bounds, self.next_rows, self.next_scores),
-            query_ids=dataset.queries.ids,
-            corpus_ids=kept_ids(dataset.corpus),
-            query_columns=kept_columns(dataset.queries),
-            row_ids=None if dataset.corpus.id_column is None else RowIds.some(named, dataset.corpus.ids),
-            corpus_rows=dataset.corpus.rows,
-            sampled_from=dataset.corpus.sampled_from,
-            fingerprints=fingerprints,
-        )
-
-
 @lru_cache(maxsize=1)
 def _thread_pools(_modules: int) -> ThreadpoolController:
     """The thread pools of this process, looked for again only once more modules may have brought more."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def _columns(
-    pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    return [first for first, _ in pairs], [second for _, second in pairs]

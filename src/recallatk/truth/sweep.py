@@ -81,6 +81,7 @@ class Sweep:
         # Those that rows are measured by: the same, or guesses.
         self.floors = self.proven.copy()
         self.guesses = guesses
+        self.earlier_errors = np.zeros(len(queries))
         # Scanners subtract thresholds, whose size then counts among the terms that were rounded.
         self.reach = np.where(np.isfinite(self.floors), np.abs(self.floors), 0.0)
         self.abandoned = np.zeros(len(queries), bool)
@@ -91,6 +92,7 @@ class Sweep:
         # One table for all threads, because thresholds rise with what all of them have seen.
         self.held: dict[int, Survivors] = {}
         self.seen = np.zeros(len(self.batches), np.int64)
+        self.next_guess = np.zeros(len(self.batches))
         self.locks = [Lock() for _ in self.batches]
 
     def _worker(self, scanner: Scanner) -> _Worker:
@@ -166,15 +168,16 @@ class Sweep:
             # A first threshold is as good a floor as any other: so many rows of this tile reach it.
             fresh = np.isneginf(floors)
             if fresh.any():
-                self._raise_floors(which[fresh], hits.thresholds[fresh].astype(np.float64) + errors[fresh])
+                found = hits.thresholds[fresh].astype(np.float64) + errors[fresh]
+                self._raise_floors(which[fresh], found, proven=rank == self.k)
             if number not in self.held:
                 self.held[number] = self._survivors(len(which))
             held = self.held[number]
             held.add(hits.queries, rows[hits.columns], hits.scores)
-            seen, self.seen[number] = self.seen[number], self.seen[number] + len(rows)
+            self.seen[number] += len(rows)
             if held.full:
                 self._thin(number)
-            elif int(seen).bit_length() < int(self.seen[number]).bit_length():
+            elif self.guesses and self.seen[number] >= self.next_guess[number]:
                 self._guess(number)
 
     def _rank(self, number: int, seen: int) -> int:
@@ -183,13 +186,13 @@ class Sweep:
         return guessed_rank(self.k, seen / self.eligibility.corpus_rows) if guesses else self.k
 
     def _guess(self, number: int) -> None:
-        """Raise the floors by what has been seen of the rows, whenever that has doubled."""
+        """Raise the floors by what has been seen of the rows, whenever that is a quarter more."""
+        self.next_guess[number] = 1.25 * self.seen[number]
         rank = self._rank(number, int(self.seen[number]))
-        if rank < self.k:
-            which = self.batches[number].queries
-            norm = max(worker.largest_norm for worker in self.workers)
-            errors = (1 + _GUESS_ERRORS) * self._errors(which, norm)
-            self._raise_floors(which, self.held[number].best(rank) - errors)
+        which = self.batches[number].queries
+        norm = self._largest_norm()
+        errors = (1 + _GUESS_ERRORS) * self._errors(which, norm)
+        self._raise_floors(which, self.held[number].best(rank) - errors, proven=rank == self.k)
 
     def _survivors(self, queries: int) -> Survivors:
         row_dtype = np.dtype(np.int32 if self.eligibility.corpus_rows < 2**31 else np.int64)
@@ -203,11 +206,19 @@ class Sweep:
             worker.queries[number] = copy
         return worker.queries[number]
 
+    def _largest_norm(self) -> float:
+        return max(worker.largest_norm for worker in self.workers)
+
     def _errors(self, which: NDArray[np.int64], norm: float) -> NDArray[np.float64]:
         """How far the scan scores of some queries with rows up to this norm can be from the real ones."""
-        return self.space.error(self.query_norms[which], norm) + self.space.rounding * self.reach[which]
+        errors = self.space.error(self.query_norms[which], norm) + self.space.rounding * self.reach[which]
+        return np.maximum(errors, self.earlier_errors[which])
 
-    def _raise_floors(self, which: NDArray[np.int64], floors: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _raise_floors(
+        self, which: NDArray[np.int64], floors: NDArray[np.float64], *, proven: bool = True
+    ) -> NDArray[np.float64]:
+        if proven:
+            self.proven[which] = np.maximum(self.proven[which], floors)
         floors = np.maximum(self.floors[which], floors)
         known = np.where(np.isfinite(floors), np.abs(floors), 0.0)
         self.reach[which] = np.maximum(self.reach[which], known)
@@ -224,10 +235,8 @@ class Sweep:
         """Raise the thresholds and drop what is below; give up queries that still hold too much."""
         held, which = self.held[number], self.batches[number].queries
         held.forget(self.abandoned[which])
-        norm = max(worker.largest_norm for worker in self.workers)
-        known = held.best(self.k) - self._errors(which, norm)
-        self.proven[which] = np.maximum(self.proven[which], known)
-        floors = self._raise_floors(which, known)
+        norm = self._largest_norm()
+        floors = self._raise_floors(which, held.best(self.k) - self._errors(which, norm))
         held.thin(floors, self._errors(which, norm))
         if self.most is not None:
             # A query is given up at a multiple of what the end allows, for thresholds still rise.
@@ -271,13 +280,16 @@ class Sweep:
             "proven": self.proven,
             "abandoned": self.abandoned,
             "reach": self.reach,
-            "largest_norm": np.asarray(max(worker.largest_norm for worker in self.workers)),
+            "errors": self._errors(np.arange(len(self.floors)), self._largest_norm()),
+            "largest_norm": np.asarray(self._largest_norm()),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
         self.floors, self.abandoned = state["floors"].copy(), state["abandoned"].copy()
         self.reach, self.proven = state["reach"].copy(), state["proven"].copy()
+        # The scores that come with it may be from another space.
+        self.earlier_errors = state["errors"].copy()
         self.workers[0].largest_norm = float(state["largest_norm"])
         queries = state["queries"]
         batch_of, place_of = np.empty(len(self.floors), np.int64), np.empty(len(self.floors), np.int64)

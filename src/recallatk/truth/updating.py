@@ -25,7 +25,8 @@ from recallatk.truth.sweep import Candidates, OutOfRange, Sweep
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recallatk.truth.search import Results, Search
+    from recallatk.truth.results import Results
+    from recallatk.truth.search import Search
 
 
 _MOST_INSERTED = 8

@@ -17,7 +17,7 @@ from recallatk.fingerprint import fingerprints
 from recallatk.truth.arithmetic import exact_ranks
 from recallatk.truth.budget import plan
 from recallatk.truth.exact import count_threads
-from recallatk.truth.search import Results, Search
+from recallatk.truth.search import Search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Dataset
+    from recallatk.truth.results import Results
 
 
 class Fault(StrEnum):
