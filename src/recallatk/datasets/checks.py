@@ -57,9 +57,11 @@ class CheckedVectors:
             raise BadValueError(where, found, "finite numbers", row=number)
 
     def _check_nonzero(self, block: NDArray[Any], start: int) -> None:
-        zero = ~block.any(axis=1)
-        if zero.any():
-            where, number = self._place(start + int(np.argmax(zero)))
+        # Hardly a vector begins with zero: one column tells of nearly all of them.
+        suspects = np.flatnonzero(block[:, 0] == 0)
+        zero = suspects[~block[suspects].any(axis=1)]
+        if len(zero):
+            where, number = self._place(start + int(zero[0]))
             raise BadValueError(
                 where,
                 "a vector of zeros, which has no cosine with anything",

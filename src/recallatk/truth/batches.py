@@ -27,6 +27,13 @@ class Batch:
     queries: NDArray[np.int64]
     members: RowSet | None
 
+    @property
+    def places(self) -> slice | NDArray[np.int64]:
+        """Where its queries are among all; a slice, which copies nothing, where they are in a row."""
+        first, last = int(self.queries[0]), int(self.queries[-1])
+        in_a_row = last - first == len(self.queries) - 1 and bool((np.diff(self.queries) == 1).all())
+        return slice(first, last + 1) if in_a_row else self.queries
+
 
 def batches(eligibility: Eligibility, *, always_gather: bool = False) -> list[Batch]:
     """All queries in batches: each selective filter's on their own, the others in common ones."""

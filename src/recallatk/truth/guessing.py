@@ -1,4 +1,4 @@
-"""A score that k rows will surely reach, guessed from a random part of them: high thresholds come early.
+"""A score that k rows will surely reach, guessed from a part of them: high thresholds come early.
 
 A guess proves nothing. Whoever uses one has to see in the end that k rows did reach it, and to begin
 anew where they did not.

@@ -167,14 +167,12 @@ class _Trial:
             return None
         fixed = dimension**2 / count + _AXES_COST * dimension**3 / (count * corpus)
         best, chosen = _WORTH * dimension, None
-        for lead in range(dimension // 8, dimension, max(1, dimension // 24)):
-            cost = dimension - lead + fixed + _PAIR_COST * self._share(lead, limits - slack)
+        rest = [np.sqrt(np.cumsum(np.square(part), axis=1)) for part in (self.queries, self.rows)]
+        for lead in range(dimension // 6, dimension, max(1, dimension // 12)):
+            bounds = self.queries[:, lead:] @ self.rows[:, lead:].T + self.offsets
+            bounds += np.multiply.outer(*(part[:, lead - 1] for part in rest))
+            share = float((bounds >= limits - slack).mean())
+            cost = dimension - lead + fixed + _PAIR_COST * share
             if cost < best:
                 best, chosen = cost, lead
         return chosen
-
-    def _share(self, lead: int, limits: NDArray[Any]) -> float:
-        """Of the pairs, those that reach the limits by their bounds."""
-        rest = [np.linalg.norm(part[:, :lead], axis=1) for part in (self.queries, self.rows)]
-        bounds = self.queries[:, lead:] @ self.rows[:, lead:].T + self.offsets + np.multiply.outer(*rest)
-        return float((bounds >= limits).mean())

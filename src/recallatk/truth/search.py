@@ -111,11 +111,13 @@ class Search:
         """One sweep, from where a checkpoint left it."""
         first = 0
         try:
-            sweep = self._sweep(stage, group)
+            with self.few_threads(self.threads):
+                # Threads of BLAS would wait for the core on which a fingerprint is being taken.
+                sweep = self._sweep(stage, group)
             if resumed is not None:
                 first = int(resumed["next_row"])
                 sweep.restore({key[6:]: part for key, part in resumed.items() if key.startswith("sweep_")})
-            with self.few_threads(sweep):
+            with self.few_threads(len(sweep.workers)):
                 for start, block in self.reader.blocks(first):
                     sweep.take(start, block)
                     self._report(len(group) * len(block))
@@ -172,9 +174,9 @@ class Search:
         return centre_of(self.reader.rows(np.arange(rows)))
 
     @contextmanager
-    def few_threads(self, sweep: Sweep) -> Iterator[None]:
+    def few_threads(self, workers: int) -> Iterator[None]:
         """Where our own threads share the cores, BLAS must not start more of them."""
-        limits = {"blas": max(1, self.threads // len(sweep.workers)), "openmp": self.threads}
+        limits = {"blas": max(1, self.threads // workers), "openmp": self.threads}
         with _thread_pools(len(sys.modules)).limit(limits=limits):
             yield
 

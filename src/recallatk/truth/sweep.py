@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from recallatk.truth.space import Space
 
 _SMALL_TILE = 256
+_SMALL_PRIMES = (2, 3, 5, 7, 11, 13)
 # How many times the error of a score a guess stays below it: rows that tie must not make it too high.
 _GUESS_ERRORS = 4
 
@@ -88,7 +89,7 @@ class Sweep:
         largest = min(BATCH_QUERIES, max(1, len(queries)))
         self.workers = [self._worker(make_scanner(largest)) for _ in range(threads)]
         self.batches = batches(eligibility, always_gather=self.workers[0].scanner.gathers)
-        self.prepared = [prepared[batch.queries] for batch in self.batches]
+        self.prepared = [prepared[batch.places] for batch in self.batches]
         # One table for all threads, because thresholds rise with what all of them have seen.
         self.held: dict[int, Survivors] = {}
         self.seen = np.zeros(len(self.batches), np.int64)
@@ -124,12 +125,14 @@ class Sweep:
         # As many tiles as there are threads, unless they would be too small to be worth a thread.
         fewest = min(len(self.workers), -(-len(block) // _SMALL_TILE))
         count = max(fewest, -(-len(block) // self.workers[0].scanner.tile_rows))
-        # Neighbours in a file are often alike; a tile with rows from all over the block sets better
-        # thresholds than one from its beginning. Guessing needs them drawn at random.
-        order = np.random.default_rng(0).permutation(len(block)) if self.guesses else None
+        if count > _SMALL_PRIMES[-1]:
+            # What comes round in a file, every tenth row say, should not come in a few tiles only.
+            while any(count % prime == 0 for prime in _SMALL_PRIMES):
+                count += 1
         for first in range(count):
-            places = slice(first, None, count) if order is None else np.sort(order[first::count])
-            yield _Task(every, block, start, places)
+            # Neighbours in a file are often alike; a tile with rows from all over the block sets better
+            # thresholds, and allows better guesses, than one from its beginning.
+            yield _Task(every, block, start, slice(first, None, count))
 
     def _gather_tasks(self, start: int, block: NDArray[Any]) -> Iterable[_Task]:
         for number, batch in enumerate(self.batches):
@@ -310,17 +313,18 @@ class _Task(NamedTuple):
     block: NDArray[Any]
     start: int
     """The number of its first row."""
-    chosen: slice | NDArray[np.int64] | RowSet
+    chosen: slice | RowSet
 
     def parts(self, most: int) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
         """Vectors and their rows, so many at a time."""
         stop = self.start + len(self.block)
         if isinstance(self.chosen, slice):
-            vectors, rows = self.block[self.chosen], np.arange(self.start, stop)[self.chosen]
+            vectors = self.block[self.chosen]
+            rows = self.start + np.arange(*self.chosen.indices(len(self.block)))
             for first in range(0, len(rows), most):
                 yield vectors[first : first + most], rows[first : first + most]
             return
-        places = self.chosen if isinstance(self.chosen, np.ndarray) else self.chosen.between(self.start, stop)
+        places = self.chosen.between(self.start, stop)
         for first in range(0, len(places), most):
             part = places[first : first + most]
             yield self.block[part], part + self.start

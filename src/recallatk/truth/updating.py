@@ -160,7 +160,7 @@ class _Update:
                 most=8 * self.depth + 256,
                 floors=floors,
             )
-            with self.search.few_threads(sweep):
+            with self.search.few_threads(len(sweep.workers)):
                 for start, block in reader.blocks():
                     sweep.take(start, block)
             found = sweep.candidates()
