@@ -46,16 +46,19 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
         np.empty(queries, np.int64),
     )
     if rows.size and answers.size:
-        largest = max(int(rows.max()), int(answers.max()), 0)
-        if largest >= _LARGEST_ROW:
-            rows, answers = _renamed(rows, answers)
-            largest = rows.size + answers.size
-        step = max(1, min(queries, _BLOCK_KEYS // (rows.shape[1] + answers.shape[1])))
+        step, workers = _portions(queries, rows.shape[1] + answers.shape[1])
         parts = [slice(first, first + step) for first in range(0, queries, step)]
-        workers = min(len(parts), os.cpu_count() or 1)
         with ThreadPoolExecutor(workers) as pool:
+            # Read as unsigned, what is no row is larger than any that is: one look tells of both.
+            largest = max(pool.map(lambda part: max(_largest(rows[part]), _largest(answers[part])), parts))
+            gaps = largest > np.iinfo(np.int64).max
+            if gaps:
+                largest = max(int(rows.max()), int(answers.max()))
+            if largest >= _LARGEST_ROW:
+                rows, answers = _renamed(rows, answers)
+                largest = rows.size + answers.size
             jobs = [
-                pool.submit(_place, rows, answers, largest, parts[worker::workers], places)
+                pool.submit(_place, rows, answers, (max(largest, 0), gaps), parts[worker::workers], places)
                 for worker in range(workers)
             ]
             for job in jobs:
@@ -67,6 +70,17 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
             places.repeats[:] = again.sum(axis=1)
             places.distinct[:] = ((answers >= 0) & ~again).sum(axis=1)
     return places
+
+
+def _largest(rows: NDArray[np.int64]) -> int:
+    return int(rows.view(np.uint64).max())
+
+
+def _portions(queries: int, keys: int) -> tuple[int, int]:
+    """How many lines to take at a time, and how many threads: all have the same to do."""
+    rounds = -(-queries * keys // _BLOCK_KEYS)
+    workers = min(rounds, os.cpu_count() or 1)
+    return -(-queries // (-(-rounds // workers) * workers)), workers
 
 
 def _renamed(
@@ -82,10 +96,17 @@ def _renamed(
 
 
 def _place(
-    rows: NDArray[np.int64], answers: NDArray[np.int64], largest: int, parts: list[slice], found: Places
+    rows: NDArray[np.int64],
+    answers: NDArray[np.int64],
+    kind: tuple[int, bool],
+    parts: list[slice],
+    found: Places,
 ) -> None:
-    """Find the places of some blocks of lines, with memory of this thread's own."""
-    block = _Block(rows.shape[1], answers.shape[1], parts[0].stop - parts[0].start, largest)
+    """Find the places of some blocks of lines, with memory of this thread's own.
+
+    `kind` says what the rows are like: the largest number, and whether some are none.
+    """
+    block = _Block(rows.shape[1], answers.shape[1], parts[0].stop - parts[0].start, *kind)
     for part in parts:
         block.place(rows[part], answers[part], part, found)
 
@@ -96,8 +117,9 @@ class _Block:
     A row and its place become one number: the row, then whether it is an answer, then the place.
     """
 
-    def __init__(self, width: int, given: int, lines: int, largest: int) -> None:
+    def __init__(self, width: int, given: int, lines: int, largest: int, gaps: bool) -> None:
         self.width, columns = width, width + given
+        self.gaps = gaps
         # Two more numbers stand for "none" on either side, so that they never meet.
         self.top = 1 + largest
         bits = max(width, given).bit_length()
@@ -117,7 +139,7 @@ class _Block:
         lines, width, target = len(rows), self.width, found.of_rows[part].reshape(-1)
         keys, owners, steps = self.keys[:lines], self.owners[:lines], self.steps[:lines]
         flags = self.flags[: keys.size]
-        gaps, odd = _negative(rows), _negative(answers)
+        gaps, odd = (_negative(each) if self.gaps else None for each in (rows, answers))
         np.copyto(keys[:, :width], _named(rows, gaps, self.top), casting="unsafe")
         np.copyto(keys[:, width:], _named(answers, odd, self.top + 1), casting="unsafe")
         np.left_shift(keys, self.bits + self.dtype(1), out=keys)
@@ -131,8 +153,8 @@ class _Block:
         hits = np.flatnonzero(np.equal(steps.reshape(-1), 1, out=flags))
         ends = np.bitwise_and(keys, self.mask, out=keys)
         slots = np.add(ends, self.firsts[:lines], out=owners).reshape(-1).take(hits)
-        # Anything else than an index of its own kind is slower than to make it one.
-        target[slots.astype(np.intp)] = ends.reshape(-1)[1:].take(hits)
+        # Anything else than an index and a value of its own kind is slower than to make it one.
+        target[slots.astype(np.intp)] = ends.reshape(-1)[1:].take(hits).astype(target.dtype)
         again = np.flatnonzero(np.equal(steps.reshape(-1), 0, out=flags)) // steps.shape[1]
         repeats = np.bincount(again, minlength=lines)
         # Rows of a list are distinct, so that what follows itself is a repeat or says "none".
