@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,37 +49,43 @@ def insert(
     if not len(queries):
         return undecided
     counts = np.bincount(queries, minlength=len(lines.rows))
-    starts = np.cumsum(counts) - counts
-    for turn in range(int(counts.max())):
-        which = np.flatnonzero(counts > turn)
-        new = starts[which] + turn
-        undecided[which] |= _insert_one(metric, lines, which, rows[new], scores[new], dimension)
+    which, width = np.flatnonzero(counts), lines.rows.shape[1]
+    where = (np.cumsum(counts > 0) - 1)[queries], width + np.arange(len(queries)) - _starts(counts)[queries]
+    worst = -np.inf if metric.higher_is_better else np.inf
+    all_rows, all_scores = (
+        _beside(known[which], int(counts.max()), none)
+        for known, none in ((lines.rows, -1), (lines.scores, worst))
+    )
+    all_rows[where], all_scores[where] = rows, scores
+    order = np.argsort(-all_scores if metric.higher_is_better else all_scores, axis=1, kind="stable")
+    # One more than is kept: a new row that just fell off may be too close to the last as well.
+    order = order[:, : width + 1]
+    in_order = np.take_along_axis(all_scores, order, axis=1)
+    undecided[which] = _near_new(metric, in_order, order >= width, dimension)
+    tied = _beside(lines.tied[which], int(counts.max()), none=False)
+    lines.rows[which] = np.take_along_axis(all_rows, order[:, :width], axis=1)
+    lines.scores[which] = in_order[:, :width]
+    lines.tied[which] = np.take_along_axis(tied, order[:, :width], axis=1)
     return undecided
 
 
-def _insert_one(
-    metric: Metric,
-    lines: Lines,
-    which: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    dimension: int,
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.asarray(np.cumsum(counts) - counts)
+
+
+def _beside(known: NDArray[Any], more: int, none: Any) -> NDArray[Any]:
+    """The same lines with room for more."""
+    return np.pad(known, ((0, 0), (0, more)), constant_values=none)
+
+
+def _near_new(
+    metric: Metric, scores: NDArray[np.float64], new: NDArray[np.bool_], dimension: int
 ) -> NDArray[np.bool_]:
-    """One new row for each of some lines."""
-    known, new = lines.scores[which], scores[:, None]
-    one = np.ones(1)
-    slack = tolerance(metric, known, one, dimension) + tolerance(metric, new, one, dimension)
+    """Lines, in order, in which a new score lies too close to the one before or after it."""
+    bounds = tolerance(metric, scores, np.ones(1), dimension)
     # Twice the bound: a stored score may be that of a row it ties with, or nearly.
-    near = (np.abs(known - new) <= 2 * slack).any(axis=1)
-    better = known > new if metric.higher_is_better else known < new
-    place = better.sum(axis=1)[:, None]
-    columns = np.arange(known.shape[1])
-    source = np.broadcast_to(columns, known.shape) - (columns > place)
-    here = columns == place
-    lines.rows[which] = np.where(here, rows[:, None], np.take_along_axis(lines.rows[which], source, axis=1))
-    lines.scores[which] = np.where(here, new, np.take_along_axis(known, source, axis=1))
-    lines.tied[which] = np.take_along_axis(lines.tied[which], source, axis=1) & ~here
-    return np.asarray(near)
+    close = np.abs(np.diff(scores, axis=1)) <= 2 * (bounds[:, 1:] + bounds[:, :-1])
+    return np.asarray((close & (new[:, 1:] | new[:, :-1])).any(axis=1))
 
 
 def has_near(metric: Metric, scores: NDArray[np.float64], dimension: int) -> NDArray[np.bool_]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from recallatk.truth.reading import Reader
 
 
+_PAIRS_A_PART = 25_000
+
+
 def rescored(
     reader: Reader,
     vectors: NDArray[Any],
@@ -39,9 +42,11 @@ def rescored(
             here = np.flatnonzero((rows >= start) & (rows < start + len(block)))
             if len(here):
                 work.enter(start, block)
+                # Every part brings memory of its own, which costs more than a few pairs do.
+                parts = threads * max(1, min(8, len(here) // _PAIRS_A_PART))
                 if work.query_norms is not None:
-                    list(pool.map(work.measure, np.array_split(work.used(here), threads * 4)))
-                list(pool.map(work.score, np.array_split(here, threads * 8)))
+                    list(pool.map(work.measure, np.array_split(work.used(here), parts)))
+                list(pool.map(work.score, np.array_split(here, parts)))
     return work.scores, tolerance(work.metric, work.scores, work.scales, vectors.shape[1])
 
 
