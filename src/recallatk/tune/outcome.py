@@ -123,19 +123,19 @@ def _about_memory(search: Search) -> list[Caution]:
     """Where prediction and measurement of memory contradict each other."""
     found = []
     for name, (predicted, taken) in search.contradicted.items():
-        said = f"{name}: a build was predicted to take {_mebibytes(predicted)} and took {_mebibytes(taken)}"
+        said = f"{name}: a build was predicted to take {_size(predicted)} and took {_size(taken)}"
         found.append(Caution("memory", said, taken, predicted))
     for name, (measured, held) in search.corrected.items():
         said = (
-            f"{name}: a build was measured to take {_mebibytes(measured)}, less than the "
-            f"{_mebibytes(held)} that it has to hold, which is what counts here"
+            f"{name}: a build was measured to take {_size(measured)}, less than the "
+            f"{_size(held)} that it has to hold, which is what counts here"
         )
         found.append(Caution("memory", said, measured, held))
     return found
 
 
-def _mebibytes(value: float) -> str:
-    return f"{value / (1 << 20):,.1f} MiB"
+def _size(value: float) -> str:
+    return f"{value / (1 << 20):,.1f} MiB" if value >= 1 << 20 else f"{value / (1 << 10):,.1f} KiB"
 
 
 def _snippet(search: Search, choice: Candidate) -> str:
