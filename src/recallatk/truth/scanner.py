@@ -27,6 +27,10 @@ class Hits(NamedTuple):
     thresholds: NDArray[Any]
     """What was asked for, and where that was -inf, what was found to do: the k-th best less the slack."""
 
+    def of(self, which: NDArray[np.bool_]) -> Hits:
+        """Some of them."""
+        return Hits(self.queries[which], self.columns[which], self.scores[which], self.thresholds)
+
 
 @dataclass(frozen=True)
 class Asked:

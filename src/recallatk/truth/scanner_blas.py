@@ -43,36 +43,25 @@ class BlasScanner:
         offsets = np.where(fresh, asked.thresholds.dtype.type(0), asked.thresholds)
         asked.queries[:, -1] = -offsets
         scores = self._scores[: shape[0] * shape[1]].reshape(shape)
-        whole = self._multiply(asked, rows, scores)
+        self._multiply(asked, rows, scores)
         thresholds = _seeded(asked, scores, np.flatnonzero(fresh))
         flat = self._reaching(scores, thresholds - offsets if fresh.any() else None)
         queries, columns = np.divmod(flat, shape[1])
-        values = self._scores[flat] + offsets[queries]
-        if not whole:
-            values = self._completed(asked, rows, queries, columns, values)
-            reached = values >= thresholds[queries]
-            queries, columns, values = queries[reached], columns[reached], values[reached]
+        hits = Hits(queries, columns, self._scores[flat] + offsets[queries], thresholds)
+        hits = self._completed(asked, rows, hits)
         if asked.eligible is not None:
-            counts = values > -np.inf
-            counts[counts] = asked.eligible.pairs(queries[counts], columns[counts])
-            queries, columns, values = queries[counts], columns[counts], values[counts]
-        return Hits(queries, columns, values, thresholds)
+            counts = hits.scores > -np.inf
+            counts[counts] = asked.eligible.pairs(hits.queries[counts], hits.columns[counts])
+            hits = hits.of(counts)
+        return hits
 
-    def _multiply(self, asked: Asked, rows: NDArray[Any], out: NDArray[Any]) -> bool:
-        """Write the scores less the thresholds, or bounds of them; returns whether they are the former."""
+    def _multiply(self, asked: Asked, rows: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write the scores less the thresholds, or what these cannot exceed."""
         np.matmul(asked.queries, rows.T, out=out)
-        return True
 
-    def _completed(
-        self,
-        asked: Asked,
-        rows: NDArray[Any],
-        queries: NDArray[np.int64],
-        columns: NDArray[np.int64],
-        values: NDArray[Any],
-    ) -> NDArray[Any]:
-        """The scores of pairs of which `values` are bounds; here they are the scores themselves."""
-        return values
+    def _completed(self, asked: Asked, rows: NDArray[Any], hits: Hits) -> Hits:
+        """What is left of the hits once their scores are whole, as they are here from the beginning."""
+        return hits
 
     def _reaching(self, scores: NDArray[Any], limits: NDArray[Any] | None) -> NDArray[np.int64]:
         """The places of scores that reach their query's limit, or zero."""

@@ -11,7 +11,7 @@ from recallatk.truth.scanner_blas import BlasScanner
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recallatk.truth.scanner import Asked
+    from recallatk.truth.scanner import Asked, Hits
 
 _PORTION_PAIRS = 2048
 
@@ -23,30 +23,29 @@ class PrefixScanner(BlasScanner):
         super().__init__(width, dtype, queries)
         self.lead = lead
 
-    def _multiply(self, asked: Asked, rows: NDArray[Any], out: NDArray[Any]) -> bool:
-        if np.isneginf(asked.thresholds).any():
-            # The first threshold has to come from whole scores.
-            bounds = asked.queries[:, -2].copy()
-            asked.queries[:, -2] = 0
-            np.matmul(asked.queries, rows.T, out=out)
-            asked.queries[:, -2] = bounds
-            return True
-        np.matmul(asked.queries[:, self.lead :], rows[:, self.lead :].T, out=out)
-        return False
+    def _multiply(self, asked: Asked, rows: NDArray[Any], out: NDArray[Any]) -> None:
+        if not _has_fresh(asked):
+            np.matmul(asked.queries[:, self.lead :], rows[:, self.lead :].T, out=out)
+            return
+        # The first threshold has to come from whole scores.
+        bounds = asked.queries[:, -2].copy()
+        asked.queries[:, -2] = 0
+        np.matmul(asked.queries, rows.T, out=out)
+        asked.queries[:, -2] = bounds
 
-    def _completed(
-        self,
-        asked: Asked,
-        rows: NDArray[Any],
-        queries: NDArray[np.int64],
-        columns: NDArray[np.int64],
-        values: NDArray[Any],
-    ) -> NDArray[Any]:
-        whole = np.empty_like(values)
+    def _completed(self, asked: Asked, rows: NDArray[Any], hits: Hits) -> Hits:
+        if _has_fresh(asked):
+            return hits
+        whole = np.empty_like(hits.scores)
         sought, found = asked.queries[:, : self.lead], rows[:, : self.lead]
-        for start in range(0, len(values), _PORTION_PAIRS):
+        for start in range(0, len(whole), _PORTION_PAIRS):
             part = slice(start, start + _PORTION_PAIRS)
-            query, row = queries[part], columns[part]
+            query, row = hits.queries[part], hits.columns[part]
             rest = np.einsum("ij,ij->i", sought[query], found[row])
-            whole[part] = values[part] - asked.queries[query, -2] * rows[row, -2] + rest
-        return whole
+            whole[part] = hits.scores[part] - asked.queries[query, -2] * rows[row, -2] + rest
+        return hits._replace(scores=whole).of(whole >= hits.thresholds[hits.queries])
+
+
+def _has_fresh(asked: Asked) -> bool:
+    """Whether there are queries of which nothing is known."""
+    return bool(np.isneginf(asked.thresholds).any())
