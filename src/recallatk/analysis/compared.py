@@ -103,7 +103,7 @@ class Compared:
         return self._found[k, within]
 
     def _count_hits(self, k: int, within: int) -> Hits:
-        strict = _counted(self.places.of_rows[:, :k] < self._place(within))
+        strict = _counted(self.places.before(within, k))
         cut = np.minimum(self.available, k)
         tie_aware = strict
         which = self._cut_in_a_tie(k)
@@ -112,10 +112,6 @@ class Compared:
             tie_aware[which] = self._hits_with_ties(which, k, within)
         return Hits(tie_aware, strict, cut)
 
-    def _place(self, within: int) -> int:
-        # A place beyond every answer is as good as the number that stands for none.
-        return min(within, self.places.never)
-
     def _hits_with_ties(self, which: NDArray[np.int64], k: int, within: int) -> NDArray[np.int64]:
         fresh = ~self.ties_with_previous(which)
         fresh[:, 0] = True
@@ -123,7 +119,7 @@ class Compared:
         first = np.where(fresh[:, :k], columns[:k], 0).max(axis=1)
         ends = np.where(fresh[:, k:], columns[k:], self.truth.depth)
         end = ends.min(axis=1, initial=self.truth.depth)
-        found = self.places.of_rows[which] < self._place(within)
+        found = self.places.before(within)[which]
         better = (found & (columns < first[:, None])).sum(axis=1)
         tied = (found & (columns >= first[:, None]) & (columns < end[:, None])).sum(axis=1)
         queries, places = self.beyond

@@ -32,7 +32,7 @@ class DiscountedGain(Measure):
         cut = np.minimum(compared.available, self.k)
         gains = np.maximum(cut[:, None] - compared.block_starts, 0) * (compared.truth.rows >= 0)
         discounts = np.append(1.0 / np.log2(np.arange(self.k) + 2.0), 0.0)
-        places = np.minimum(compared.places.of_rows, self.k).astype(np.int64)
+        places = compared.places.up_to(self.k)
         gained = (gains * discounts[places]).sum(axis=1)
         queries, beyond = compared.beyond
         last = np.maximum(cut[queries] - compared.block_starts[queries, -1], 0)

@@ -27,8 +27,8 @@ class ReciprocalRank(Measure):
         return 1
 
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
-        places = np.where(compared.block_starts == 0, compared.places.of_rows, compared.places.never)
-        best = places.min(axis=1, initial=compared.places.never).astype(np.int64)
+        places = np.where(compared.block_starts == 0, compared.places.up_to(self.k), self.k)
+        best = places.min(axis=1, initial=self.k)
         queries, beyond = compared.beyond
         # What ties beyond the depth ties with the nearest only where everything before does.
         alike = compared.block_starts[queries, -1] == 0

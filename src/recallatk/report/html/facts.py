@@ -173,7 +173,7 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[Missed, ...]:
     found = []
     for rank in range(cut):
         at = int(places.of_rows[place, rank])
-        if at < k:
+        if at < min(k, places.never):
             continue
         score = None if truth.scores is None else float(truth.scores[place, rank])
         last = None if truth.scores is None else float(truth.scores[place, cut - 1])
