@@ -180,7 +180,7 @@ def test_no_cut_and_no_flipped_byte_gives_other_neighbours(written):
     refused = 0
     damaged = [whole[:length] for length in range(0, len(whole), 97)]
     random = np.random.default_rng(0)
-    for position in random.choice(len(whole), 300, replace=False):
+    for position in random.choice(len(whole), 1000, replace=False):
         damaged.append(whole[:position] + bytes([whole[position] ^ 0x21]) + whole[position + 1 :])
     for data in damaged:
         path.write_bytes(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,11 @@ class Change:
     """For each earlier row, its number now, or -1 where it is gone. What is left keeps its order."""
     added: NDArray[np.int64]
     """The rows that are new, in order."""
+
+    @cached_property
+    def is_addition(self) -> bool:
+        """Whether all that was there is where it was."""
+        return bool((self.place == np.arange(len(self.place))).all())
 
     @classmethod
     def appended(cls, before: int, now: int) -> Change:
@@ -120,23 +125,30 @@ class _Update:
 
     def _now(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Row numbers of before as they are now; -1 for padding and for what is gone."""
+        if self.change.is_addition:
+            return rows
         return np.where(rows >= 0, self.change.place[rows], -1)
 
     def _touched(self) -> NDArray[np.bool_]:
         """Queries that lost a row they need, or whose ties are not all known."""
-        rows = self.before.rows
-        touched = ((rows >= 0) & (self._now(rows) < 0)).any(axis=1)
-        following = self.certificate.next_rows
-        touched |= (following >= 0) & (self._now(following) < 0)
-        lost = np.flatnonzero(self._now(self.beyond) < 0)
-        touched[np.searchsorted(self.offsets, lost, side="right") - 1] = True
-        touched |= self.known.tie_counts > np.diff(self.offsets)
+        touched: NDArray[np.bool_] = self.known.tie_counts > np.diff(self.offsets)
+        if not self.change.is_addition:
+            rows, following = self.before.rows, self.certificate.next_rows
+            touched |= ((rows >= 0) & (self._now(rows) < 0)).any(axis=1)
+            touched |= (following >= 0) & (self._now(following) < 0)
+            lost = np.flatnonzero(self._now(self.beyond) < 0)
+            touched[np.searchsorted(self.offsets, lost, side="right") - 1] = True
         own = self.search.eligibility.own_rows
         if own is not None:
             here = own < len(self.change.place)
             touched |= ~here
             touched[here] |= self.change.place[own[here]] != own[here]
         return touched
+
+    def _vectors(self, which: NDArray[np.int64]) -> NDArray[Any]:
+        """Some queries; all of them are not copied."""
+        queries = self.search.queries
+        return queries if len(which) == len(queries) else queries[which]
 
     def contenders(self, which: NDArray[np.int64]) -> Candidates:
         """New rows that may be among the best of some queries; queries with too many become touched."""
@@ -145,7 +157,7 @@ class _Update:
         if not len(which) or not len(self.change.added):
             return nothing
         reader = self._added_reader()
-        queries = self.search.queries[which]
+        queries = self._vectors(which)
         space = Space(self.search.metric, FLOAT32, queries.shape[1], self.search.centre())
         floors = space.floors(queries, self.certificate.next_scores[which], self.certificate.bounds[which])
         everything = Eligibility((None,), np.zeros(len(which), np.int64), None, reader.corpus.rows)
@@ -197,7 +209,7 @@ class _Update:
         order = np.argsort(queries, kind="stable")
         which, place = np.unique(queries[order], return_inverse=True)
         if len(which):
-            new = self.search.scored(self.search.queries[which], place, rows[order])
+            new = self.search.scored(self._vectors(which), place, rows[order])
             left = self._insert(which, new)
             mine = left[new.queries]
             again = np.cumsum(left) - 1
