@@ -103,13 +103,16 @@ class Neighbours:
 
     def __call__(self, progress):
         if progress.pace.blocks_left <= self.blocks_left and not self.processes:
-            busy = [sys.executable, "-c", "while True: pass"]
-            self.processes = [subprocess.Popen(busy) for _ in range(8)]
+            busy = [sys.executable, "-c", "print(flush=True)\nwhile True: pass"]
+            self.processes = [subprocess.Popen(busy, stdout=subprocess.PIPE) for _ in range(8)]
+            for each in self.processes:
+                # Until it speaks it is only starting, and a few blocks may be over by then.
+                each.stdout.readline()
 
     def leave(self):
         for each in self.processes:
             each.kill()
-            each.wait()
+            each.communicate()
 
 
 @contextlib.contextmanager

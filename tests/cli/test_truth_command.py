@@ -200,3 +200,10 @@ def test_control_c_says_how_to_go_on_and_the_same_command_does(folder):
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "To go on: recallatk truth big.npy many.npy --metric l2 --threads 1" in errors
+
+
+def test_one_query_is_one_query(folder):
+    np.save("one.npy", QUERIES[:1])
+    ran = recallatk("truth", "corpus.parquet", "one.npy", "--metric", "l2", "--depth", 400)
+    assert "of 300 rows for 1 query, l2\n" in ran.stdout
+    assert "1 query has fewer than 400 eligible rows" in ran.stdout

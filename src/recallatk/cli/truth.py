@@ -192,13 +192,14 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
 
 
 def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> list[str]:
+    from recallatk.counting import counted
     from recallatk.report.text import printable
     from recallatk.truth import summary
 
     truth = found.truth
     lines = [
-        f"{out}: the best {truth.depth:,} of {dataset.corpus.rows:,} rows for {len(truth):,} queries, "
-        f"{truth.metric}",
+        f"{out}: the best {truth.depth:,} of {counted(dataset.corpus.rows, 'row', 'rows')} for "
+        f"{counted(len(truth), 'query', 'queries')}, {truth.metric}",
         f"  {summary.in_words(truth)}",
         f"  {_way(found)} in {seconds:,.1f} s",
     ]
@@ -208,17 +209,26 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
         )
     short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
     if short:
-        lines.append(f"  {short:,} queries have fewer than {truth.depth:,} eligible rows")
+        lines.append(
+            f"  {counted(short, 'query has', 'queries have')} fewer than {truth.depth:,} eligible rows"
+        )
     return [printable(line) for line in lines]
 
 
 def _way(found: Obtained) -> str:
+    from recallatk.counting import counted
+
     if found.way == "updated":
-        return f"updated: {found.scanned_rows:,} new rows scanned, {found.redone_queries:,} queries redone,"
+        rows, queries = (
+            (found.scanned_rows, "new row", "new rows"),
+            (found.redone_queries, "query", "queries"),
+        )
+        return f"updated: {counted(*rows)} scanned, {counted(*queries)} redone,"
     return f"reused from {found.path}" if found.way == "reused" else "computed"
 
 
 def _verdict(found: Verification, file: str) -> list[str]:
+    from recallatk.counting import counted
     from recallatk.report.text import printable
 
     lines = [_line(each) for each in found.wrong[:_SHOWN]]
@@ -228,7 +238,11 @@ def _verdict(found: Verification, file: str) -> list[str]:
         complain(f"{file} was made from other data: {', '.join(found.other_data)}")
     lines.append(
         f"{file}: {found.checked:,} of {found.queries:,} queries proved anew at depth {found.depth:,}: "
-        + (f"{len(found.wrong):,} wrong neighbours" if found.wrong else "every neighbour is right")
+        + (
+            f"{counted(len(found.wrong), 'wrong neighbour', 'wrong neighbours')}"
+            if found.wrong
+            else "every neighbour is right"
+        )
     )
     return [printable(line) for line in lines]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from recallatk.counting import counted
 from recallatk.report.summary import number
 from recallatk.report.text import aligned, printable
 
@@ -46,7 +47,7 @@ def assessment_to_text(assessment: Assessment) -> str:
 
 def _heading(assessment: Assessment) -> list[str]:
     score = assessment.score
-    lines = [f"{assessment.name}: {score.queries:,} queries, {score.scored:,} scored"]
+    lines = [f"{assessment.name}: {counted(score.queries, 'query', 'queries')}, {score.scored:,} scored"]
     if score.sampled_from is not None:
         lines.append(
             f"a corpus sample of {score.sampled_from:,} rows: recall on it does not carry over to all of them"

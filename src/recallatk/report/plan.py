@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from recallatk.counting import counted
 from recallatk.report.text import aligned, printable
 
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ def plan_to_text(described: dict[str, Any]) -> str:
     more = len(described["builds"]) - _SHOWN
     seconds = described["seconds"]
     total = "unknown time" if seconds is None else f"about {seconds:,.0f} s"
-    counted = f"{_counted(described['trials'], 'trial')} on {_counted(len(described['builds']), 'build')}"
+    trials = counted(described["trials"], "trial", "trials")
+    builds = counted(len(described["builds"]), "build", "builds")
     lines = [
-        f"{counted}, {total}, into {described['out']}.",
+        f"{trials} on {builds}, {total}, into {described['out']}.",
         "",
         *aligned(rows),
         *([f"and {more:,} more"] if more > 0 else []),
@@ -74,10 +76,6 @@ def plan_to_text(described: dict[str, Any]) -> str:
         *(f"{each['engine']}: {each['problem']}" for each in described["builds"] if each["problem"]),
     ]
     return "\n".join(printable(line) for line in lines)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _about(value: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recallatk.counting import counted
 from recallatk.report.naming import listed
 from recallatk.report.summary import number
 
@@ -36,7 +37,7 @@ def setting(candidate: Candidate) -> str:
 def mean_in_words(mean: Mean) -> str:
     """The mean with its interval and its queries."""
     among = "" if mean.low is None or mean.high is None else f"{mean.low:.4f} to {mean.high:.4f}, "
-    return f"{number(mean.value, '.4f')} ({among}{mean.n:,} queries)"
+    return f"{number(mean.value, '.4f')} ({among}{counted(mean.n, 'query', 'queries')})"
 
 
 def costs_in_words(candidate: Candidate) -> str:

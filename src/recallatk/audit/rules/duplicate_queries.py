@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
-from recallatk.audit.counting import share_of
 from recallatk.core.findings import Severity
+from recallatk.counting import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.audit.base import Rule
-from recallatk.audit.counting import counted
 from recallatk.core.findings import Severity
+from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

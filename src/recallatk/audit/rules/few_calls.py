@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.latency import percentile_interval
 from recallatk.audit.base import Rule
-from recallatk.audit.counting import counted
 from recallatk.audit.trials import called
 from recallatk.core.findings import Severity
+from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ import numpy as np
 
 from recallatk.analysis.planning import STEP, queries_for
 from recallatk.audit.base import Rule
-from recallatk.audit.counting import counted
 from recallatk.audit.trials import recall_of
 from recallatk.core.findings import Severity
+from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

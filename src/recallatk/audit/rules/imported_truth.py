@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
-from recallatk.audit.counting import counted
 from recallatk.core import Origin
 from recallatk.core.findings import Severity
+from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

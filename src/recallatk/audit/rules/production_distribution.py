@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
-from recallatk.audit.counting import counted
 from recallatk.audit.geometry import held_out_auc, unit
 from recallatk.audit.nearest import MOST_QUERIES, production_vectors
 from recallatk.core import Metric
 from recallatk.core.findings import Severity
+from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ import numpy as np
 
 from recallatk.audit.base import Rule
 from recallatk.audit.closeness import ROUNDING, vectors_of
-from recallatk.audit.counting import counted
 from recallatk.audit.geometry import nearness, pair_nearness
 from recallatk.core import Metric
 from recallatk.core.findings import Severity
+from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.audit.base import Rule
-from recallatk.audit.counting import share_of
 from recallatk.audit.survey import digests, matching_digests
 from recallatk.core.findings import Severity
+from recallatk.counting import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

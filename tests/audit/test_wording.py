@@ -4,16 +4,6 @@ import dataclasses
 
 from faults import clustered, found
 
-from recallatk.audit.counting import counted, share_of
-
-
-def test_numbers_agree_with_their_nouns():
-    assert counted(1, "query", "queries") == "1 query"
-    assert counted(0, "query", "queries") == "0 queries"
-    assert counted(1_000, "query", "queries") == "1,000 queries"
-    assert share_of(1, 50, "queries", "is asked", "are asked") == "1 of 50 queries (2.0%) is asked"
-    assert share_of(2, 50, "queries", "is asked", "are asked") == "2 of 50 queries (4.0%) are asked"
-
 
 def test_one_query_is_one_query():
     assert found("R01", dataset=clustered(queries=1))[0].message == "there is 1 query"
