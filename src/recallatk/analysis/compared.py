@@ -103,7 +103,7 @@ class Compared:
         return self._found[k, within]
 
     def _count_hits(self, k: int, within: int) -> Hits:
-        strict = _counted(self.places.before(within, k))
+        strict = _counted(self.places.before(within, np.s_[:, :k]))
         cut = np.minimum(self.available, k)
         tie_aware = strict
         which = self._cut_in_a_tie(k)
@@ -119,7 +119,7 @@ class Compared:
         first = np.where(fresh[:, :k], columns[:k], 0).max(axis=1)
         ends = np.where(fresh[:, k:], columns[k:], self.truth.depth)
         end = ends.min(axis=1, initial=self.truth.depth)
-        found = self.places.before(within)[which]
+        found = self.places.before(within, which)
         better = (found & (columns < first[:, None])).sum(axis=1)
         tied = (found & (columns >= first[:, None]) & (columns < end[:, None])).sum(axis=1)
         queries, places = self.beyond

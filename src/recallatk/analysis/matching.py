@@ -30,9 +30,9 @@ class Places:
     repeats: NDArray[np.int64]
     """Of each query how many answers name a row that it has answered before."""
 
-    def before(self, k: int, best: int | None = None) -> NDArray[np.bool_]:
-        """Which rows, or which of the best of them, are among the first k answers."""
-        return np.asarray(self.of_rows[:, :best] < min(k, self.never))
+    def before(self, k: int, some: Any = ...) -> NDArray[np.bool_]:
+        """Which rows, or which of some places in the lists, are among the first k answers."""
+        return np.asarray(self.of_rows[some] < min(k, self.never))
 
     def up_to(self, k: int) -> NDArray[np.int64]:
         """Beside each row its place, or k where it is not among the first k answers."""
@@ -56,14 +56,21 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
     if rows.size and answers.size:
         step, workers = _portions(queries, rows.shape[1] + answers.shape[1])
         parts = [slice(first, first + step) for first in range(0, queries, step)]
-
-        def work(first: int) -> None:
-            block = _Block(rows.shape[1], answers.shape[1], step)
-            for part in parts[first::workers]:
-                block.place(rows[part], answers[part], part, places)
-
         with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(work, range(workers)))
+            # Read as unsigned, what is no row is larger than any that is: one look tells of both.
+            largest = max(pool.map(lambda part: max(_largest(rows[part]), _largest(answers[part])), parts))
+            gaps = largest > np.iinfo(np.int64).max
+            if gaps:
+                largest = max(int(rows.max()), int(answers.max()))
+            if largest >= _LARGEST_ROW:
+                rows, answers = _renamed(rows, answers)
+                largest = rows.size + answers.size
+            jobs = [
+                pool.submit(_place, rows, answers, (max(largest, 0), gaps), parts[worker::workers], places)
+                for worker in range(workers)
+            ]
+            for job in jobs:
+                job.result()
     else:
         places.distinct[:], places.repeats[:] = 0, 0
         if answers.size:
@@ -73,9 +80,13 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
     return places
 
 
+def _largest(rows: NDArray[np.int64]) -> int:
+    return int(rows.view(np.uint64).max())
+
+
 def _portions(queries: int, keys: int) -> tuple[int, int]:
     """How many lines to take at a time, and how many threads: all have the same to do."""
-    rounds = -(-queries * keys // _BLOCK_KEYS)
+    rounds = min(queries, -(-queries * keys // _BLOCK_KEYS))
     workers = min(rounds, os.cpu_count() or 1)
     return -(-queries // (-(-rounds // workers) * workers)), workers
 
@@ -92,45 +103,53 @@ def _renamed(
     )
 
 
+def _place(
+    rows: NDArray[np.int64],
+    answers: NDArray[np.int64],
+    kind: tuple[int, bool],
+    parts: list[slice],
+    found: Places,
+) -> None:
+    """Find the places of some blocks of lines, with memory of this thread's own.
+
+    `kind` says what the rows are like: the largest number, and whether some are none.
+    """
+    block = _Block(rows.shape[1], answers.shape[1], parts[0].stop - parts[0].start, *kind)
+    for part in parts:
+        block.place(rows[part], answers[part], part, found)
+
+
 class _Block:
     """What one thread works with; made once, because fresh memory is slow.
 
     A row and its place become one number: the row, then whether it is an answer, then the place.
     """
 
-    def __init__(self, width: int, given: int, lines: int) -> None:
-        self.width, self.given, self.lines = width, given, lines
-        self.flags = np.empty(lines * (width + given), bool)
-        self.dtype: Any = None
-
-    def _make_room(self, largest: int) -> None:
-        """Have memory for rows up to a number."""
-        bits = max(self.width, self.given).bit_length()
+    def __init__(self, width: int, given: int, lines: int, largest: int, gaps: bool) -> None:
+        self.width, columns = width, width + given
+        self.gaps = gaps
+        # Two more numbers stand for "none" on either side, so that they never meet.
+        self.top = 1 + largest
+        bits = max(width, given).bit_length()
+        wide = ((self.top + 2) << (bits + 1)) > np.iinfo(np.uint32).max
         # Sorting numbers of 32 bits takes a third of the time.
-        dtype = np.uint32 if largest << (bits + 1) <= np.iinfo(np.uint32).max else np.uint64
-        if dtype is self.dtype:
-            return
-        self.dtype = dtype
-        self.bits, self.mask = dtype(bits), dtype((1 << bits) - 1)
-        self.ends = np.append(np.arange(self.width), np.arange(self.given) | (1 << bits)).astype(dtype)
-        self.firsts = np.arange(0, self.lines * self.width, self.width, dtype=dtype)[:, None]
-        self.keys = np.empty((self.lines, self.width + self.given), dtype)
+        self.dtype: Any = np.uint64 if wide else np.uint32
+        self.bits, self.mask = self.dtype(bits), self.dtype((1 << bits) - 1)
+        ends = np.concatenate([np.arange(width), np.arange(given) | (1 << bits)])
+        self.ends = ends.astype(self.dtype)
+        self.firsts = np.arange(0, lines * width, width, dtype=self.dtype)[:, None]
+        self.keys = np.empty((lines, columns), self.dtype)
         self.owners, self.steps = np.empty_like(self.keys), np.empty_like(self.keys)
+        self.flags = np.empty(self.keys.size, bool)
 
     def place(self, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places) -> None:
         """Find the places of one block of lines."""
-        gaps, odd = _negative(rows), _negative(answers)
-        top = 1 + max(int(rows.max()), int(answers.max()), 0)
-        if top > _LARGEST_ROW:
-            rows, answers = _renamed(rows, answers)
-            top = rows.size + answers.size
-        # Two more numbers stand for "none" on either side, so that they never meet.
-        self._make_room(top + 1)
         lines, width, target = len(rows), self.width, found.of_rows[part].reshape(-1)
         keys, owners, steps = self.keys[:lines], self.owners[:lines], self.steps[:lines]
         flags = self.flags[: keys.size]
-        np.copyto(keys[:, :width], _named(rows, gaps, top), casting="unsafe")
-        np.copyto(keys[:, width:], _named(answers, odd, top + 1), casting="unsafe")
+        gaps, odd = (_negative(each) if self.gaps else None for each in (rows, answers))
+        np.copyto(keys[:, :width], _named(rows, gaps, self.top), casting="unsafe")
+        np.copyto(keys[:, width:], _named(answers, odd, self.top + 1), casting="unsafe")
         np.left_shift(keys, self.bits + self.dtype(1), out=keys)
         np.bitwise_or(keys, self.ends, out=keys)
         keys.sort(axis=1)
