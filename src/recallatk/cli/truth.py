@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from recallatk.cli.guard import FAILED, complain
 from recallatk.cli.progress import progress
+from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Truth
@@ -192,7 +193,6 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
 
 
 def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> list[str]:
-    from recallatk.counting import counted
     from recallatk.report.text import printable
     from recallatk.truth import summary
 
@@ -216,19 +216,13 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
 
 
 def _way(found: Obtained) -> str:
-    from recallatk.counting import counted
-
     if found.way == "updated":
-        rows, queries = (
-            (found.scanned_rows, "new row", "new rows"),
-            (found.redone_queries, "query", "queries"),
-        )
-        return f"updated: {counted(*rows)} scanned, {counted(*queries)} redone,"
+        rows = counted(found.scanned_rows, "new row", "new rows")
+        return f"updated: {rows} scanned, {counted(found.redone_queries, 'query', 'queries')} redone,"
     return f"reused from {found.path}" if found.way == "reused" else "computed"
 
 
 def _verdict(found: Verification, file: str) -> list[str]:
-    from recallatk.counting import counted
     from recallatk.report.text import printable
 
     lines = [_line(each) for each in found.wrong[:_SHOWN]]
@@ -239,7 +233,7 @@ def _verdict(found: Verification, file: str) -> list[str]:
     lines.append(
         f"{file}: {found.checked:,} of {found.queries:,} queries proved anew at depth {found.depth:,}: "
         + (
-            f"{counted(len(found.wrong), 'wrong neighbour', 'wrong neighbours')}"
+            counted(len(found.wrong), "wrong neighbour", "wrong neighbours")
             if found.wrong
             else "every neighbour is right"
         )
