@@ -17,6 +17,7 @@ import numpy as np
 from recallatk.bench.environment import usable_cores
 from recallatk.bench.events import Began, Built, Event, Failed, Finished, from_line
 from recallatk.bench.job import Job, write_job
+from recallatk.bench.parentage import starting
 from recallatk.bench.supervising import (
     THREAD_VARIABLES,
     Limits,
@@ -100,11 +101,16 @@ class Conversation:
         write_job(self.folder, job)
         self.log = self.folder / "log.txt"
         self._errors = self.log.open("ab")
-        self._process = self._started(job, self._errors)
-        self._watch = Watch(self._process.pid, self.limits)
-        self._said = lines_of(self._process)
         self._number = 0
-        self.alive = True
+        try:
+            with starting():
+                self._process = self._started(job, self._errors)
+                self._watch = Watch(self._process.pid, self.limits)
+                self._said = lines_of(self._process)
+                self.alive = True
+        except (KeyboardInterrupt, SystemExit):
+            self.close()
+            raise
 
     def _started(self, job: Job, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         threads = str(max(job.build_threads, job.search_threads))

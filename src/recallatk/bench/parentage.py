@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SET_DEATH_SIGNAL = 1
 
@@ -19,3 +25,28 @@ def die_with(parent: int) -> None:
     # It may have ended before the system was asked.
     if os.getppid() != parent:
         os._exit(1)
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait for the end of this: by then a process that is being started can be ended."""
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are handled in the main thread alone.
+        yield
+        return
+    came: list[int] = []
+    before: dict[int, Any] = {}
+
+    def later(number: int, _frame: object) -> None:
+        came.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not None:
+            before[number] = signal.signal(number, later)
+    try:
+        yield
+    finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)
+    if came:
+        signal.raise_signal(came[0])

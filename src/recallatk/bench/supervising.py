@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from recallatk.bench.events import Began, Blocked, Built, Event, Failed, Finished, Paused, from_line
 from recallatk.bench.memory import held_bytes
+from recallatk.bench.parentage import starting
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -57,14 +58,18 @@ def supervise(
     affinity: Sequence[int] | None = None,
 ) -> Generator[Event]:
     """Start a process on a job and pass on what it says; its end, if too early, becomes a Failed."""
-    with log.open("ab") as errors, _started(data, folder, job, errors, affinity) as worker:
-        watch = Watch(worker.pid, limits)
-        try:
-            yield from _followed(worker, watch, log)
-        finally:
-            worker.kill()
-            worker.wait()
-            clear_group(worker.pid)
+    with contextlib.ExitStack() as stack:
+        errors = stack.enter_context(log.open("ab"))
+        with starting():
+            worker = stack.enter_context(_started(data, folder, job, errors, affinity))
+            stack.callback(_end, worker)
+        yield from _followed(worker, Watch(worker.pid, limits), log)
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    worker.kill()
+    worker.wait()
+    clear_group(worker.pid)
 
 
 def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: Path) -> Iterator[Event]:

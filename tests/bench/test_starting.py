@@ -1,0 +1,58 @@
+"""Ctrl-C while a process is being started: it is ended all the same."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from recallatk.bench.conversation import Conversation, Speaker
+from recallatk.bench.parentage import starting
+from recallatk.bench.supervising import Limits, supervise
+
+SPEAKER = Speaker("faiss-flat", "l2", 10)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Processes that sleep, each interrupted before whoever starts it has it in hand."""
+    processes, real = [], subprocess.Popen
+
+    def start(_command, **options):
+        processes.append(real([sys.executable, "-c", "import time; time.sleep(60)"], **options))
+        signal.raise_signal(signal.SIGINT)
+        return processes[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    yield processes
+    for each in processes:
+        each.kill()
+        each.wait()
+
+
+def test_a_worker_that_is_being_started_is_ended(tmp_path, started):
+    with pytest.raises(KeyboardInterrupt):
+        list(supervise(tmp_path, tmp_path, SPEAKER.job(), tmp_path / "log.txt", limits=Limits()))
+    assert started[0].returncode == -signal.SIGKILL
+
+
+def test_a_conversation_that_is_being_started_is_ended(tmp_path, started):
+    with pytest.raises(KeyboardInterrupt):
+        Conversation(tmp_path, tmp_path / "scratch", SPEAKER)
+    assert started[0].returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_and_then_comes(number):
+    came = []
+    before = signal.signal(number, lambda *_: came.append("now"))
+    try:
+        with starting():
+            signal.raise_signal(number)
+            signal.raise_signal(number)
+            assert came == []
+        assert came == ["now"]
+        signal.raise_signal(number)
+        assert came == ["now", "now"]
+    finally:
+        signal.signal(number, before)
