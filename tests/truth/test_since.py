@@ -1,5 +1,7 @@
 """`ground_truth(since=...)`: an earlier truth in memory, brought up to date."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from test_updating import contents
@@ -32,6 +34,18 @@ def test_it_equals_a_full_computation_bit_for_bit(metric, before, block_bytes):
     assert contents(found) == contents(ground_truth(made(metric=metric), depth=10))
     assert found.fingerprints == ground_truth(made(metric=metric), depth=10).fingerprints
     assert not scanned or before == 3
+
+
+def test_a_query_that_is_one_of_the_new_rows_does_not_find_itself():
+    own = np.array([5, 395])
+    queries = dataclasses.replace(make_queries(CORPUS[own]), corpus_rows=own)
+
+    def asked(corpus):
+        return open_dataset(make_corpus(corpus), queries, metric="l2")
+
+    found = ground_truth(asked(CORPUS), depth=10, since=ground_truth(asked(CORPUS[:390]), depth=10))
+    assert not (found.rows == own[:, None]).any()
+    assert contents(found) == contents(ground_truth(asked(CORPUS), depth=10))
 
 
 @pytest.mark.parametrize(
