@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,6 +55,9 @@ def test_places_are_those_of_a_dictionary(block_keys, data):
         places, distinct, repeats = naive(row, answer)
         told = [None if place == found.never else place for place in found.of_rows[number].tolist()]
         assert (told, found.distinct[number], found.repeats[number]) == (places, distinct, repeats)
+        for of, within in product(range(1, len(row) + 2), range(1, len(answer) + 2)):
+            hits = sum(place is not None and place < within for place in places[:of])
+            assert found.found(of, within)[number] == hits
 
 
 @pytest.mark.parametrize("given", [300, 40_000, 300_000])
@@ -67,7 +72,8 @@ def test_places_up_to_a_k_that_is_larger_than_any_place():
     found = find_places(np.array([[5, 6]]), np.array([[6, 7]]))
     for k in (1, 2, 10**6):
         assert found.up_to(k).tolist() == [[k, 0]]
-        assert found.before(k).tolist() == [[False, True]]
+        assert found.found(k, k).tolist() == [k > 1]
+        assert found.found(2, k).tolist() == [1]
 
 
 @pytest.mark.parametrize("k", [2, 10**6])

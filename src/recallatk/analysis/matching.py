@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,23 +21,65 @@ _LARGEST_ROW = 1 << 40
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the rows of some lists stand among the answers, repeats and what is no row not counted."""
+    """Where the rows of some lists stand among the answers, repeats and what is no row not counted.
 
-    of_rows: NDArray[Any]
-    """Beside each row its place among the distinct known answers, from 0; `never` where it has none."""
-    never: int
+    Every line has all rows of a list and all answers, in no order that matters: to count needs none, and to
+    bring them back into the order of the list would take as long as to find them.
+    """
+
+    width: int
+    """How many rows a list has."""
+    ranks: NDArray[Any]
+    """The place in its list of a row, from 0; beside an answer any number."""
+    stands: NDArray[Any]
+    """The place of that row among the distinct known answers; `never` where it has none."""
     distinct: NDArray[np.int64]
     """Of each query how many distinct known rows were answered."""
     repeats: NDArray[np.int64]
     """Of each query how many answers name a row that it has answered before."""
 
-    def before(self, k: int, some: Any = ...) -> NDArray[np.bool_]:
-        """Which rows, or which of some places in the lists, are among the first k answers."""
-        return np.asarray(self.of_rows[some] < min(k, self.never))
+    @property
+    def never(self) -> int:
+        return int(np.iinfo(self.stands.dtype).max)
+
+    @property
+    def is_found(self) -> NDArray[np.bool_]:
+        """Where a row stands that was answered."""
+        return np.asarray(self.stands != self.never)
+
+    def found(self, of: int, within: int) -> NDArray[np.int64]:
+        """How many of the first `of` rows of each list are among the first `within` answers."""
+        if of == within:
+            return counted(self._later < min(of, self.never), most=of)
+        marks = (self.ranks < min(of, self.never)) & (self.stands < min(within, self.never))
+        return counted(marks, most=min(of, within))
+
+    @cached_property
+    def _later(self) -> NDArray[Any]:
+        """The later of both places: below k for what is among the first k of either list."""
+        return np.asarray(np.maximum(self.ranks, self.stands))
+
+    @cached_property
+    def of_rows(self) -> NDArray[Any]:
+        """Beside each row of every list, in the list's order, its place among the answers or `never`."""
+        places = np.full((len(self.stands), self.width), self.never, self.stands.dtype)
+        hits = np.flatnonzero(self.is_found)
+        lists = hits // max(1, self.stands.shape[1])
+        slots = lists * self.width + self.ranks.reshape(-1).take(hits)
+        places.reshape(-1)[slots] = self.stands.reshape(-1).take(hits)
+        return places
 
     def up_to(self, k: int) -> NDArray[np.int64]:
         """Beside each row its place, or k where it is not among the first k answers."""
-        return np.where(self.before(k), self.of_rows.astype(np.int64), k)
+        return np.where(self.of_rows < min(k, self.never), self.of_rows.astype(np.int64), k)
+
+
+def counted(marks: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+    """How many of each line are marked, which are at most so many."""
+    if most > np.iinfo(np.uint8).max:
+        return np.asarray(np.count_nonzero(marks, axis=1))
+    # Added up as bytes, which takes a quarter of the time.
+    return np.asarray(np.einsum("ij->i", marks.view(np.uint8)).astype(np.int64))
 
 
 def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
@@ -44,44 +87,47 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
 
     Both are sorted together, line by line: a row that was answered then stands right before its answer.
     """
-    queries = len(rows)
-    small = max(rows.shape[1], answers.shape[1]) < np.iinfo(np.int16).max
-    never = int(np.iinfo(np.int16 if small else np.int32).max)
+    (queries, width), given = rows.shape, answers.shape[1]
+    # One bit tells an answer from a row of the list.
+    bits = max(width, given).bit_length()
+    dtype = next(each for each in (np.uint8, np.uint16, np.uint32) if bits < np.iinfo(each).bits)
+    shape = (queries, width + given)
     places = Places(
-        np.full(rows.shape, never, np.int16 if small else np.int32),
-        never,
-        np.empty(queries, np.int64),
-        np.empty(queries, np.int64),
+        width,
+        np.empty(shape, dtype),
+        np.empty(shape, dtype),
+        np.full(queries, given),
+        np.zeros(queries, np.int64),
     )
-    if rows.size and answers.size:
-        step, workers = _portions(queries, rows.shape[1] + answers.shape[1])
-        parts = [slice(first, first + step) for first in range(0, queries, step)]
-        with ThreadPoolExecutor(workers) as pool:
-            # Read as unsigned, what is no row is larger than any that is: one look tells of both.
-            largest = max(pool.map(lambda part: max(_largest(rows[part]), _largest(answers[part])), parts))
-            gaps = largest > np.iinfo(np.int64).max
-            if gaps:
-                largest = max(int(rows.max()), int(answers.max()))
-            if largest >= _LARGEST_ROW:
-                rows, answers = _renamed(rows, answers)
-                largest = rows.size + answers.size
-            jobs = [
-                pool.submit(_place, rows, answers, (max(largest, 0), gaps), parts[worker::workers], places)
-                for worker in range(workers)
-            ]
-            for job in jobs:
-                job.result()
-    else:
-        places.distinct[:], places.repeats[:] = 0, 0
-        if answers.size:
-            again = repeated(answers)
-            places.repeats[:] = again.sum(axis=1)
-            places.distinct[:] = ((answers >= 0) & ~again).sum(axis=1)
+    if not places.ranks.size:
+        return places
+    # Read as unsigned, what is no row is larger than any that is: one look tells of both.
+    largest = max(int(each.view(np.uint64).max(initial=0)) for each in (rows, answers))
+    gaps = largest > np.iinfo(np.int64).max
+    if gaps:
+        largest = max(int(each.max(initial=0)) for each in (rows, answers))
+    if largest >= _LARGEST_ROW:
+        rows, answers = _renamed(rows, answers)
+        largest = rows.size + answers.size
+    step, workers = _portions(queries, width + given)
+    parts = [slice(first, first + step) for first in range(0, queries, step)]
+    # Made here, because memory that was used before is at hand in this thread alone.
+    blocks = [_Block(width, given, step, largest, gaps) for _ in range(workers)]
+
+    def place(worker: int) -> None:
+        for part in parts[worker::workers]:
+            blocks[worker].place(rows[part], answers[part], part, places)
+
+    with ThreadPoolExecutor(workers) as pool:
+        # This thread is one of them: to start another takes as long as half a block.
+        others = [pool.submit(place, worker) for worker in range(1, workers)]
+        place(0)
+        for other in others:
+            other.result()
+    strange = np.flatnonzero(places.distinct < given)
+    for first in range(0, len(strange), step):
+        _renumber(places, strange[first : first + step], answers)
     return places
-
-
-def _largest(rows: NDArray[np.int64]) -> int:
-    return int(rows.view(np.uint64).max())
 
 
 def _portions(queries: int, keys: int) -> tuple[int, int]:
@@ -103,88 +149,71 @@ def _renamed(
     )
 
 
-def _place(
-    rows: NDArray[np.int64],
-    answers: NDArray[np.int64],
-    kind: tuple[int, bool],
-    parts: list[slice],
-    found: Places,
-) -> None:
-    """Find the places of some blocks of lines, with memory of this thread's own.
-
-    `kind` says what the rows are like: the largest number, and whether some are none.
-    """
-    block = _Block(rows.shape[1], answers.shape[1], parts[0].stop - parts[0].start, *kind)
-    for part in parts:
-        block.place(rows[part], answers[part], part, found)
-
-
 class _Block:
     """What one thread works with; made once, because fresh memory is slow.
 
     A row and its place become one number: the row, then whether it is an answer, then the place.
+
+    Args:
+        width: how many rows a list has.
+        given: how many answers a query has.
+        lines: how many queries there are at a time.
+        largest: the largest number of a row.
+        gaps: whether some are no rows.
     """
 
     def __init__(self, width: int, given: int, lines: int, largest: int, gaps: bool) -> None:
-        self.width, columns = width, width + given
-        self.gaps = gaps
+        self.width, self.gaps = width, gaps
         # Two more numbers stand for "none" on either side, so that they never meet.
         self.top = 1 + largest
         bits = max(width, given).bit_length()
         wide = ((self.top + 2) << (bits + 1)) > np.iinfo(np.uint32).max
         # Sorting numbers of 32 bits takes a third of the time.
         self.dtype: Any = np.uint64 if wide else np.uint32
-        self.bits, self.mask = self.dtype(bits), self.dtype((1 << bits) - 1)
-        ends = np.concatenate([np.arange(width), np.arange(given) | (1 << bits)])
-        self.ends = ends.astype(self.dtype)
-        self.firsts = np.arange(0, lines * width, width, dtype=self.dtype)[:, None]
-        self.keys = np.empty((lines, columns), self.dtype)
-        self.owners, self.steps = np.empty_like(self.keys), np.empty_like(self.keys)
-        self.flags = np.empty(self.keys.size, bool)
+        self.bits, self.is_answer = bits, 1 << bits
+        ends = np.concatenate([np.arange(width), np.arange(given) | self.is_answer])
+        self.ends = np.tile(ends.astype(self.dtype), (lines, 1))
+        self.keys, self.steps = np.empty_like(self.ends), np.empty_like(self.ends)
+        self.flags = np.empty(self.keys.shape, bool)
 
     def place(self, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places) -> None:
         """Find the places of one block of lines."""
-        lines, width, target = len(rows), self.width, found.of_rows[part].reshape(-1)
-        keys, owners, steps = self.keys[:lines], self.owners[:lines], self.steps[:lines]
-        flags = self.flags[: keys.size]
+        lines, width = len(rows), self.width
+        keys, steps = self.keys[:lines], self.steps[:lines]
         gaps, odd = (_negative(each) if self.gaps else None for each in (rows, answers))
         np.copyto(keys[:, :width], _named(rows, gaps, self.top), casting="unsafe")
         np.copyto(keys[:, width:], _named(answers, odd, self.top + 1), casting="unsafe")
-        np.left_shift(keys, self.bits + self.dtype(1), out=keys)
-        np.bitwise_or(keys, self.ends, out=keys)
+        np.left_shift(keys, self.dtype(self.bits + 1), out=keys)
+        np.bitwise_or(keys, self.ends[:lines], out=keys)
         keys.sort(axis=1)
-        # Even for a row of the list, odd for an answer that names it: its first answer differs in that alone.
-        np.right_shift(keys, self.bits, out=owners)
-        np.bitwise_xor(owners.reshape(-1)[1:], owners.reshape(-1)[:-1], out=steps.reshape(-1)[:-1])
+        # But for the place: 1 from a row of the list to its first answer, 0 from an answer to its repeat.
+        np.bitwise_xor(keys.reshape(-1)[1:], keys.reshape(-1)[:-1], out=steps.reshape(-1)[:-1])
+        np.right_shift(steps, self.dtype(self.bits), out=steps)
         # The last of a line has none after it.
         steps[:, -1] = 2
-        hits = np.flatnonzero(np.equal(steps.reshape(-1), 1, out=flags))
-        ends = np.bitwise_and(keys, self.mask, out=keys)
-        slots = np.add(ends, self.firsts[:lines], out=owners).reshape(-1).take(hits)
-        # Anything else than an index and a value of its own kind is slower than to make it one.
-        target[slots.astype(np.intp)] = ends.reshape(-1)[1:].take(hits).astype(target.dtype)
-        again = np.flatnonzero(np.equal(steps.reshape(-1), 0, out=flags)) // steps.shape[1]
-        repeats = np.bincount(again, minlength=lines)
-        # Rows of a list are distinct, so that what follows itself is a repeat or says "none".
-        for none in (gaps, odd):
-            if none is not None:
-                repeats -= np.maximum(none - 1, 0)
-        self._count(answers, odd, repeats, part, found)
+        self._tell(keys, steps, found.ranks[part], found.stands[part])
+        again = np.flatnonzero(np.equal(steps, 0, out=self.flags[:lines]))
+        if len(again):
+            repeats = np.bincount(again // steps.shape[1], minlength=lines)
+            # Rows of a list are distinct, so that what follows itself is a repeat or says "none".
+            for none in (gaps, odd):
+                if none is not None:
+                    repeats -= np.maximum(none - 1, 0)
+            found.repeats[part] = repeats
+            found.distinct[part] -= repeats
+        if odd is not None:
+            found.distinct[part] -= odd
 
-    def _count(
-        self,
-        answers: NDArray[np.int64],
-        odd: NDArray[np.int64] | None,
-        repeats: NDArray[np.int64],
-        part: slice,
-        found: Places,
+    def _tell(
+        self, keys: NDArray[Any], steps: NDArray[Any], ranks: NDArray[Any], stands: NDArray[Any]
     ) -> None:
-        uncounted = repeats if odd is None else repeats + odd
-        found.repeats[part] = repeats
-        found.distinct[part] = answers.shape[1] - uncounted
-        strange = np.flatnonzero(uncounted)
-        if len(strange):
-            _renumber(found.of_rows[part], strange, answers[strange], found.never)
+        """Both places: of each row its own, and that of what comes next if that is its answer."""
+        np.copyto(ranks, keys, casting="unsafe")
+        np.bitwise_and(ranks, 2 * self.is_answer - 1, out=ranks)
+        missed = np.not_equal(steps, 1, out=self.flags[: len(steps)]).view(np.uint8)
+        np.negative(missed, dtype=stands.dtype, out=stands)
+        following, before_it = ranks.reshape(-1)[1:], stands.reshape(-1)[:-1]
+        np.bitwise_or(before_it, np.bitwise_xor(following, self.is_answer), out=before_it)
 
 
 def _named(rows: NDArray[np.int64], negative: NDArray[np.int64] | None, none: int) -> NDArray[np.int64]:
@@ -193,20 +222,17 @@ def _named(rows: NDArray[np.int64], negative: NDArray[np.int64] | None, none: in
 
 def _negative(rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """How many of each line are no rows; None if all are."""
-    return None if rows.min() >= 0 else np.asarray(np.count_nonzero(rows < 0, axis=1))
+    return None if rows.min(initial=0) >= 0 else np.asarray(np.count_nonzero(rows < 0, axis=1))
 
 
-def _renumber(
-    target: NDArray[Any], strange: NDArray[np.int64], answers: NDArray[np.int64], never: int
-) -> None:
-    """Count only distinct known answers, where there are others among them."""
-    counts = (answers >= 0) & ~repeated(answers)
-    place = np.full((len(answers), answers.shape[1] + 1), never, target.dtype)
+def _renumber(places: Places, which: NDArray[np.int64], answers: NDArray[np.int64]) -> None:
+    """Count only distinct known answers, of queries that have others among them."""
+    stands, given = places.stands[which], answers[which]
+    counts = (given >= 0) & ~repeated(given)
+    place = np.full((len(which), given.shape[1] + 1), places.never, stands.dtype)
     place[:, :-1] = np.cumsum(counts, axis=1) - 1
-    stands = target[strange]
-    target[strange] = np.take_along_axis(
-        place, np.where(stands == never, answers.shape[1], stands).astype(np.int64), axis=1
-    )
+    before = np.where(stands == places.never, given.shape[1], stands)
+    places.stands[which] = np.take_along_axis(place, before.astype(np.int64), axis=1)
 
 
 def repeated(answers: NDArray[np.int64]) -> NDArray[np.bool_]:

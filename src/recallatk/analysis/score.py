@@ -178,7 +178,7 @@ def _ineligible(compared: Compared, eligibility: Eligibility | None) -> int | No
     # A truth that names all eligible rows of a query tells the others too.
     if (truth.eligible > truth.depth).any():
         return None
-    named = (compared.places.of_rows != compared.places.never).sum(axis=1)
+    named = compared.places.is_found.sum(axis=1)
     return int((compared.places.distinct + compared.places.repeats - named).sum()) - _repeated_hits(compared)
 
 
