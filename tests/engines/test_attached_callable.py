@@ -40,7 +40,7 @@ class TestCallable(EngineContract):
 def test_functions_may_return_lists_or_arrays_with_or_without_scores(answer):
     engine = attached(Callable.of(lambda queries, k: answer), three_rows(["a", "b", "c"]))
     assert engine.search(np.eye(3)[:1], 2).tolist() == [[1, 0]]
-    assert "queries answered by <lambda>; what its index did is not known" in engine.exercised()
+    assert "1 query answered by <lambda>; what its index did is not known" in engine.exercised()
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_functions_may_return_lists_or_arrays_with_or_without_scores(answer):
         ("ab", "it returned a str"),
         (["a"], "for a query it returned a str"),
         (([], [], []), "a tuple of 3"),
-        ([["a"], ["b"]], "it answered 1 queries with 2 lists of ids"),
+        ([["a"], ["b"]], "it answered 1 query with 2 lists of ids"),
     ],
 )
 def test_functions_that_return_something_else_are_refused(answer, said):

@@ -89,7 +89,7 @@ def test_a_program_hears_query_k_and_parameters(starting, tmp_path):
         "k": 3,
         "parameters": {"ef": 5},
     }
-    assert engine.exercised().startswith("1 queries answered by ")
+    assert engine.exercised().startswith("1 query answered by ")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric
+from recallatk.counting import counted
 from recallatk.engines.base import Abilities, Engine
 from recallatk.errors import EngineError, UsageError
 
@@ -133,7 +134,10 @@ class Attached(Engine):
             raise EngineError(f"{self.name}: it is attached to nothing")
         lists = self.ask(queries, k)
         if len(lists) != len(queries):
-            raise self.failed(f"it answered {len(queries):,} queries with {len(lists):,} lists of ids")
+            raise self.failed(
+                f"it answered {counted(len(queries), 'query', 'queries')} with "
+                f"{counted(len(lists), 'list', 'lists')} of ids"
+            )
         try:
             found = self.ids.matrix(lists, k)
         except TypeError as problem:
@@ -157,7 +161,7 @@ class Attached(Engine):
             )
         said = self.said()
         return (
-            f"{self.answered:,} queries answered by {self.target}{said and ', ' + said}; "
+            f"{counted(self.answered, 'query', 'queries')} answered by {self.target}{said and ', ' + said}; "
             "what its index did is not known"
         )
 

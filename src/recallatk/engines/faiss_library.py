@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Metric, blocks
+from recallatk.counting import counted
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.faiss_filters import Selectors
 from recallatk.engines.matrix import float32_matrix
@@ -74,7 +75,7 @@ class FaissEngine(Engine):
 
     def evidence(self) -> str:
         """What is known of the searches since the last count began, beside what the index holds."""
-        return f"{self.held()}; {self.answered:,} queries answered"
+        return f"{self.held()}; {counted(self.answered, 'query', 'queries')} answered"
 
     # What an engine does
 
