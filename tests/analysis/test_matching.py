@@ -60,12 +60,23 @@ def test_places_are_those_of_a_dictionary(block_keys, data):
             assert found.found(of, within)[number] == hits
 
 
-@pytest.mark.parametrize("given", [300, 40_000, 300_000])
+# Places up to 127, 32,767 and beyond are kept in one, two and four bytes.
+@pytest.mark.parametrize("given", [127, 128, 300, 32_767, 32_768, 300_000])
 def test_many_answers_to_one_query(given):
     answers = np.random.default_rng(0).permutation(given)[None]
     rows = np.array([[int(answers[0, -1]), given, int(answers[0, 0])]])
     found = find_places(rows, answers)
     assert found.of_rows.tolist() == [[given - 1, found.never, 0]]
+    assert [found.found(3, k).tolist() for k in (given - 1, given)] == [[1], [2]]
+
+
+@pytest.mark.parametrize("width", [127, 128, 255, 256, 300, 32_767, 32_768])
+def test_many_rows_in_one_list(width):
+    rows = np.random.default_rng(0).permutation(width)[None]
+    found = find_places(rows, rows[:, ::-1])
+    assert found.of_rows.tolist() == [list(range(width))[::-1]]
+    assert [found.found(k, width).tolist() for k in (1, 255, width)] == [[1], [min(255, width)], [width]]
+    assert [found.found(k, k).tolist() for k in (width // 2, width)] == [[0], [width]]
 
 
 def test_places_up_to_a_k_that_is_larger_than_any_place():

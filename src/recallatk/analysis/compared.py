@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.analysis.matching import counted, find_places
+from recallatk.analysis.matching import count_marked, find_places
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ class Compared:
         end = ends.min(axis=1, initial=self.truth.depth)
         ranks = self.places.ranks[which]
         found = self.places.stands[which] < min(within, self.places.never)
-        better = counted(found & (ranks < first[:, None]), most=k)
-        tied = counted(found & (ranks < end[:, None]), most=self.truth.depth) - better
+        better = count_marked(found & (ranks < first[:, None]), most=k)
+        tied = count_marked(found & (ranks < end[:, None]), most=self.truth.depth) - better
         queries, places = self.beyond
         more = np.bincount(queries[places < within], minlength=len(self))[which]
         tied = tied + np.where(end == self.truth.depth, more, 0)

@@ -13,8 +13,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    # Answers that name a row once more: their lines, and their places.
+    _Repeats = tuple[NDArray[np.int64], NDArray[np.int64]]
+
 # A block's keys should not fall out of the cache between one step and the next.
 _BLOCK_KEYS = 1 << 18
+_BYTE = int(np.iinfo(np.uint8).max)
 # A row and its place are packed into 64 bits.
 _LARGEST_ROW = 1 << 40
 
@@ -50,13 +54,13 @@ class Places:
     def found(self, of: int, within: int) -> NDArray[np.int64]:
         """How many of the first `of` rows of each list are among the first `within` answers."""
         if of == within:
-            return counted(self._later < min(of, self.never), most=of)
+            return count_marked(self._later < min(of, self.never), most=of)
         marks = (self.ranks < min(of, self.never)) & (self.stands < min(within, self.never))
-        return counted(marks, most=min(of, within))
+        return count_marked(marks, most=min(of, within))
 
     @cached_property
     def _later(self) -> NDArray[Any]:
-        """The later of both places: below k for what is among the first k of either list."""
+        """The later of both places: below k for what is among the first k of both."""
         return np.asarray(np.maximum(self.ranks, self.stands))
 
     @cached_property
@@ -74,12 +78,14 @@ class Places:
         return np.where(self.of_rows < min(k, self.never), self.of_rows.astype(np.int64), k)
 
 
-def counted(marks: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+def count_marked(marks: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
     """How many of each line are marked, which are at most so many."""
-    if most > np.iinfo(np.uint8).max:
-        return np.asarray(np.count_nonzero(marks, axis=1))
-    # Added up as bytes, which takes a quarter of the time.
-    return np.asarray(np.einsum("ij->i", marks.view(np.uint8)).astype(np.int64))
+    counts, whole = np.zeros(len(marks), np.int64), marks.shape[1]
+    # Added up as bytes, which takes a quarter of the time; a byte holds no more than this.
+    step = max(whole, 1) if most <= _BYTE else _BYTE
+    for first in range(0, whole, step):
+        counts += np.einsum("ij->i", marks[:, first : first + step].view(np.uint8))
+    return counts
 
 
 def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
@@ -114,19 +120,17 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
     # Made here, because memory that was used before is at hand in this thread alone.
     blocks = [_Block(width, given, step, largest, gaps) for _ in range(workers)]
 
-    def place(worker: int) -> None:
-        for part in parts[worker::workers]:
-            blocks[worker].place(rows[part], answers[part], part, places)
+    def place(worker: int) -> list[_Repeats]:
+        block = blocks[worker]
+        return [block.place(rows[part], answers[part], part, places) for part in parts[worker::workers]]
 
     with ThreadPoolExecutor(workers) as pool:
         # This thread is one of them: to start another takes as long as half a block.
         others = [pool.submit(place, worker) for worker in range(1, workers)]
-        place(0)
-        for other in others:
-            other.result()
-    strange = np.flatnonzero(places.distinct < given)
-    for first in range(0, len(strange), step):
-        _renumber(places, strange[first : first + step], answers)
+        repeats = [*place(0), *(each for other in others for each in other.result())]
+    line, at = map(np.concatenate, zip(*repeats, strict=True))
+    if len(line):
+        _discount(places, line, at, step)
     return places
 
 
@@ -176,15 +180,21 @@ class _Block:
         self.keys, self.steps = np.empty_like(self.ends), np.empty_like(self.ends)
         self.flags = np.empty(self.keys.shape, bool)
 
-    def place(self, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places) -> None:
-        """Find the places of one block of lines."""
+    def place(
+        self, rows: NDArray[np.int64], answers: NDArray[np.int64], part: slice, found: Places
+    ) -> _Repeats:
+        """Find the places of one block of lines, repeats counted; which answers these are."""
         lines, width = len(rows), self.width
-        keys, steps = self.keys[:lines], self.steps[:lines]
-        gaps, odd = (_negative(each) if self.gaps else None for each in (rows, answers))
-        np.copyto(keys[:, :width], _named(rows, gaps, self.top), casting="unsafe")
-        np.copyto(keys[:, width:], _named(answers, odd, self.top + 1), casting="unsafe")
+        keys, steps, ends = self.keys[:lines], self.steps[:lines], self.ends[:lines]
+        if self.gaps:
+            known = answers >= 0
+            found.distinct[part] = np.count_nonzero(known, axis=1)
+            rows, answers = np.where(rows < 0, self.top, rows), np.where(known, answers, self.top + 1)
+            ends[:, width:] = (np.cumsum(known, axis=1) - known) | self.is_answer
+        np.copyto(keys[:, :width], rows, casting="unsafe")
+        np.copyto(keys[:, width:], answers, casting="unsafe")
         np.left_shift(keys, self.dtype(self.bits + 1), out=keys)
-        np.bitwise_or(keys, self.ends[:lines], out=keys)
+        np.bitwise_or(keys, ends, out=keys)
         keys.sort(axis=1)
         # But for the place: 1 from a row of the list to its first answer, 0 from an answer to its repeat.
         np.bitwise_xor(keys.reshape(-1)[1:], keys.reshape(-1)[:-1], out=steps.reshape(-1)[:-1])
@@ -192,17 +202,16 @@ class _Block:
         # The last of a line has none after it.
         steps[:, -1] = 2
         self._tell(keys, steps, found.ranks[part], found.stands[part])
-        again = np.flatnonzero(np.equal(steps, 0, out=self.flags[:lines]))
-        if len(again):
-            repeats = np.bincount(again // steps.shape[1], minlength=lines)
-            # Rows of a list are distinct, so that what follows itself is a repeat or says "none".
-            for none in (gaps, odd):
-                if none is not None:
-                    repeats -= np.maximum(none - 1, 0)
-            found.repeats[part] = repeats
-            found.distinct[part] -= repeats
-        if odd is not None:
-            found.distinct[part] -= odd
+        return self._repeats(keys, steps, part.start)
+
+    def _repeats(self, keys: NDArray[Any], steps: NDArray[Any], first: int) -> _Repeats:
+        again = np.flatnonzero(np.equal(steps, 0, out=self.flags[: len(steps)]))
+        # Rows of a list are distinct, so that what follows itself is a repeat or says "none".
+        after = keys.reshape(-1).take(again + 1)
+        if self.gaps:
+            named = after >> self.dtype(self.bits + 1) < self.top
+            again, after = again[named], after[named]
+        return first + again // keys.shape[1], (after & self.dtype(self.is_answer - 1)).astype(np.int64)
 
     def _tell(
         self, keys: NDArray[Any], steps: NDArray[Any], ranks: NDArray[Any], stands: NDArray[Any]
@@ -216,23 +225,23 @@ class _Block:
         np.bitwise_or(before_it, np.bitwise_xor(following, self.is_answer), out=before_it)
 
 
-def _named(rows: NDArray[np.int64], negative: NDArray[np.int64] | None, none: int) -> NDArray[np.int64]:
-    return rows if negative is None else np.where(rows < 0, none, rows)
-
-
-def _negative(rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """How many of each line are no rows; None if all are."""
-    return None if rows.min(initial=0) >= 0 else np.asarray(np.count_nonzero(rows < 0, axis=1))
-
-
-def _renumber(places: Places, which: NDArray[np.int64], answers: NDArray[np.int64]) -> None:
-    """Count only distinct known answers, of queries that have others among them."""
-    stands, given = places.stands[which], answers[which]
-    counts = (given >= 0) & ~repeated(given)
-    place = np.full((len(which), given.shape[1] + 1), places.never, stands.dtype)
-    place[:, :-1] = np.cumsum(counts, axis=1) - 1
-    before = np.where(stands == places.never, given.shape[1], stands)
-    places.stands[which] = np.take_along_axis(place, before.astype(np.int64), axis=1)
+def _discount(places: Places, line: NDArray[np.int64], at: NDArray[np.int64], step: int) -> None:
+    """Repeated answers, of these lines and at these places, do not count: what comes after them moves up."""
+    places.repeats[:] = np.bincount(line, minlength=len(places.repeats))
+    places.distinct[:] -= places.repeats
+    order = np.argsort(line, kind="stable")
+    line, at = line[order], at[order]
+    which = np.flatnonzero(places.repeats)
+    for first in range(0, len(which), step):
+        some = which[first : first + step]
+        part = slice(*np.searchsorted(line, [some[0], some[-1] + 1]))
+        before = np.zeros((len(some), places.ranks.shape[1] + 1), places.stands.dtype)
+        before[np.searchsorted(some, line[part]), at[part] + 1] = 1
+        np.cumsum(before, axis=1, out=before)
+        stands = places.stands[some]
+        found = stands != places.never
+        moved = stands - np.take_along_axis(before, np.where(found, stands, 0).astype(np.intp), axis=1)
+        places.stands[some] = np.where(found, moved, places.never)
 
 
 def repeated(answers: NDArray[np.int64]) -> NDArray[np.bool_]:
