@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from recallatk import ground_truth, load_run, make_corpus, make_queries, measure, open_dataset, open_demo
 from recallatk.audit import RULES, Evidence, Severity, Waiver, audit, audit_run
+from recallatk.audit.survey import survey
 from recallatk.core import Failure, Metric
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
@@ -173,3 +174,30 @@ def test_what_was_looked_at_before_a_run_is_not_looked_at_again_after_it(cosine)
     after = before.measured(cosine.run)
     assert after.survey is looked
     assert (after.run, after.truth) == (cosine.run, cosine.truth)
+
+
+@pytest.mark.parametrize("looked_before", [True, False])
+def test_a_tuning_is_audited_without_looking_at_the_corpus_again(looked_before, monkeypatch):
+    rng = np.random.default_rng(0)
+    corpus = rng.normal(size=(500, 8)).astype(np.float32)
+    # Some queries are rows, and some are asked twice: of one pair both are of the side, of the other one.
+    queries = np.concatenate([corpus[:3], rng.normal(size=(5, 8)).astype(np.float32)])[
+        [0, 3, 4, 1, 4, 5, 2, 5]
+    ]
+    numbers = np.array([1, 2, 4, 5, 6])
+    dataset, side = (
+        open_dataset(make_corpus(corpus), make_queries(each), metric="l2")
+        for each in (queries, queries[numbers])
+    )
+    truth = ground_truth(side, depth=5)
+    before = Evidence(dataset=dataset)
+    if looked_before:
+        assert before.survey is not None
+        monkeypatch.setattr("recallatk.audit.survey._Pass", None)
+    after = before.tuned_on(side, truth, numbers, None, dataset.queries)
+    told = after.survey
+    monkeypatch.undo()
+    for name, value in vars(survey(side)).items():
+        assert np.array_equal(getattr(told, name), value), name
+    assert told.repeated_queries.tolist() == [False, True, True, False, False]
+    assert told.found_queries.tolist() == [False, False, False, False, True]

@@ -46,10 +46,32 @@ class Evidence:
         truth = self.truth
         if truth is None and self.settings is not None and self.dataset is not None:
             truth = find_truth(self.settings, self.dataset)
-        later = replace(self, run=run, truth=truth)
-        if "survey" in vars(self):
-            # The data are the same: whoever looked at all of them need not do so again.
-            vars(later)["survey"] = self.survey
+        return self._later(self._seen, run=run, truth=truth)
+
+    def tuned_on(
+        self, dataset: Dataset, truth: Truth, numbers: NDArray[np.int64], tuned: Any, tuning_queries: QuerySet
+    ) -> Evidence:
+        """The outcome of a tuning beside the queries that it was proved on.
+
+        Args:
+            dataset: the same corpus with these queries alone.
+            truth: theirs.
+            numbers: which of all queries they are.
+            tuned: the outcome.
+            tuning_queries: those that it was chosen by.
+        """
+        seen = self._seen and self._seen.of_some(numbers, dataset)
+        return self._later(seen, dataset=dataset, truth=truth, tuned=tuned, tuning_queries=tuning_queries)
+
+    @property
+    def _seen(self) -> Survey | None:
+        return vars(self).get("survey")
+
+    def _later(self, seen: Survey | None, **changes: Any) -> Evidence:
+        """What is known by now; whoever looked at all of the data need not do so again."""
+        later = replace(self, **changes)
+        if seen is not None:
+            vars(later)["survey"] = seen
         return later
 
     def has(self, needs: frozenset[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +43,17 @@ class Survey:
     sample_norms: NDArray[np.float64]
     queries: NDArray[Any]
     query_norms: NDArray[np.float64]
+
+    def of_some(self, numbers: NDArray[np.int64], dataset: Dataset) -> Survey:
+        """The same corpus with some of the queries, which are those of a dataset; nothing is read for it."""
+        queries = self.queries[numbers]
+        return replace(
+            self,
+            found_queries=self.found_queries[numbers],
+            repeated_queries=_repeated(digests(queries), dataset),
+            queries=queries,
+            query_norms=self.query_norms[numbers],
+        )
 
 
 def digests(block: NDArray[Any]) -> NDArray[Any]:

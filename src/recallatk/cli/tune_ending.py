@@ -80,12 +80,8 @@ def _known_after(tuned: Tuned, before: Evidence, seed: int) -> Evidence:
     if truth is None:
         return replace(before, tuned=tuned)
     chosen_by, held_out = split_sides(dataset, truth, seed)
-    return replace(
-        before,
-        dataset=held_out.dataset,
-        truth=held_out.truth,
-        tuned=tuned,
-        tuning_queries=chosen_by.dataset.queries,
+    return before.tuned_on(
+        held_out.dataset, held_out.truth, held_out.numbers, tuned, chosen_by.dataset.queries
     )
 
 
