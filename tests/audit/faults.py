@@ -95,16 +95,28 @@ class Taking:
         return np.argsort(apart, axis=1, kind="stable")[:, :k]
 
 
+# What never sleeps is let wait for its turn, and may not be felt for milliseconds; what wakes up goes first.
+RESTLESS = """
+import time
+print(flush=True)
+while True:
+    time.sleep(0.001)
+    end = time.perf_counter() + 0.001
+    while time.perf_counter() < end:
+        pass
+"""
+
+
 class Neighbours:
-    """Processes that want every moment of the core of this one, from some block of a run on."""
+    """Processes that again and again want the core of this one, from some block of a run on."""
 
     def __init__(self, blocks_left):
         self.blocks_left, self.processes = blocks_left, []
 
     def __call__(self, progress):
         if progress.pace.blocks_left <= self.blocks_left and not self.processes:
-            busy = [sys.executable, "-c", "print(flush=True)\nwhile True: pass"]
-            self.processes = [subprocess.Popen(busy, stdout=subprocess.PIPE) for _ in range(8)]
+            restless = [sys.executable, "-c", RESTLESS]
+            self.processes = [subprocess.Popen(restless, stdout=subprocess.PIPE) for _ in range(8)]
             for each in self.processes:
                 # Until it speaks it is only starting, and a few blocks may be over by then.
                 each.stdout.readline()
