@@ -49,7 +49,8 @@ def align(answers: Any, truth: Truth, corpus: Corpus | None = None, *, row_numbe
     """
     if not len(truth):
         raise UsageError("the truth has no queries, and without truth there is no recall")
-    by_row = row_numbers or (truth.row_ids is None and (corpus is None or corpus.id_column is None))
+    nameless = truth.row_ids is None and truth.corpus_ids is None
+    by_row = row_numbers or (nameless and (corpus is None or corpus.id_column is None))
     if by_row and isinstance(answers, np.ndarray) and answers.ndim == 2 and answers.dtype.kind in "iu":
         return _aligned_matrix(answers, truth, corpus)
     given = answers if isinstance(answers, Answers) else answers_from_lists(answers)
@@ -85,6 +86,9 @@ def _rows(answers: Answers, known: _KnownIds, places: NDArray[np.int64], queries
 def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) -> Aligned:
     _require_no_more(len(answers), truth)
     rows = answers.astype(np.int64, copy=False)
+    if answers.dtype == np.uint64:
+        # As signed they would be negative, which says "none"; only the largest of all does.
+        rows = np.where((rows < 0) & (rows != PADDING), np.iinfo(np.int64).max, rows)
     count = truth.corpus_rows if corpus is None else corpus.rows
     if rows.size and _outermost(rows) >= (np.iinfo(np.int64).max if count is None else count):
         rows = bounded(rows, count)

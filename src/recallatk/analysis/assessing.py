@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.analysis import planning
-from recallatk.analysis.answers import Aligned, align
+from recallatk.analysis.agreement import require_same
+from recallatk.analysis.answers import ABSENT, PADDING, Aligned, align
 from recallatk.analysis.betting import lower_bound
 from recallatk.analysis.comparing import Difference, compare
 from recallatk.analysis.diagnosis import Diagnosis, diagnose
 from recallatk.analysis.distribution import Distribution, distribution
+from recallatk.analysis.lists import truth_from_lists
 from recallatk.analysis.measures import (
     DiscountedGain,
     Measure,
@@ -24,11 +26,12 @@ from recallatk.analysis.measures import (
     parse_measure,
 )
 from recallatk.analysis.relevance import relevance
-from recallatk.analysis.score import require_same, score_aligned, wanted_measures
+from recallatk.analysis.score import score_aligned, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, by_column, segments
 from recallatk.analysis.summarising import FEWEST_RESAMPLED
-from recallatk.core import Answers
+from recallatk.core import Answers, Truth
 from recallatk.errors import UsageError
+from recallatk.ids import row_numbers as numbers_as_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Corpus, Dataset, Mean, Score, Truth
+    from recallatk.core import Corpus, Dataset, Mean, Score
 
 _MAIN = 10
 _FURTHER = 5
@@ -66,7 +69,7 @@ class Assessment:
 
 def assess(
     answers: Any,
-    truth: Truth,
+    truth: Truth | Sequence[Sequence[Any]],
     at: Sequence[int] | None = None,
     *,
     measures: Sequence[Measure | str] = (),
@@ -81,7 +84,7 @@ def assess(
 
     Args:
         answers: what `read_answers` gave, lists of ids or a matrix of ids, as in `score`.
-        truth: what is right.
+        truth: what is right, a Truth or lists of ids.
         at: the values of k.
         measures: what else to measure.
         by: columns to group queries by; beside these, queries are grouped by what the truth tells.
@@ -92,11 +95,13 @@ def assess(
         row_numbers: the answers are row numbers, whatever the ids are.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
-    require_same(truth, corpus, dataset)
     wanted = _wanted(truth, at, measures)
+    if not isinstance(truth, Truth):
+        truth = truth_from_lists(truth, max(each.deepest for each in wanted))
+    require_same(truth, corpus, dataset)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
-    wanted += _further(main, aligned.rows.shape[1])
+    wanted += _further(main, aligned)
     scored = _scored(aligned, truth, wanted, dataset)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
     spread = {name: distribution(values) for name, values in recalls.items()}
@@ -114,7 +119,7 @@ def assess(
         segments=_segments(scored, truth, aligned, dataset, by, headline),
         diagnosis=diagnose(scored, main),
         planning=_planning(scored, headline),
-        relevance={} if qrels is None else relevance(_by_ids(answers, aligned, truth, corpus), qrels),
+        relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
     )
 
@@ -127,7 +132,7 @@ def _planning(scored: Score, headline: str) -> str:
     return planning.in_words(values, headline, (mean.high - mean.low) / 2)
 
 
-def _wanted(truth: Truth, at: Sequence[int] | None, measures: Sequence[Measure | str]) -> list[Measure]:
+def _wanted(truth: Any, at: Sequence[int] | None, measures: Sequence[Measure | str]) -> list[Measure]:
     asked = [parse_measure(each) if isinstance(each, str) else each for each in measures]
     recalls = wanted_measures(truth, at, ())
     main = _main(recalls)
@@ -148,9 +153,11 @@ def _main(measures: Sequence[Measure]) -> int:
     return _MAIN if _MAIN in cutoffs else min(cutoffs, key=lambda k: (abs(k - _MAIN), k))
 
 
-def _further(k: int, width: int) -> list[Measure]:
-    """Whether the true top k stand further down, as far as answers go."""
-    deeper = min(_FURTHER * k, width)
+def _further(k: int, aligned: Aligned) -> list[Measure]:
+    """Whether the true top k stand further down, as far as most answers go."""
+    given = (aligned.rows != PADDING) & (aligned.rows != ABSENT)
+    lengths = given.sum(axis=1)[~aligned.missing]
+    deeper = min(_FURTHER * k, int(np.median(lengths)) if len(lengths) else 0)
     return [RecallWithin(deeper, k)] if deeper > k else []
 
 
@@ -193,19 +200,41 @@ def _columns(truth: Truth, aligned: Aligned, dataset: Dataset | None) -> pa.Tabl
     return pa.table(found)
 
 
+def _relevance(
+    answers: Any,
+    aligned: Aligned,
+    truth: Truth,
+    corpus: Corpus | None,
+    qrels: Mapping[str, Mapping[str, int]],
+) -> dict[str, Mean]:
+    """By the judgements of the queries that were asked; others may be judged too."""
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+    asked = {str(each) for each in names.to_pylist()}
+    judged = {query: grades for query, grades in qrels.items() if query in asked}
+    return relevance(_by_ids(answers, aligned, truth, corpus), judged)
+
+
 def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None) -> Answers:
     """The answers by the ids that judgements use, for queries and rows alike."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kept = ~aligned.missing
     rows = aligned.rows[kept]
     known = corpus.ids if corpus is not None else truth.corpus_ids
     if isinstance(answers, Answers) and answers.query_ids is not None and answers.ids.type == pa.string():
         return answers
-    there = rows >= 0 if known is None else (rows >= 0) & (rows < len(known))
-    flat = np.where(there, rows, -1)[there]
-    ids = truth.ids_of(flat) if known is None else known.take(pa.array(flat))
-    names = pa.array(np.arange(len(truth))) if truth.query_ids is None else truth.query_ids
+    there = (rows != PADDING) & (rows != ABSENT)
+    flat = rows[there]
+    # What is unknown is not relevant, and has its place all the same: no two of them are one.
+    unknown = (flat < 0) | (flat >= (np.iinfo(np.int64).max if known is None else len(known)))
+    rows_known = np.where(unknown, -1, flat)
+    ids = (
+        truth.ids_of(rows_known) if known is None else known.take(pa.array(rows_known, mask=unknown))
+    ).cast(pa.string())
+    nameless = pa.array([f"\1{place}" for place in range(len(flat))], pa.string())
+    ids = pc.coalesce(ids, nameless)
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
     offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
     return Answers(ids, offsets, names.filter(pa.array(kept)))
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.intervals import Interval, mean_interval
+from recallatk.analysis.summarising import FEWEST_RESAMPLED
 from recallatk.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ def compare(values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 
 
     The p value is that of flipping the signs of the queries' differences: all combinations where there are at
     most 9,999 of them, else as many drawn from `seed`. Holm's correction is over all pairs. Queries that
-    are NaN everywhere are left out. Where all differences are equal and beyond [-1, 1], there is no interval.
+    are NaN everywhere are left out. Fewer than 30 are too few to resample: their interval is what holds for
+    any differences in [-1, 1]. Beyond these they have none, nor have differences that are all equal.
     """
     shared = _on_shared_queries(values)
     pairs = list(combinations(shared, 2))
@@ -87,11 +90,16 @@ def compare(values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 
 
 
 def _interval(differences: Floats, confidence: float) -> Interval | None:
+    if len(differences) < FEWEST_RESAMPLED:
+        if np.abs(differences).max() > 1:
+            return None
+        moved, sure = (differences + 1) / 2, (1 + confidence) / 2
+        return Interval(2 * lower_bound(moved, sure) - 1, 2 * upper_bound(moved, sure) - 1)
     if np.ptp(differences) > 1e-12 * np.abs(differences).max():
         return mean_interval(differences, confidence)
     # All the same: what bounds their mean is that they lie in [-1, 1], which is moved to [0, 1] and back.
-    moved = mean_interval((differences + 1) / 2, confidence)
-    return moved and Interval(2 * moved.low - 1, 2 * moved.high - 1)
+    found = mean_interval((differences + 1) / 2, confidence)
+    return found and Interval(2 * found.low - 1, 2 * found.high - 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

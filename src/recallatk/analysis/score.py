@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.analysis.agreement import require_same
 from recallatk.analysis.answers import PADDING, UNKNOWN, Aligned, align, query_names
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.distances import answer_scores
@@ -14,7 +15,7 @@ from recallatk.analysis.lists import longest, truth_from_lists
 from recallatk.analysis.measures import Measure, Recall, parse_measure
 from recallatk.analysis.summarising import mean_of
 from recallatk.core import Corpus, Mean, Score, Truth
-from recallatk.errors import MismatchError, UsageError
+from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,18 +124,6 @@ def _cutoffs(at: Any) -> list[int]:
 
 def _is_cutoff(k: object) -> bool:
     return not isinstance(k, bool) and isinstance(k, int | np.integer) and int(k) > 0
-
-
-def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None) -> None:
-    """Refuse data that the truth is plainly not of."""
-    if corpus is not None and truth.corpus_rows not in (None, corpus.rows):
-        raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
-    if dataset is None:
-        return
-    if dataset.queries.rows != len(truth):
-        raise MismatchError(f"{dataset.queries.rows:,} queries, and a truth of {len(truth):,}")
-    if truth.metric is not None and truth.metric is not dataset.metric:
-        raise MismatchError(f"a dataset under {dataset.metric}, and a truth under {truth.metric}")
 
 
 def count_anomalies(

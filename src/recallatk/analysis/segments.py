@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 _QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")
 # A column with more values than this is cut into quarters, if it is of numbers.
 _MOST_VALUES = 64
-_LENGTHS = ((5, "1 to 5 words"), (10, "6 to 10 words"), (20, "11 to 20 words"))
+_BINARY = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
+_LENGTHS = ((5, "up to 5 words"), (10, "6 to 10 words"), (20, "11 to 20 words"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +81,10 @@ def by_column(columns: pa.Table | None, name: str) -> Grouping:
         said = f"Known: {choices(known)}" if known else "Nothing is known of the queries"
         raise UsageError(
             f"no column {name!r} beside the queries. {said}. Columns stand in the truth, in the answers, or "
-            "in the queries' file: --queries FILE"
+            "in the queries' file: --corpus FILE --queries FILE"
         )
     column = columns[name].combine_chunks()
-    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+    if pa.types.is_nested(column.type) or any(each(column.type) for each in _BINARY):
         raise UsageError(f"the column {name!r} is of {column.type}. Accepted: columns of text or numbers")
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if numeric and len(pc.unique(column)) > _MOST_VALUES:

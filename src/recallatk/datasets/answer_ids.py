@@ -45,8 +45,10 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values themselves where a dictionary stands for them."""
-    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    """The values themselves where a dictionary stands for them; not every function knows views of text."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
 def settled_ids(values: pa.ChunkedArray, places: Places) -> pa.Array:
@@ -108,7 +110,6 @@ def first_true(truths: pa.ChunkedArray) -> int | None:
 
 
 def _joined_text(values: pa.ChunkedArray, where: str) -> pa.Array:
-    values = values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
     length = sum(pc.sum(pc.binary_length(chunk)).as_py() or 0 for chunk in values.chunks)
     if length > _MOST_TEXT_BYTES:
         raise BadValueError(where, f"ids of {length} bytes together", "2 GiB of text; write several files")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from recallatk.core import Metric, Origin, Truth
+from recallatk.datasets.answer_ids import Places, is_text, settled_ids
 from recallatk.datasets.batches import BatchSource, is_number_list
 from recallatk.datasets.layout import column_of
 from recallatk.errors import BadValueError, FormatError, MismatchError
 from recallatk.files import reading
+from recallatk.ids import check_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,13 +87,22 @@ def _check_scores(
 def id_truth(source: BatchSource, corpus: Records) -> Truth:
     """A table with a list of neighbour ids for each query; the ids are looked up in the corpus."""
     names = [name for name in ("neighbors_id", "neighbors") if name in source.schema.names]
-    if not names or not is_number_list(source.schema.field(names[0]).type):
+    if not names or not _is_id_list(source.schema.field(names[0]).type):
         raise FormatError(source.text, "no column 'neighbors_id'", "a list of ids for each query")
     lists = column_of(source, names[0]).combine_chunks()
     lengths = np.asarray(lists.value_lengths().fill_null(0))
     rows = np.full((len(lists), int(lengths.max(initial=0))), -1, np.int64)
     rows[np.arange(rows.shape[1]) < lengths[:, None]] = _rows_of(lists.flatten(), corpus, source.text)
-    return imported(rows, None, None, source.text)
+    asked = next((name for name in ("query_id", "id") if name in source.schema.names), None)
+    query_ids = None
+    if asked is not None:
+        query_ids = settled_ids(column_of(source, asked), Places(source.text, asked))
+        check_ids(query_ids, f"{source.text} ({asked})")
+    return replace(imported(rows, None, None, source.text), query_ids=query_ids, corpus_rows=corpus.rows)
+
+
+def _is_id_list(kind: Any) -> bool:
+    return is_number_list(kind) or (pa.types.is_list(kind) and is_text(kind.value_type))
 
 
 def _rows_of(ids: Any, corpus: Records, where: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -286,4 +286,4 @@ def _truth(file: Any, metric: Metric | None, location: Location) -> Truth:
     if rows.max(initial=-1) >= limit:
         row = int(np.argmax(rows.max(axis=1) >= limit))
         raise FormatError(where, "a neighbour outside the corpus", f"rows below {limit}", row=row)
-    return imported(rows, scores, metric, where)
+    return replace(imported(rows, scores, metric, where), corpus_rows=limit)

@@ -54,8 +54,8 @@ class CsvText:
         if len(set(self.names)) != len(self.names):
             raise FormatError(self.text, "two columns have one name", "a name for each column")
 
-    def stream(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """The named columns as text; an empty cell is null."""
+    def stream(self, names: list[str], *, blank_lines: bool = False) -> Iterator[pa.RecordBatch]:
+        """The named columns as text; an empty cell is null, and a blank line none unless it is to be."""
         with reading(self.text, "CSV file"), self.location.open() as file:
             try:
                 yield from pa_csv.open_csv(
@@ -70,6 +70,7 @@ class CsvText:
                     pa_csv.ParseOptions(
                         delimiter=self.delimiter,
                         newlines_in_values=True,
+                        ignore_empty_lines=not blank_lines,
                     ),
                     pa_csv.ConvertOptions(
                         column_types=dict.fromkeys(self.names, pa.string()),
@@ -277,7 +278,9 @@ class Csv(Format):
         roles = find_roles(text.names, vectors, text.text)
         others = [] if roles.long else [n for n in text.names if n not in (*roles.names, *VECTOR_NAMES)]
         schema = pa.schema([(name, pa.string()) for name in [*roles.names, *others]])
-        cells = pa.Table.from_batches(text.stream(schema.names), schema)
+        # Where there is one cell a line, a blank one is a query without answers.
+        stream = text.stream(schema.names, blank_lines=len(text.names) == 1)
+        cells = pa.Table.from_batches(stream, schema)
         columns = {name: _typed(cells[name]) for name in others}
         return cell_answers(cells.select(roles.names), columns, roles, text.text)
 

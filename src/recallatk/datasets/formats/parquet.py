@@ -113,7 +113,8 @@ class Parquet(Format):
         """A list of ids for each query, as VectorDBBench stores neighbours."""
         if corpus is None:
             raise UsageError(
-                f"{location.text}: its neighbours are ids; say of which corpus: read_truth(path, corpus=…)"
+                f"{location.text}: its neighbours are ids; say of which corpus: read_truth(path, corpus=…), "
+                "--corpus FILE"
             )
         return replace(id_truth(ParquetShard(location), corpus), metric=metric)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from recallatk.datasets.formats.parquet import open_table
 from recallatk.datasets.layout import column_of, table_records
@@ -124,4 +125,10 @@ def _truth(location: Location, corpus: Records, queries: Records) -> Truth:
             f"{location.text} has the neighbours of {len(truth)} queries "
             f"and {queries.name} has {queries.rows}"
         )
-    return truth
+    if truth.query_ids is None or queries.id_column is None:
+        return truth
+    place = pc.index_in(queries.ids.cast(pa.string()), value_set=truth.query_ids.cast(pa.string()))
+    # Names that nobody asks by are no names: such neighbours go by their position.
+    return (
+        replace(truth, query_ids=None) if place.null_count else truth.take(place.to_numpy().astype(np.int64))
+    )

@@ -1,0 +1,90 @@
+"""Whether data are those that a truth is of: what plainly differs is named, and nothing is scored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from recallatk.core import Origin
+from recallatk.errors import MismatchError
+from recallatk.fingerprint import fingerprint_queries
+from recallatk.ids import row_numbers
+
+if TYPE_CHECKING:
+    from recallatk.core import Corpus, Dataset, Truth
+
+
+def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None) -> None:
+    """Refuse data that the truth is plainly not of; all vectors of the corpus are not read for it."""
+    if corpus is not None:
+        if truth.corpus_rows not in (None, corpus.rows):
+            raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
+        _require_same_ids(truth, corpus)
+    if dataset is None:
+        return
+    if dataset.queries.rows != len(truth):
+        raise MismatchError(f"{dataset.queries.rows:,} queries, and a truth of {len(truth):,}")
+    if truth.metric is not None and truth.metric is not dataset.metric:
+        raise MismatchError(f"a dataset under {dataset.metric}, and a truth under {truth.metric}")
+    _require_same_queries(truth, dataset)
+    _require_same_filters(truth, dataset)
+    known = truth.fingerprints.get("queries")
+    if known is not None and known != fingerprint_queries(dataset.queries):
+        raise MismatchError("the queries have other vectors or filters than those that the truth is of")
+
+
+def _require_same_ids(truth: Truth, corpus: Corpus) -> None:
+    if truth.corpus_ids is not None:
+        rows, named = np.arange(len(truth.corpus_ids)), truth.corpus_ids
+    elif truth.row_ids is not None and truth.origin is Origin.COMPUTED:
+        rows, named = truth.row_ids.rows, truth.row_ids.ids
+    else:
+        return
+    if rows.max(initial=-1) >= corpus.rows:
+        raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth that names row {rows.max():,}")
+    place = _first_difference(corpus.ids.take(pa.array(rows)), named)
+    if place is not None:
+        row = int(rows[place])
+        raise MismatchError(
+            f"the corpus is not the one that the truth is of, or in another order: row {row:,} is "
+            f"{corpus.ids[row].as_py()!r} in it, and {named[place].as_py()!r} in the truth"
+        )
+
+
+def _require_same_queries(truth: Truth, dataset: Dataset) -> None:
+    if truth.query_ids is None:
+        return
+    asked = dataset.queries.ids if dataset.queries.id_column else row_numbers(0, dataset.queries.rows)
+    place = _first_difference(asked, truth.query_ids)
+    if place is None:
+        return
+    known = pc.is_in(truth.query_ids.cast(pa.string()), value_set=asked.cast(pa.string()))
+    if truth.origin is Origin.IMPORTED and not pc.any(known).as_py():
+        # Somebody else's names of the same queries: they go by their position.
+        return
+    raise MismatchError(
+        f"the queries are not those that the truth is of, or in another order: number {place:,} is "
+        f"{asked[place].as_py()!r}, and {truth.query_ids[place].as_py()!r} in the truth"
+    )
+
+
+def _require_same_filters(truth: Truth, dataset: Dataset) -> None:
+    if truth.eligible is None:
+        return
+    counts = dataset.eligibility.counts
+    place = int(np.argmax(counts != truth.eligible))
+    if counts[place] != truth.eligible[place]:
+        raise MismatchError(
+            f"query {place:,} may return {counts[place]:,} rows, and {truth.eligible[place]:,} in the truth: "
+            "it was made with other filters (where=…, --where)"
+        )
+
+
+def _first_difference(first: pa.Array, second: pa.Array) -> int | None:
+    """The first place at which ids differ, as texts; both have as many."""
+    equal = pc.equal(first.cast(pa.string()), second.cast(pa.string())).fill_null(False)
+    place = pc.index(equal, pa.scalar(False)).as_py()
+    return None if place < 0 else int(place)
