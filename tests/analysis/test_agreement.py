@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from recallatk import assess, compare, ground_truth, make_corpus, make_queries, open_dataset, score
+from recallatk.analysis.segments import by_column
 from recallatk.cli import app
 from recallatk.core import Truth
-from recallatk.errors import MismatchError
+from recallatk.errors import MismatchError, UsageError
 
 RANDOM = np.random.default_rng(0)
 VECTORS, ASKED = (RANDOM.normal(size=(rows, 4)).astype(np.float32) for rows in (40, 6))
@@ -45,8 +47,11 @@ def test_the_data_of_the_truth_are_taken():
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        (lambda: {"corpus": opened(rows=list(range(40))[::-1]).corpus}, "row 0 is 'd39' in it, and 'd0' in"),
-        (lambda: {"dataset": opened(queries=[1, 0, 2, 3, 4, 5])}, "number 0 is 'q1', and 'q0' in the truth"),
+        (lambda: {"corpus": opened(rows=list(range(40))[::-1]).corpus}, "row 0 is 'd39' here, and 'd0' in"),
+        (
+            lambda: {"dataset": opened(queries=[1, 0, 2, 3, 4, 5])},
+            "query 0 is 'q1' here, and 'q0' in the truth",
+        ),
         (lambda: {"dataset": opened(where="kind = 'a'")}, "query 0 may return 20 rows, and 40 in the truth"),
     ],
 )
@@ -149,3 +154,34 @@ def test_numbers_of_64_bits_without_a_sign():
 
 def test_lists_are_assessed_as_they_are_scored():
     assert assess([[1, 2]], [[1, 2]], [2]).score["recall@2"] == 1.0
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+def test_groups_by_text_however_it_is_laid_out(tmp_path, kind):
+    np.save(tmp_path / "truth.npy", np.array([[0], [1]]))
+    table = pa.table({"query_id": [0, 1], "neighbors": [[0], [9]], "kind": pa.array(["a", "b"]).cast(kind)})
+    with pa.ipc.new_file(tmp_path / "answers.arrow", table.schema) as file:
+        file.write_table(table)
+    found = scored(str(tmp_path / "truth.npy"), str(tmp_path / "answers.arrow"), "--at", "1", "--by", "kind")
+    assert {name: each["recall@1"]["value"] for name, each in found["segments"]["kind"].items()} == {
+        "a": 1,
+        "b": 0,
+    }
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(1), pa.binary_view()])
+def test_bytes_are_no_groups(kind):
+    columns = pa.table({"raw": pa.array([b"\xff", b"\xfe"], pa.binary()).cast(kind)})
+    with pytest.raises(UsageError, match="Accepted: columns of text or numbers"):
+        by_column(columns, "raw")
+
+
+def test_an_id_that_the_corpus_of_ann_benchmarks_has_not_is_unknown(tmp_path):
+    path = tmp_path / "data.hdf5"
+    with h5py.File(path, "w") as file:
+        file["train"], file["test"] = VECTORS, ASKED
+        file["neighbors"] = TRUTH.rows.astype(np.int32)
+        file.attrs["distance"] = "euclidean"
+    np.save(tmp_path / "answers.npy", np.hstack([np.full((6, 1), 1_000), TRUTH.rows]))
+    found = scored(str(path), str(tmp_path / "answers.npy"), "--at", "1")
+    assert (found["measures"]["recall@1"]["value"], found["anomalies"]["unknown"]) == (1.0, 6)

@@ -143,6 +143,15 @@ def test_short_lists_of_neighbours_are_padded(folder):
     assert (rows < 0).sum(axis=1).tolist() == [0, 1, 2, 0, 2]
 
 
+def test_neighbours_go_by_the_ids_of_their_queries(folder):
+    write_train(folder)
+    asked = pq.read_table(folder / "test.parquet")["id"].to_pylist()
+    lists = [[3, 1], [0, 1], [1, 2], [2, 0], [4, 0]]
+    for names, expected in ((asked[::-1], lists[::-1]), ([900, 901, 902, 903, 904], lists)):
+        pq.write_table(pa.table({"id": names, "neighbors_id": lists}), folder / "neighbors.parquet")
+        assert IDS[read_truth(folder).rows].tolist() == expected
+
+
 def test_neighbours_that_do_not_belong_are_refused(folder):
     write_train(folder)
     path = folder / "neighbors.parquet"

@@ -45,13 +45,10 @@ def _require_same_ids(truth: Truth, corpus: Corpus) -> None:
         return
     if rows.max(initial=-1) >= corpus.rows:
         raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth that names row {rows.max():,}")
-    place = _first_difference(corpus.ids.take(pa.array(rows)), named)
+    found = corpus.ids if truth.corpus_ids is not None else corpus.ids.take(pa.array(rows))
+    place = _first_difference(found, named)
     if place is not None:
-        row = int(rows[place])
-        raise MismatchError(
-            f"the corpus is not the one that the truth is of, or in another order: row {row:,} is "
-            f"{corpus.ids[row].as_py()!r} in it, and {named[place].as_py()!r} in the truth"
-        )
+        raise _other("the corpus is not the one", f"row {rows[place]:,}", found[place], named[place])
 
 
 def _require_same_queries(truth: Truth, dataset: Dataset) -> None:
@@ -65,10 +62,7 @@ def _require_same_queries(truth: Truth, dataset: Dataset) -> None:
     if truth.origin is Origin.IMPORTED and not pc.any(known).as_py():
         # Somebody else's names of the same queries: they go by their position.
         return
-    raise MismatchError(
-        f"the queries are not those that the truth is of, or in another order: number {place:,} is "
-        f"{asked[place].as_py()!r}, and {truth.query_ids[place].as_py()!r} in the truth"
-    )
+    raise _other("the queries are not those", f"query {place:,}", asked[place], truth.query_ids[place])
 
 
 def _require_same_filters(truth: Truth, dataset: Dataset) -> None:
@@ -83,8 +77,17 @@ def _require_same_filters(truth: Truth, dataset: Dataset) -> None:
         )
 
 
+def _other(what: str, which: str, here: pa.Scalar, there: pa.Scalar) -> MismatchError:
+    return MismatchError(
+        f"{what} that the truth is of, or in another order: {which} is {here.as_py()!r} here, and "
+        f"{there.as_py()!r} in the truth"
+    )
+
+
 def _first_difference(first: pa.Array, second: pa.Array) -> int | None:
     """The first place at which ids differ, as texts; both have as many."""
+    if first.equals(second):
+        return None
     equal = pc.equal(first.cast(pa.string()), second.cast(pa.string())).fill_null(False)
     place = pc.index(equal, pa.scalar(False)).as_py()
     return None if place < 0 else int(place)
