@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recallatk.analysis.pareto import front
+from recallatk.analysis.headline import headline_k
+from recallatk.analysis.pareto import USEFUL_RECALL, front, knee, nines
 
 # Few values, so that ties are common.
 VALUES = st.one_of(st.none(), st.integers(0, 5).map(lambda value: value / 5), st.just(math.nan))
@@ -62,3 +63,35 @@ def test_what_was_not_measured_is_never_on_the_front():
 def test_as_many_costs_as_recalls_are_needed():
     with pytest.raises(ValueError, match="shorter"):
         front([0.5, 0.6], [1.0])
+
+
+RISING = st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.01, 1000)), min_size=3, max_size=12)
+
+
+@given(RISING)
+def test_no_useful_point_lies_further_from_the_line_than_the_knee(points):
+    recalls, costs = sorted(each for each, _ in points), sorted(each for _, each in points)
+    place = knee(recalls, costs)
+    if place is None:
+        return
+    assert recalls[place] >= USEFUL_RECALL
+    useful = [at for at, recall in enumerate(recalls) if recall >= USEFUL_RECALL]
+    ends = [(nines(recalls[at]), math.log(costs[at])) for at in (useful[0], useful[-1])]
+    across, up = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
+    above = {
+        at: (nines(recalls[at]) - ends[0][0]) / across - (math.log(costs[at]) - ends[0][1]) / up
+        for at in useful
+    }
+    assert above[place] == pytest.approx(max(above.values()))
+
+
+def test_recalls_that_nobody_would_run_have_no_knee():
+    assert knee([0.1, 0.36, 0.4], [1.0, 1.1, 9.0]) is None
+    assert knee([0.1, 0.36, 0.85, 0.95, 0.99], [1.0, 1.1, 2.0, 2.2, 9.0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("cutoffs", "k"), [((1, 10, 100), 10), ((1, 5, 100), 5), ((1, 100), 1), ((20, 50), 20), ((), None)]
+)
+def test_the_headline_is_the_k_nearest_to_ten(cutoffs, k):
+    assert headline_k(cutoffs) == k

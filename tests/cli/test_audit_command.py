@@ -1,6 +1,7 @@
 """`recallatk audit`: a bench file before it is measured, a run after it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from typer.testing import CliRunner
 from recallatk import bench
 from recallatk.cli.audit import audit
 from recallatk.cli.guard import guarded
+from recallatk.core import Mean
+from recallatk.datasets import open_dataset
+from recallatk.history import load_run, save_run
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(guarded(audit))
@@ -100,10 +104,23 @@ def test_queries_are_held_against_production(folder):
     assert "error R06" in text
 
 
-def test_a_target_that_is_out_of_reach_is_said(folder):
-    assert "R24" not in said(folder / "run").stdout
-    found = said(folder / "run", "--target", "recall@10 >= 1.1").stdout
+def test_a_target_that_is_out_of_reach_is_said(folder, tmp_path):
+    assert "R24" not in said(folder / "run", "--target", "recall@10 ≥ 90%").stdout
+    run = load_run(folder / "run")
+    poor = [
+        replace(each, score=replace(each.score, measures={"recall@10": Mean(0.5, 0.5, 120, 0.4, 0.6)}))
+        for each in run.measurements
+    ]
+    data = open_dataset(folder / "corpus.npy", folder / "queries.npy", metric="l2")
+    save_run(replace(run, measurements=tuple(poor)), data, tmp_path / "poor")
+    found = said(tmp_path / "poor", "--target", "recall@10 ≥ 90%").stdout
     assert "R24: The target is out of reach" in found
+
+
+@pytest.mark.parametrize("what", ["run", "bench.toml"])
+def test_a_target_that_names_nothing_measurable_is_refused(folder, what):
+    ran = said(folder / what, "--target", "banana >= 3", code=2)
+    assert "no measure 'banana'. Accepted: recall@10 >= 0.95" in ran.stderr
 
 
 def test_a_run_whose_data_are_gone_is_audited_as_far_as_it_goes(folder, tmp_path):

@@ -214,8 +214,8 @@ def test_a_bench_file_says_all_of_it(folder):
     ("arguments", "said"),
     [
         ([], 'no target. Say what to keep: --target "recall@10 >= 0.95"'),
-        (["--target", "fast"], "no target 'fast'. Accepted: recall@10 >= 0.95"),
-        (["--target", "recall@10 >= 0.9", "--budget", "free"], "no budget 'free'. Accepted: such as"),
+        (["--target", "fast"], "no goal 'fast'. Accepted: recall@10 >= 0.95"),
+        (["--target", "recall@10 >= 0.9", "--budget", "free"], "no goal 'free'. Accepted: "),
         (["--target", "recall@10 >= 0.9", "--prefer", "luck"], "Accepted: p95, qps, memory or build"),
         (["--target", "recall@10 >= 0.9", "--time", "soon"], "'soon' is no duration"),
         (
@@ -223,7 +223,7 @@ def test_a_bench_file_says_all_of_it(folder):
             "no such column beside the queries. Accepted: kind",
         ),
         (["--target", "recall@10 >= 0.9", "--engine", "best"], "no engine 'best'"),
-        (["--target", "ndcg@10 loss <= 0.01"], "needs relevance judgements"),
+        (["--target", "ndcg@10 loss <= 0.01"], "needs relevance judgments"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_work(folder, arguments, said):

@@ -9,12 +9,13 @@ import pytest
 from made_runs import HOSTILE, large_run, make_calls, make_measurement, make_run, varied_run
 
 from recallatk import to_markdown, to_text
+from recallatk.analysis.headline import headline_measure
 from recallatk.core import Caution, Failure, Load, Mean, Trial
 from recallatk.errors import UsageError
 from recallatk.report.charts.points import curve_of
 from recallatk.report.markdown import escaped
 from recallatk.report.naming import cut, fitted
-from recallatk.report.summary import headline, summarise
+from recallatk.report.summary import summarise
 from recallatk.report.text import printable
 
 
@@ -291,9 +292,9 @@ def test_texts_that_look_alike_when_cut_get_a_number():
     assert len(cut(first, 20)) == 20
 
 
-def test_the_headline_is_recall_at_10_or_the_deepest():
+def test_the_headline_is_recall_at_10_or_the_nearest_to_it():
     run = one_run()
-    assert headline(run) == "recall@10"
+    assert headline_measure(run) == "recall@10"
     measures = {
         "recall@5": Mean(0.5, 0.5, 1),
         "recall@100": Mean(0.7, 0.7, 1),
@@ -301,8 +302,8 @@ def test_the_headline_is_recall_at_10_or_the_deepest():
     }
     score = dataclasses.replace(run.measurements[0].score, measures=measures)
     other = make_run([dataclasses.replace(run.measurements[0], score=score)])
-    assert headline(other) == "recall@100"
-    assert headline(make_run([])) is None
+    assert headline_measure(other) == "recall@5"
+    assert headline_measure(make_run([])) is None
 
 
 def test_the_last_batch_may_be_smaller():

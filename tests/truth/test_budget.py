@@ -16,7 +16,8 @@ from recallatk.core import Corpus, Dataset, Metric
 from recallatk.errors import UsageError
 from recallatk.testing import tiny_dataset
 from recallatk.truth import obtain_truth
-from recallatk.truth.budget import SMALLEST, Plan, heavy_queries, parse_size, plan
+from recallatk.truth.budget import SMALLEST, Plan, heavy_queries, plan
+from recallatk.units import parse_size
 
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 SPACES = st.sampled_from(["", " ", "  "])

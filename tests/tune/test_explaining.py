@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from recallatk.core import Mean
 from recallatk.core.tuned import Attempt, Candidate
 from recallatk.errors import UsageError
-from recallatk.tune.budgets import parse_budget
+from recallatk.goals import parse_goal
 from recallatk.tune.explaining import (
     binding_of,
     cost_of,
@@ -21,9 +21,8 @@ from recallatk.tune.explaining import (
     prices_of,
     worst_segment,
 )
-from recallatk.tune.targets import parse_target
 
-TARGET = parse_target("recall@10 >= 0.95")
+TARGET = parse_goal("recall@10 >= 0.95")
 
 
 def made(recall, p95=1.0, *, engine="hnswlib", build=(("M", 16),), ef=64, **more):
@@ -164,13 +163,13 @@ def test_a_target_that_nobody_reaches_binds(candidates, said):
 def test_a_budget_that_no_setting_keeps_binds(budget, said):
     good = made(0.97, 4.0, memory_bytes=8 << 20, build_seconds=60.0, qps=100.0)
     quick = made(0.90, 0.5, ef=10, memory_bytes=8 << 20, build_seconds=60.0, qps=900.0)
-    text = binding_of([TARGET], [parse_budget(budget)], [good, quick])
+    text = binding_of([TARGET], [parse_goal(budget)], [good, quick])
     assert text.startswith(f"{budget} binds: what keeps recall@10 >= 0.95 ") and said in text
 
 
 def test_constraints_may_bind_only_together():
     fast, small = made(0.97, 1.0, memory_bytes=8 << 20), made(0.97, 9.0, memory_bytes=1 << 20, ef=9)
-    budgets = [parse_budget("p95 <= 2ms"), parse_budget("memory <= 2MiB")]
+    budgets = [parse_goal("p95 <= 2ms"), parse_goal("memory <= 2MiB")]
     assert "within p95 <= 2ms and memory <= 2MiB together" in binding_of([TARGET], budgets, [fast, small])
 
 
@@ -184,7 +183,7 @@ def test_where_nothing_was_measured_the_reason_is_said():
 
 
 def test_the_nearest_miss_is_the_one_that_misses_least():
-    budgets = [parse_budget("p95 <= 2ms")]
+    budgets = [parse_goal("p95 <= 2ms")]
     slow, lossy, unknown = made(0.96, 20.0), made(0.94, 1.0), made(None, 0.1)
     assert nearest_of([TARGET], budgets, [slow, lossy, unknown]) is lossy
     assert nearest_of([TARGET], budgets, [unknown]) is None

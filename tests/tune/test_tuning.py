@@ -140,8 +140,8 @@ def virtual_time(monkeypatch, latency_ms):
     """Real answers, with the latencies of a machine that is made up."""
     asked = Conversation.ask
 
-    def ask(self, search, queries, *, warm=False):
-        found = asked(self, search, queries, warm=warm)
+    def ask(self, search, queries, **how):
+        found = asked(self, search, queries, **how)
         taken = latency_ms(self.speaker.engine, search["effort"]) * 1e6
         return replace(found, latencies_ns=np.full(len(queries), int(taken)))
 

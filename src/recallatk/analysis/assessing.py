@@ -12,15 +12,15 @@ from recallatk.analysis.agreement import require_same
 from recallatk.analysis.answers import ABSENT, PADDING, Aligned, align
 from recallatk.analysis.betting import lower_bound
 from recallatk.analysis.comparing import Difference, compare
-from recallatk.analysis.diagnosis import Diagnosis, diagnose
+from recallatk.analysis.diagnosis import Diagnosis, deeper_measure, diagnose
 from recallatk.analysis.distribution import Distribution, distribution
+from recallatk.analysis.headline import headline_k
 from recallatk.analysis.lists import truth_from_lists
 from recallatk.analysis.measures import (
     DiscountedGain,
     Measure,
     RankBiasedOverlap,
     Recall,
-    RecallWithin,
     ReciprocalRank,
     Robustness,
     parse_measure,
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus, Dataset, Mean, Score
-
-_MAIN = 10
-_FURTHER = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,17 +145,17 @@ def _wanted(truth: Any, at: Sequence[int] | None, measures: Sequence[Measure | s
 
 
 def _main(measures: Sequence[Measure]) -> int:
-    """10 where it was asked for, else the k that comes next."""
-    cutoffs = [each.k for each in measures if isinstance(each, Recall) and not each.strict]
-    return _MAIN if _MAIN in cutoffs else min(cutoffs, key=lambda k: (abs(k - _MAIN), k))
+    """The k of the headline."""
+    k = headline_k(each.k for each in measures if isinstance(each, Recall) and not each.strict)
+    assert k is not None  # noqa: S101 - at least one recall is always wanted
+    return k
 
 
 def _further(k: int, aligned: Aligned) -> list[Measure]:
-    """Whether the true top k stand further down, as far as half of the queries were answered."""
+    """What a diagnosis needs beside recall@k."""
     given = (aligned.rows != PADDING) & (aligned.rows != ABSENT)
-    lengths = np.sort(given.sum(axis=1)[~aligned.missing])
-    deeper = min(_FURTHER * k, int(lengths[len(lengths) // 2]) if len(lengths) else 0)
-    return [RecallWithin(deeper, k)] if deeper > k else []
+    deeper = deeper_measure(k, given.sum(axis=1)[~aligned.missing])
+    return [] if deeper is None else [deeper]
 
 
 def _scored(aligned: Aligned, truth: Truth, wanted: list[Measure], dataset: Dataset | None) -> Score:

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.measures import Recall, RecallWithin, parse_measure
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from recallatk.core import Score
 
 # Recall from here on needs no diagnosis.
 _GOOD = 0.95
 # So much of what is missing must turn up further down to call it found.
 _FOUND = 0.5
+# How many times k answers a diagnosis looks at.
+_DEEPER = 5
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,18 @@ _WORDS = {
 }
 
 
+def deeper_measure(k: int, lengths: NDArray[np.integer]) -> RecallWithin | None:
+    """The recall of the true top k among more than k answers; None where queries have no more.
+
+    Args:
+        k: the headline.
+        lengths: how many answers each query has; it looks as deep as half of the queries were answered.
+    """
+    in_order = sorted(lengths.tolist())
+    depth = min(_DEEPER * k, in_order[len(in_order) // 2] if in_order else 0)
+    return RecallWithin(depth, k) if depth > k else None
+
+
 def diagnose(score: Score, k: int) -> Diagnosis | None:
     """What `recall@k` and `recallK@N` of the same answers say; None without the former."""
     recall = score.measures.get(str(Recall(k)))
@@ -57,7 +74,7 @@ def diagnose(score: Score, k: int) -> Diagnosis | None:
     if recall.value >= _GOOD:
         return Diagnosis("good", k, None, recall.value, None)
     if not deeper:
-        return Diagnosis("cannot tell", k, 5 * k, recall.value, None)
+        return Diagnosis("cannot tell", k, _DEEPER * k, recall.value, None)
     deepest = max(deeper, key=lambda each: each.k)
     found = score.measures[str(deepest)].value
     share = 0.0 if found is None else (found - recall.value) / (1 - recall.value)

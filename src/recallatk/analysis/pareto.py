@@ -1,12 +1,18 @@
-"""Which of several trade-offs between recall and cost are worth a look."""
+"""The Pareto front between recall and cost, and its knee."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# A setting of less recall is no suggestion, whatever it costs.
+USEFUL_RECALL = 0.8
+_FEWEST_POINTS = 3
 
 
 def front(recalls: Sequence[float | None], costs: Sequence[float | None]) -> list[int]:
@@ -31,3 +37,39 @@ def front(recalls: Sequence[float | None], costs: Sequence[float | None]) -> lis
         if not found or point[1] < found[-1][1] or point[:2] == found[-1][:2]:
             found.append(point)
     return [place for _, _, place in sorted(found, key=lambda point: (point[0], point[2]))]
+
+
+def knee(
+    recalls: Sequence[float], costs: Sequence[float], queries: Sequence[int] | None = None
+) -> int | None:
+    """The place of the knee of a front: where more recall begins to cost more than it did.
+
+    Kneedle's furthest point from the straight line between the ends, over the logarithm of the cost, with
+    recall as its number of nines. It moves with what else was measured, so that it is a suggestion and no
+    more; settings below `USEFUL_RECALL` are left out. None where there is no bend or fewer than three points.
+
+    Args:
+        recalls: of each point of the front.
+        costs: likewise, above 0; less is better.
+        queries: how many queries each recall is over, which limits the nines of a recall of 1.
+    """
+    counts = [0] * len(recalls) if queries is None else queries
+    points = [
+        (nines(recall, count), math.log(cost), place)
+        for place, (recall, cost, count) in enumerate(zip(recalls, costs, counts, strict=True))
+        if cost > 0 and recall >= USEFUL_RECALL
+    ]
+    points.sort()
+    if len({cost for _, cost, _ in points}) < _FEWEST_POINTS:
+        return None
+    heights, widths = (np.array([point[axis] for point in points]) for axis in (0, 1))
+    if np.ptp(heights) == 0:
+        return None
+    above = (heights - heights.min()) / np.ptp(heights) - (widths - widths.min()) / np.ptp(widths)
+    best = int(above.argmax())
+    return points[best][2] if above[best] > 1e-9 else None
+
+
+def nines(recall: float, queries: int = 0) -> float:
+    """The number of nines of a recall: 0.9 is one, 0.99 two; 1 has as many as its queries can tell."""
+    return -math.log10(max(1 - recall, 1 / (10 * max(queries, 1000))))

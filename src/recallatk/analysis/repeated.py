@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.analysis.measures import Measure
-    from recallatk.core import Dataset, Others, Truth
+    from recallatk.core import Dataset, Measurement, Others, Truth
 
     Values = dict[Measure, list[NDArray[np.float64]]]
 
@@ -62,6 +62,19 @@ def score_repeated(
         per_query={str(each): found[0] for each, found in values.items()},
         sampled_from=truth.sampled_from,
     )
+
+
+def measure_repeated(
+    measurement: Measurement, truth: Truth, dataset: Dataset, measure: Measure
+) -> NDArray[np.float64]:
+    """One more measure of a trial: the value of each query that was asked, as `score_repeated` has it."""
+    times = measurement.times
+    if times is None:
+        times = np.bincount(measurement.calls.query, minlength=len(measurement.answers))
+    score = score_repeated(
+        measurement.answers, times, measurement.others, truth, dataset, [measure.deepest], [measure]
+    )
+    return score.per_query[str(measure)]
 
 
 class _Table:

@@ -49,6 +49,7 @@ def audit_settings(
     dataset: Dataset | None = None,
     truth: Truth | None = None,
     production: QuerySet | None = None,
+    targets: Iterable[str] = (),
 ) -> list[Finding]:
     """What can be told before anything is measured.
 
@@ -57,12 +58,13 @@ def audit_settings(
         dataset: its data, where they are open already.
         truth: the right answers, where they are known; otherwise those of the file or the store count.
         production: queries as users ask them.
+        targets: goals beside those of the bench file, such as `recall@10 >= 0.95`.
     """
     from recallatk.bench.settings import open_data
 
     opened = open_data(settings) if dataset is None else dataset
     found = find_truth(settings, opened) if truth is None else truth
-    return audit(Evidence(settings, opened, found, production=production))
+    return audit(Evidence(settings, opened, found, production=production, targets=tuple(targets)))
 
 
 def audit_run(

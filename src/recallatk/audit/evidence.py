@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.analysis.headline import USUAL_K, headline_k, recall_cutoffs
+from recallatk.analysis.measures import Recall
 from recallatk.audit.opening import find_truth
 from recallatk.audit.survey import Survey, survey
+from recallatk.goals import Target, sort_goals
+from recallatk.goals.runs import goals_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,8 +21,6 @@ if TYPE_CHECKING:
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Measurement, QuerySet, Run, Truth
 
-_TARGET = re.compile(r"\s*(recall@\d+)\s*(?:>=|≥)\s*([0-9]*\.?[0-9]+)\s*")
-_HEADLINE = 10
 # Queries whose neighbours are looked at one by one.
 _SOME = 200
 
@@ -39,7 +40,11 @@ class Evidence:
     tuning_queries: QuerySet | None = None
     """The queries that settings were chosen by, where `dataset` has those that the choice is proved on."""
     targets: tuple[str, ...] = field(default=())
-    """What recall is asked for, such as `recall@10 >= 0.95`."""
+    """Goals, such as `recall@10 >= 0.95`."""
+
+    def __post_init__(self) -> None:
+        # A goal that names nothing measurable is an error before anything is looked at.
+        sort_goals(self.targets)
 
     def measured(self, run: Run) -> Evidence:
         """The same benchmark with what was measured, and the truth that there is by now."""
@@ -86,16 +91,15 @@ class Evidence:
     @cached_property
     def cutoffs(self) -> tuple[int, ...]:
         """Every k of recall@k that is measured, or is to be."""
-        names = [name for each in self.measurements for name in each.score.measures]
-        found = [int(name[7:]) for name in names if re.fullmatch(r"recall@\d+", name)]
+        found = recall_cutoffs(name for each in self.measurements for name in each.score.measures)
         if not found and self.settings is not None:
-            found = list(self.settings.measure.k)
-        return tuple(sorted(set(found)))
+            found = sorted(set(self.settings.measure.k))
+        return tuple(found)
 
     @property
     def k(self) -> int:
-        """The k of the recall that readers look at: 10 where there is one, else the largest."""
-        return _HEADLINE if _HEADLINE in self.cutoffs or not self.cutoffs else self.cutoffs[-1]
+        """The k of the recall that readers look at."""
+        return headline_k(self.cutoffs) or USUAL_K
 
     @property
     def headline(self) -> str:
@@ -105,10 +109,11 @@ class Evidence:
     @cached_property
     def asked(self) -> dict[str, float]:
         """The least value of each recall that was asked for."""
-        settings = () if self.settings is None else self.settings.tune.target
-        texts = [*self.targets, *getattr(self.tuned, "targets", ()), *settings]
-        found = [_TARGET.fullmatch(str(each)) for each in texts]
-        return {each[1]: float(each[2]) for each in found if each}
+        stated = () if self.settings is None else self.settings.tune.target
+        recorded = () if self.run is None else goals_of(self.run).goals
+        targets, _ = sort_goals([*self.targets, *getattr(self.tuned, "targets", ()), *stated, *recorded])
+        plain = [each for each in targets if each == Target(Recall(each.measure.k), each.value)]
+        return {each.name: each.value for each in plain}
 
     @cached_property
     def survey(self) -> Survey | None:

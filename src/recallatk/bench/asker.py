@@ -22,6 +22,7 @@ from recallatk.bench.events import Began, Failed, Finished
 from recallatk.bench.job import read_corpus, read_filters, read_job, read_vectors
 from recallatk.bench.load import Questions, run_block
 from recallatk.bench.parentage import die_with
+from recallatk.bench.sentinel import Sentinel
 from recallatk.bench.session import build_index, in_words, load_library
 from recallatk.bench.warming import warm_up
 from recallatk.bench.worker import Channel
@@ -43,6 +44,7 @@ class Asker:
         queries = np.array(read_vectors(data, "queries"))
         self.questions = Questions(queries, self.job.k, read_filters(data))
         self.engine: Engine | None = None
+        self.sentinel: Sentinel | None = None
         self.prepared = self.untouched = False
         # Imported while nobody waits for it.
         self.kind = get_engine(self.job.engine)
@@ -112,6 +114,7 @@ class Asker:
         said = {
             "evidence": engine.exercised(),
             "seconds": seconds,
+            "pace_ns": self._pace() if request["pace"] else None,
             "warm_up": None if warmed is None else warmed.calls,
         }
         np.savez(
@@ -122,6 +125,12 @@ class Asker:
             said=np.frombuffer(json.dumps(said).encode(), np.uint8),
         )
         self.channel.say(Finished(number))
+
+    def _pace(self) -> int:
+        """What a fixed piece of work takes right now."""
+        if self.sentinel is None:
+            self.sentinel = Sentinel(self.job.seed)
+        return self.sentinel.pace_ns()
 
     def _let_go(self) -> None:
         """Make room for the next index."""

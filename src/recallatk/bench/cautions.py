@@ -13,6 +13,8 @@ from recallatk.core import Caution, Mode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from recallatk.core import Measurement
 
 # A machine whose own pace varies by more than this makes differences of that size meaningless.
@@ -53,7 +55,12 @@ def other_machine(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> t
 
 def _noise(measurements: Sequence[Measurement]) -> Iterator[Caution]:
     paces = [each.sentinel_ns for each in measurements if each.sentinel_ns is not None]
-    moved = drift(np.concatenate(paces)) if paces else None
+    yield from noise(np.concatenate(paces) if paces else ())
+
+
+def noise(paces: Sequence[int] | NDArray[np.int64]) -> Iterator[Caution]:
+    """That the machine's own pace varied too much for latencies to be compared."""
+    moved = drift(paces)
     if moved is not None and moved > DRIFT:
         yield Caution(
             "noise",

@@ -75,6 +75,8 @@ class Answered:
     latencies_ns: NDArray[np.int64]
     seconds: float
     evidence: str
+    pace_ns: int | None = None
+    """What a fixed piece of work took right after the calls; None where nobody asked for it."""
 
 
 @dataclass(eq=False)
@@ -144,20 +146,29 @@ class Conversation:
             raise self._broken(f"it said {event} when it was to build")
         return event
 
-    def ask(self, search: Mapping[str, Any], queries: NDArray[np.int64], *, warm: bool = False) -> Answered:
+    def ask(
+        self,
+        search: Mapping[str, Any],
+        queries: NDArray[np.int64],
+        *,
+        warm: bool = False,
+        pace: bool = False,
+    ) -> Answered:
         """Ask these queries one at a time under these search parameters, after a warm-up if wanted."""
         self._number += 1
         number = self._number
         asked, answers = self.folder / f"queries-{number}.npy", self.folder / f"answers-{number}.npz"
         np.save(asked, np.asarray(queries, np.int64), allow_pickle=False)
-        request = {"do": "ask", "number": number, "search": dict(search), "warm": warm}
+        request = {"do": "ask", "number": number, "search": dict(search), "warm": warm, "pace": pace}
         self._watch.phase, self._watch.number = "search", number
         event = self._asked(request)
         if event != Finished(number):
             raise self._broken(f"it said {event} when it was asked")
         with np.load(answers, allow_pickle=False) as found:
             said = json.loads(found["said"].tobytes())
-            result = Answered(found["rows"], found["latencies_ns"], said["seconds"], said["evidence"])
+            result = Answered(
+                found["rows"], found["latencies_ns"], said["seconds"], said["evidence"], said["pace_ns"]
+            )
         asked.unlink()
         answers.unlink()
         return result

@@ -143,7 +143,7 @@ def _data(data: dict[str, str], looked: Looked) -> str:
         lines.append(f"# where = {toml_text(condition)}  # one filter for all queries; {share}")
     lines += [
         f"# sample_queries = {min(1000, looked.queries)}  # a seeded sample",
-        '# split = "tune"  # one half of the queries; "validate" is the other',
+        '# split = "tune"  # two thirds of the queries; "validate" is the rest',
         "",
     ]
     return "\n".join(lines)

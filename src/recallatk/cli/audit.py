@@ -65,7 +65,7 @@ def _found(what: str, production: QuerySet | None, targets: list[str]) -> list[F
     from recallatk.bench.settings import read_settings
 
     if what.endswith(".toml"):
-        return audit_settings(read_settings(what), production=production)
+        return audit_settings(read_settings(what), production=production, targets=targets)
     folder = Path(what).parent if Path(what).name == "run.json" else Path(what)
     settings = settings_beside(folder)
     dataset = None if settings is None else open_if_there(settings)

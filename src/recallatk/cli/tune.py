@@ -133,7 +133,7 @@ def _wanted(
     by: list[str] | None,
 ) -> Wanted:
     """What the options say, and where they say nothing, the table."""
-    from recallatk.bench.settings.amounts import parse_duration
+    from recallatk.units import parse_duration
 
     table = settings.tune
     listed = tuple(dict.fromkeys(each.name for each in settings.engine))
@@ -149,9 +149,8 @@ def _wanted(
 
 def _require(wanted: Wanted, file: str) -> None:
     """Refuse what cannot be read before anything is opened, all of it at once."""
-    from recallatk.tune.budgets import parse_budget
+    from recallatk.goals import parse_goal
     from recallatk.tune.explaining import PREFERENCES
-    from recallatk.tune.targets import parse_target
 
     if not wanted.target:
         example = (
@@ -161,10 +160,9 @@ def _require(wanted: Wanted, file: str) -> None:
     if wanted.prefer not in PREFERENCES:
         raise UsageError(f"--prefer {wanted.prefer}. Accepted: {choices(PREFERENCES)}")
     problems = []
-    readers = ((parse_target, wanted.target), (parse_budget, wanted.budget))
-    for read, text in ((read, text) for read, texts in readers for text in texts):
+    for text in (*wanted.target, *wanted.budget):
         try:
-            read(text)
+            parse_goal(text)
         except RecallError as problem:
             problems.append(str(problem))
     if problems:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, Truth
     from recallatk.core.findings import Finding
     from recallatk.core.tuned import Tuned
-    from recallatk.tune.targets import Target
+    from recallatk.goals import Target
 
 
 def known_before(
@@ -32,9 +32,9 @@ def known_before(
         targets: what has to be kept.
     """
     from recallatk.audit import Evidence
-    from recallatk.tune.targets import parse_target
+    from recallatk.goals import sort_goals
 
-    wanted = [parse_target(each) for each in targets]
+    wanted, _ = sort_goals(targets)
     cutoffs = tuple(sorted({each.measure.k for each in wanted}))
     measure = settings.measure.model_copy(update={"k": cutoffs})
     looked_at = settings.model_copy(update={"measure": measure})
@@ -68,15 +68,15 @@ def ended(tuned: Tuned, folder: Path, before: Evidence, *, seed: int) -> list[Fi
 
 def _known_after(tuned: Tuned, before: Evidence, seed: int) -> Evidence:
     """The outcome beside the queries that it was proved on: those that chose it are no part of the proof."""
+    from recallatk.goals import sort_goals
     from recallatk.tune.sides import split_sides
-    from recallatk.tune.targets import parse_target
 
     dataset, settings = before.dataset, before.settings
     if dataset is None or settings is None:
         return replace(before, tuned=tuned)
     truth = before.truth
     if truth is None:
-        truth = _truth(settings, dataset, [parse_target(each) for each in before.targets])
+        truth = _truth(settings, dataset, sort_goals(before.targets)[0])
     if truth is None:
         return replace(before, tuned=tuned)
     chosen_by, held_out = split_sides(dataset, truth, seed)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from recallatk.core.measured import Caution, Mean
     from recallatk.core.trials import Parameters
+    from recallatk.core.verdict import GoalResult, Verdict
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Candidate:
     version: str | None = None
     queries: int = 0
     """How many queries it was asked."""
+    targets: tuple[GoalResult, ...] = field(default=(), compare=False)
+    """Each target with its outcome over those queries; empty when read from a file."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Attempt:
     why: str = ""
     bound: float | None = None
     p95_ms: float | None = None
+    """As in the final timing; None for what was no part of it, which no other latency compares with."""
     seconds: float = 0.0
 
 
@@ -85,16 +89,19 @@ class Tuned:
     no_runner_up: str | None = None
     """Why there is none, where there is a choice."""
     front: tuple[Candidate, ...] = ()
-    """All settings at full size that no other beats in both recall and cost."""
+    """The settings of the final timing that no other beats in both recall and cost."""
     knee: Candidate | None = None
     prices: tuple[Price, ...] = ()
     worst_segment: tuple[str, Mean] | None = None
     """The segment of the held-out queries that does worst, with its own mean."""
     attempts: tuple[Attempt, ...] = ()
     trials: int = 0
+    """How many settings were asked anything: as many as attempts name."""
     builds: int = 0
     seconds: float = 0.0
     grid_seconds_estimate: float | None = None
     cautions: tuple[Caution, ...] = ()
     snippet: str | None = None
     """The choice as code to paste."""
+    verdict: Verdict | None = None
+    """The outcome of every goal, of the choice or of what comes nearest; None in older files."""

@@ -6,13 +6,14 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from recallatk.report.naming import naming
+from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.report.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.core import Caution, Failure, Mean, Run, Trial, WarmUp
+    from recallatk.goals import Verdict
     from recallatk.report.summary import Line
 
 _NOT_MEASURED = (
@@ -44,8 +45,13 @@ _NOT_MEASURED = (
 )
 
 
-def run_to_dict(run: Run) -> dict[str, Any]:
-    """Everything about a run but its answers and single calls, as strict JSON can hold it."""
+def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
+    """Everything about a run but its answers and single calls, as strict JSON can hold it.
+
+    Args:
+        run: what was measured.
+        verdict: of its goals, where its truth and data were there to tell; by default what the run tells.
+    """
     from recallatk.history.redaction import public
 
     found: dict[str, Any] = plain(
@@ -54,6 +60,7 @@ def run_to_dict(run: Run) -> dict[str, Any]:
             "metric": run.metric,
             "complete": run.complete,
             "planned": None if run.planned is None else len(run.planned),
+            "verdict": (run_verdict(run) if verdict is None else verdict).to_dict(),
             "begun": run.begun,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
@@ -75,18 +82,19 @@ def _trials(run: Run) -> list[dict[str, Any]]:
         done.setdefault(line.trial, []).append(line)
     failed = {each.trial: each for each in run.failures}
     found = []
-    for trial in naming(run).trials:
-        found += [{**_named(trial, "done"), **_measured(line)} for line in done.get(trial, ())]
+    for trial, number in trial_numbers(run).items():
+        found += [{**_named(trial, number, "done"), **_measured(line)} for line in done.get(trial, ())]
         if trial not in done:
             status = "failed" if trial in failed else "missing"
-            found.append({**_named(trial, status), **_unmeasured(failed.get(trial))})
+            found.append({**_named(trial, number, status), **_unmeasured(failed.get(trial))})
     return found
 
 
-def _named(trial: Trial, status: str) -> dict[str, Any]:
+def _named(trial: Trial, number: int, status: str) -> dict[str, Any]:
     from recallatk.history.redaction import public
 
     return {
+        "number": number,
         "engine": trial.engine,
         "build": public(plain(dict(trial.build))),
         "search": public(plain(dict(trial.search))),

@@ -22,10 +22,10 @@ def run_repr_html(run: Run) -> str:
     from recallatk.report.charts.points import curve_of
     from recallatk.report.contents import contents
     from recallatk.report.html.trials import settings_table
-    from recallatk.report.html.verdict import verdict
+    from recallatk.report.verdict import spoken_verdict
 
     curve = curve_of(run)
-    found, table = verdict(curve), settings_table(curve)
+    found, table = spoken_verdict(curve), settings_table(curve)
     said = f"{found.lead}{' is ' if found.number is not None else '. '}{found.sentence}"
     parts = [f"<p><strong>{_text(contents(run).title)}</strong><br>{_text(said)}</p>", _table(table)]
     more = len(table.rows) - _MOST_ROWS

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.report.naming import cut
-from recallatk.report.summary import headline, measure_names, number, price
+from recallatk.report.summary import measure_names, number, price
 from recallatk.report.tables import FRONT, in_order, interval
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
     ordered = [
         line
         for mode in Mode
-        for line in in_order([each for each in lines if each.trial.load.mode is mode], headline(run))
+        for line in in_order([each for each in lines if each.trial.load.mode is mode], headline_measure(run))
     ]
     return [
         *_sample(run),
@@ -115,7 +116,7 @@ def _front(run: Run, lines: list[Line]) -> list[str]:
     prices = ", ".join(dict.fromkeys(price(lines, load) for load in marked))
     return [
         f"{FRONT} is the Pareto front: no other trial under the same load is at least as good in both "
-        f"{headline(run)} and {prices}, and better in one."
+        f"{headline_measure(run)} and {prices}, and better in one."
     ]
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 
 if TYPE_CHECKING:
     from recallatk.analysis.latency import Lateness, Percentile, Spread
     from recallatk.core import Load, Measurement, Run, Trial
-
-_HEADLINE = "recall@10"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +51,10 @@ class Line:
 def summarise(run: Run) -> list[Line]:
     """Every measurement of a run, in its order."""
     lines = [_line(measurement) for measurement in run.measurements]
-    measure = headline(run)
+    measure = headline_measure(run)
     loads = dict.fromkeys(line.trial.load for line in lines)
     best = {place for load in loads for place in _best(lines, load, measure)}
     return [replace(line, front=place in best) for place, line in enumerate(lines)]
-
-
-def headline(run: Run) -> str | None:
-    """The recall that trials are ordered by: recall@10 where it was measured, else the deepest."""
-    names = measure_names(run)
-    depths = {name: name.removeprefix("recall@") for name in names if name.startswith("recall@")}
-    recalls = sorted((int(depth), name) for name, depth in depths.items() if depth.isdecimal())
-    if _HEADLINE in names or not recalls:
-        return _HEADLINE if _HEADLINE in names else None
-    return recalls[-1][1]
 
 
 def measure_names(run: Run) -> list[str]:

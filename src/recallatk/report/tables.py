@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.report.naming import fitted
-from recallatk.report.summary import headline, measure_names, number
+from recallatk.report.summary import measure_names, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ def _table(run: Run, lines: list[Line], names: Naming, title: str, *, wide: bool
     for measure in measure_names(run):
         columns += _measure_columns(measure, wide=wide)
     columns += _time_columns(loads, wide=wide) + _build_columns(wide=wide)
-    ordered = in_order(lines, headline(run))
+    ordered = in_order(lines, headline_measure(run))
     cells = [_cells(column, ordered, wide=wide) for column in columns]
     return Table(
         title=title,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Caution, Mean
 from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
+from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.errors import FormatError
 from recallatk.history.redaction import public
 from recallatk.report.as_dict import plain
@@ -50,6 +51,7 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
             "prices": [asdict(each) for each in tuned.prices],
             "worst_segment": _segment(tuned.worst_segment),
             "attempts": [_attempt(each) for each in tuned.attempts],
+            "verdict": None if tuned.verdict is None else public(tuned.verdict.to_dict()),
             "cautions": [public(asdict(each)) for each in tuned.cautions],
         }
     )
@@ -131,6 +133,7 @@ def _read(found: Mapping[str, Any]) -> Tuned:
         attempts=tuple(_read_attempt(each) for each in found["attempts"]),
         cautions=tuple(Caution(**each) for each in found["cautions"]),
         snippet=found["snippet"],
+        verdict=_read_verdict(found.get("verdict")),
         **{name: found[name] for name in same},
     )
 
@@ -157,6 +160,13 @@ def _read_attempt(found: Mapping[str, Any]) -> Attempt:
         None if search is None else tuple(search.items()),
         **{name: found[name] for name in same},
     )
+
+
+def _read_verdict(found: Mapping[str, Any] | None) -> Verdict | None:
+    if found is None:
+        return None
+    goals = (GoalResult(**{**each, "outcome": Outcome(each["outcome"])}) for each in found["goals"])
+    return Verdict(tuple(goals), found["trial"])
 
 
 def _read_means(found: Mapping[str, Any]) -> dict[str, Mean]:

@@ -10,11 +10,11 @@ from recallatk.report.naming import Naming, cut, fitted
 from recallatk.report.summary import number
 from recallatk.report.tables import Table
 from recallatk.report.tuned_settings import (
-    NUMBERS,
     about_front,
     about_prices,
     marks_of,
     measure_of,
+    number_names,
     numbers,
     trial_of,
 )
@@ -96,7 +96,7 @@ def _front(tuned: Tuned) -> Section:
         mean = each.measures.get(measure)
         value = number(None if mean is None else mean.value, ".4f")
         rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(each)])
-    header = ["", "setting", measure, *NUMBERS]
+    header = ["", "setting", measure, *number_names(measure)]
     return Section("Front", about_front(tuned, names, measure), table=_without_empty(header, rows))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.core import Trial
+from recallatk.goals.target import is_loss
 from recallatk.report.summary import number
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from recallatk.report.naming import Naming
 
 MIB = 1 << 20
-NUMBERS = ("at least", "p95 ms", "QPS", "memory MiB", "build s", "queries")
+_NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
 _COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
 
 
@@ -48,6 +49,16 @@ def measure_of(tuned: Tuned) -> str | None:
     return next((name for each in held(tuned) for name in each.measures), None)
 
 
+def bound_name(measure: str | None) -> str:
+    """What the decision bound of a measure says: a recall is at least that, a loss at most."""
+    return "at most" if is_loss(measure or "") else "at least"
+
+
+def number_names(measure: str | None) -> list[str]:
+    """The names of `numbers`."""
+    return [bound_name(measure), *_NUMBERS]
+
+
 def numbers(candidate: Candidate) -> list[str]:
     """What a setting was measured to do, in the order of the names."""
     memory = candidate.memory_bytes
@@ -80,8 +91,9 @@ def about_prices(tuned: Tuned, measure: str) -> list[str]:
     """What more of the measure costs from one round number to the next."""
     if not tuned.prices:
         return []
+    noisy = [each.message for each in tuned.cautions if each.kind == "noise"]
     steps = "; ".join(f"from {each.low:g} to {each.high:g} costs {each.ratio:.2f}x" for each in tuned.prices)
-    return [f"The price of {measure} in {_cost(tuned)}: {steps}."]
+    return [f"The price of {measure} in {_cost(tuned)}: {steps}.", *(f"Caution: {each}." for each in noisy)]
 
 
 def _cost(tuned: Tuned) -> str:

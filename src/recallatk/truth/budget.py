@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recallatk.errors import UsageError
+from recallatk.units import parse_size
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset
 
 SMALLEST = 256 << 20
 _USUAL = 2 << 30
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 # For each neighbour of a query: several survivors in the table, candidates, and the arrays of the verdict
 # with what sorting them takes.
 _NEIGHBOUR_BYTES = 300
@@ -24,19 +22,6 @@ _RESULT_BYTES = 50
 _THREAD_BYTES = 40 << 20
 # What reading from files takes.
 _READING_BYTES = 32 << 20
-
-
-def parse_size(size: int | str) -> int:
-    """Bytes of a size such as `1GiB`, `500MB` or a number; K, M, G and T are powers of 1024 throughout."""
-    if isinstance(size, int) and not isinstance(size, bool):
-        return size
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\s*", str(size), re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"a size of {size!r}. Accepted: sizes such as 1GiB, 500MiB or a number of bytes")
-    number = float(found[1]) * (1 << _UNITS[found[2].lower()])
-    if number > sys.maxsize:
-        raise UsageError(f"a size of {size!r}. Accepted: sizes that a machine can have")
-    return int(number)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.analysis.relevance_loss import relevance_loss
 from recallatk.bench.conversation import Conversation, Speaker, TrialFailed
 from recallatk.bench.events import Built
 from recallatk.bench.supervising import Limits
 from recallatk.datasets.sampling import take_queries
-from recallatk.tune.relevance_loss import relevance_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Dataset
+    from recallatk.goals import Target
     from recallatk.tune.journal import Journal
     from recallatk.tune.sides import Side
-    from recallatk.tune.targets import Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,13 @@ class Answers:
     which: NDArray[np.int64]
     values: tuple[NDArray[np.float64], ...]
     """For each target the value of each query, from 0 to 1; NaN where it has none or is not of it."""
+    raw: tuple[NDArray[np.float64], ...]
+    """The same as measure or loss, in the units of the target."""
     latencies_ns: NDArray[np.int64]
     measured: NDArray[np.float64]
     """The first target's measure of each query, whether the target is of it or not."""
+    pace_ns: int | None = None
+    """What a fixed piece of work took right after the calls; None where nobody asked for it."""
 
 
 @dataclass
@@ -130,22 +134,25 @@ class Index:
 
     def ask(
         self, side: Side, targets: Sequence[Target], search: dict[str, Any], which: NDArray[np.int64],
-        *, warm: bool = False, purpose: str = "",
+        *, warm: bool = False, pace: bool = False, purpose: str = "",
     ) -> Answers:  # fmt: skip
         """Ask some queries of a side."""
         numbers = side.asked(which)
         key = ["ask", *self.name, side.name, search, purpose, warm, _digest(numbers)]
-        found = self.journal.step(key, lambda: self._ask(side, targets, search, which, numbers, warm))
+        found = self.journal.step(key, lambda: self._ask(side, targets, search, which, numbers, warm, pace))
+        raw = tuple(_floats(each) for each in found["raw"])
         return Answers(
             which,
-            tuple(_floats(each) for each in found["values"]),
+            tuple(target.shaped(each) for target, each in zip(targets, raw, strict=True)),
+            raw,
             np.asarray(found["latency_ns"], np.int64),
             _floats(found["measured"]),
+            found["pace_ns"],
         )
 
     def _ask(
         self, side: Side, targets: Sequence[Target], search: dict[str, Any], which: NDArray[np.int64],
-        numbers: NDArray[np.int64], warm: bool,
+        numbers: NDArray[np.int64], warm: bool, pace: bool,
     ) -> dict[str, Any]:  # fmt: skip
         talk = self.room.holding(self)
         if talk is None:
@@ -153,13 +160,14 @@ class Index:
             talk = self.room.holding(self)
             if talk is None:
                 raise TrialFailed("crash", "start", "the process ended without a word")
-        answered = talk.ask(search, numbers, warm=warm)
-        values, measured = _scored(side, targets, which, answered.rows)
+        answered = talk.ask(search, numbers, warm=warm, pace=pace)
+        raw, measured = _scored(side, targets, which, answered.rows)
         return {
-            "values": [_plain(each) for each in values],
+            "raw": [_plain(each) for each in raw],
             "measured": _plain(measured),
             "latency_ns": answered.latencies_ns.tolist(),
             "evidence": answered.evidence,
+            "pace_ns": answered.pace_ns,
         }
 
 
@@ -168,15 +176,15 @@ def _scored(
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
     scores = any(each.measure.needs_scores for each in targets)
     compared = side.compared(which, rows, scores=scores)
-    values = []
+    raw = []
     for target in targets:
-        relevance = None
         if target.relevance:
-            relevance = _losses(side, which, rows, target.relevance)
-        found = target.per_query(compared, relevance=relevance)
+            found = _losses(side, which, rows, target.relevance)
+        else:
+            found = target.measure.per_query(compared)
         members = target.members(side.columns, len(side))[which]
-        values.append(np.where(members, found, np.nan))
-    return values, targets[0].measure.per_query(compared)
+        raw.append(np.where(members, found, np.nan))
+    return raw, targets[0].measure.per_query(compared)
 
 
 def _losses(

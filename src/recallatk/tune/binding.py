@@ -6,15 +6,14 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from recallatk.tune.budgets import LATENCIES
+from recallatk.goals.budget import LATENCIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recallatk.core import Parameters
     from recallatk.core.tuned import Attempt, Candidate
-    from recallatk.tune.budgets import Budget
-    from recallatk.tune.targets import Target
+    from recallatk.goals import Budget, Target
 
 # Where the highest effort adds less than this to the one below, more of it would add nothing.
 _FLAT = 0.002

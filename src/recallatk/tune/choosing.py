@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.goals import Target
     from recallatk.tune.asking import Answers, Index
     from recallatk.tune.sides import Side
     from recallatk.tune.space import Ladder
-    from recallatk.tune.targets import Target
 
 _FIRST_BATCH = 64
 # Above full effort it goes on in such steps, as long as more effort is possible.
@@ -37,6 +37,8 @@ class Look:
     whole: Answers | None = None
     """All queries of the side, after a warm-up."""
     bound: float | None = None
+    noted: bool = False
+    """Whether it is among the attempts already."""
 
     @property
     def asked(self) -> int:
@@ -48,6 +50,10 @@ class Look:
         parts = [self.whole] if self.whole else self.parts
         found: NDArray[np.float64] = np.concatenate([each.values[target] for each in parts])
         return np.asarray(found[~np.isnan(found)])
+
+    def raw(self, target: int) -> NDArray[np.float64]:
+        """The measure or loss of each query that a target is about."""
+        return np.concatenate([each.raw[target] for each in ([self.whole] if self.whole else self.parts)])
 
     @property
     def latencies_ns(self) -> NDArray[np.int64]:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.pareto import front
+from recallatk.analysis.pareto import front, knee, nines
 from recallatk.analysis.segments import by_column
 from recallatk.analysis.summarising import FEWEST_RESAMPLED, interval_of
 from recallatk.core import Mean
 from recallatk.core.tuned import Price
+from recallatk.goals.target import is_loss
 from recallatk.tune.binding import binding_of, nearest_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ PREFERENCES = ("p95", "qps", "memory", "build")
 # A segment of fewer queries says too little to be called the worst while there are larger ones.
 FEWEST_QUERIES = FEWEST_RESAMPLED
 _ROUND = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-_FEWEST_POINTS = 3
 
 
 def cost_of(candidate: Candidate, prefer: str) -> float | None:
@@ -59,11 +59,6 @@ def recall_of(candidate: Candidate, measure: Measure | str | None = None) -> flo
     return 1 - mean.value if is_loss(name) else mean.value
 
 
-def is_loss(name: str) -> bool:
-    """Whether less of it is better, as `Target.name` calls it."""
-    return f"{name} ".partition("@")[2].partition(" ")[2].startswith("loss ")
-
-
 def front_of(
     candidates: Sequence[Candidate], prefer: str = "p95", measure: Measure | str | None = None
 ) -> tuple[Candidate, ...]:
@@ -77,20 +72,11 @@ def front_of(
 def knee_of(
     front: Sequence[Candidate], prefer: str = "p95", measure: Measure | str | None = None
 ) -> Candidate | None:
-    """Where more recall begins to cost more than it did: Kneedle's furthest point from the straight line.
-
-    Over the logarithm of the cost, with recall as its number of nines. The place moves with what else was
-    measured, so that it is a suggestion. None where there is no bend or fewer than three points.
-    """
+    """The knee of the front by `analysis.pareto.knee`; None where it has none."""
     points = _curve(front, prefer, measure)
-    if len({cost for _, cost, _ in points}) < _FEWEST_POINTS:
-        return None
-    nines, costs = (np.array([point[axis] for point in points]) for axis in (0, 1))
-    if np.ptp(nines) == 0:
-        return None
-    above = (nines - nines.min()) / np.ptp(nines) - (costs - costs.min()) / np.ptp(costs)
-    place = int(above.argmax())
-    return points[place][2] if above[place] > 0 else None
+    recalls, costs = [point[0] for point in points], [point[1] for point in points]
+    place = knee(recalls, costs, [each.queries for _, _, each in points])
+    return None if place is None else points[place][2]
 
 
 def prices_of(
@@ -100,10 +86,11 @@ def prices_of(
     points = _curve(front, prefer, measure)
     if len(points) < 2 or is_loss(str(measure or next(iter(front[0].measures)))):
         return ()
-    nines, costs = [point[0] for point in points], [point[1] for point in points]
     # The front's last point may be exact, and has no more nines than its queries can show.
-    inside = [each for each in _ROUND if nines[0] <= _nines(each) <= nines[-1]]
-    at = [float(np.interp(_nines(each), nines, costs)) for each in inside]
+    known = [nines(recall, each.queries) for recall, _, each in points]
+    costs = [math.log(cost) for _, cost, _ in points]
+    inside = [each for each in _ROUND if known[0] <= nines(each) <= known[-1]]
+    at = [float(np.interp(nines(each), known, costs)) for each in inside]
     pairs = zip(inside, inside[1:], at, at[1:], strict=False)
     return tuple(Price(low, high, math.exp(dear - cheap)) for low, high, cheap, dear in pairs)
 
@@ -140,15 +127,10 @@ def worst_segment(
 def _curve(
     front: Sequence[Candidate], prefer: str, measure: Measure | str | None
 ) -> list[tuple[float, float, Candidate]]:
-    """Nines of recall, the logarithm of the cost, and whose they are, by rising recall."""
+    """Recall, cost, and whose they are, by rising recall."""
     points = []
     for each in front:
         recall, cost = recall_of(each, measure), cost_of(each, prefer)
         if recall is not None and cost is not None and cost > 0:
-            points.append((_nines(recall, each.queries), math.log(cost), each))
+            points.append((recall, cost, each))
     return sorted(points, key=lambda point: point[:2])
-
-
-def _nines(recall: float, queries: int = 0) -> float:
-    """0.9 is one, 0.99 two; of a recall of 1 as many as its queries could tell from 1."""
-    return -math.log10(max(1 - recall, 1 / (10 * max(queries, 1000))))

@@ -190,7 +190,7 @@ def _tried(
         search.note(engine, build, None, rows, "skipped" if reason else "failed", why, began)
         return None
     costs.sort(key=lambda each: each[0])
-    search.note(engine, build, costs[0][1], rows, "passed", "on the part", began, costs[0][2])
+    search.note(engine, build, None, rows, "passed", "reaches the target on the part", began)
     whole = _whole(search, index, built)
     others = tuple(each[3] for each in costs)
     cost, setting, median, _ = costs[0]
@@ -242,7 +242,7 @@ def _costs(
     found = []
     shape = Shape(index.rows, search.shape.dimension, search.shape.k)
     for ladder in ladders(engine, index.build, shape):
-        reached = _least_reaching(search, index, ladder, part)
+        reached = _least_reaching(search, index, engine, ladder, part)
         if reached is not None:
             setting, median = reached
             cost = {"memory": built.memory_bytes, "build": built.seconds}.get(search.prefer, median)
@@ -253,7 +253,7 @@ def _costs(
 
 
 def _least_reaching(
-    search: Search, index: Index, ladder: Ladder, part: Side
+    search: Search, index: Index, engine: type[Engine], ladder: Ladder, part: Side
 ) -> tuple[dict[str, Any], float] | None:
     """The least effort whose means reach the thresholds on the part, and its median latency at best."""
     which = part.order(search.seed)
@@ -261,10 +261,15 @@ def _least_reaching(
 
     def reaches(effort: float) -> bool:
         if effort not in asked:
-            answers = index.ask(part, search.targets, ladder.search(effort), which)
+            began, setting = search.journal.elapsed, ladder.search(effort)
+            answers = index.ask(part, search.targets, setting, which)
             means = [np.nanmean(each) if not np.isnan(each).all() else 1.0 for each in answers.values]
             enough = all(mean >= target.threshold for mean, target in zip(means, search.targets, strict=True))
             asked[effort] = enough
+            came, why = ("passed", "reaches") if enough else ("failed", "does not reach")
+            search.note(
+                engine, index.build, setting, index.rows, came, f"{why} the target on the part", began
+            )
         return asked[effort]
 
     low, high = ladder.least, ladder.generous
@@ -292,10 +297,10 @@ def _median_ms(search: Search, index: Index, setting: dict[str, Any], part: Side
 
 def attempt(
     engine: type[Engine], build: dict[str, Any], search: dict[str, Any] | None, rows: int,
-    verdict: str, why: str, seconds: float, p95_ms: float | None = None, bound: float | None = None,
+    verdict: str, why: str, seconds: float, bound: float | None = None,
 ) -> Attempt:  # fmt: skip
     """One line of what was tried."""
     setting = None if search is None else tuple(search.items())
     return Attempt(
-        engine.name, tuple(build.items()), setting, rows, verdict, why, bound, p95_ms, round(seconds, 3)
+        engine.name, tuple(build.items()), setting, rows, verdict, why, bound, seconds=round(seconds, 3)
     )

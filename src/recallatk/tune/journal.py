@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+# 1: values of targets from 0 to 1.
+# 2: each query's measure or loss as it is (`raw`), and the machine's pace.
+JOURNAL_FORMAT = 2
+
+
 class Journal:
     """Measures what is not written down yet, and reads what is.
 

@@ -2,44 +2,57 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recallatk.core import Caution, Metric
 from recallatk.core.tuned import Tuned
+from recallatk.core.verdict import GoalResult, Outcome, Verdict
+from recallatk.goals import evaluate
+from recallatk.goals.candidates import Costs
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
 from recallatk.tune.grid import grid_seconds
+from recallatk.tune.proving import keeps
 from recallatk.tune.running_up import runner_up
 from recallatk.tune.snippets import snippet
+from recallatk.tune.timing import key_of, time_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recallatk.core import Mean
-    from recallatk.core.tuned import Candidate
+    from recallatk.core.tuned import Attempt, Candidate
     from recallatk.tune.halving import Proposal
     from recallatk.tune.proving import Proven
     from recallatk.tune.search import Search
     from recallatk.tune.sides import Side
+    from recallatk.tune.timing import Timing
     from recallatk.tune.validating import Validated
 
 # Settings that were asked fewer queries say too little to be on the front.
 _FEWEST = 100
 
 
-def outcome(
+def conclude(
     search: Search, held_out: Side, proposals: Sequence[Proposal], proven: Sequence[Proven],
     validated: Validated | None, by: Sequence[str],
 ) -> Tuned:  # fmt: skip
-    """What tuning found."""
-    met = validated is not None and validated.confirmed
-    choice = validated.candidate if validated is not None and met else None
+    """What tuning found: everything that is shown side by side is timed together first."""
+    confirmed = validated is not None and validated.confirmed
+    choice = validated.candidate if validated is not None and confirmed else None
+    second, missing = runner_up(search, proven, validated) if validated and confirmed else (None, "")
+    nearest = None if confirmed else nearest_of(search.targets, search.budgets, _distinct(search))
+    enough = [each for each in _distinct(search, second, choice) if each.queries >= _FEWEST]
+    timing = time_together(search, enough, [choice, second, nearest])
+    choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
+    if choice is not None and not keeps(search, choice):
+        # It kept its budgets while choosing, and does not in the final timing.
+        choice, nearest = None, choice
+    met = choice is not None
     measure = search.targets[0].name
-    second, missing = runner_up(search, proven, validated) if validated and met else (None, "")
-    known = [each for each in _distinct(search, second, choice) if each.queries >= _FEWEST]
-    front = front_of(known, search.prefer, measure)
+    front = front_of(timing.settings, search.prefer, measure)
     builds = [step for key, step in search.journal.steps.items() if key.startswith('["build"')]
     return Tuned(
         targets=tuple(map(str, search.targets)),
@@ -49,46 +62,65 @@ def outcome(
         choice=choice,
         validated={} if validated is None else validated.means,
         looks=0 if validated is None else validated.looks,
-        nearest=None if met else nearest_of(search.targets, search.budgets, _distinct(search)),
-        binding=None if met else _binding(search),
-        runner_up=second,
+        nearest=nearest,
+        binding=None if met else _binding(search, timing),
+        runner_up=second if met else None,
         no_runner_up=None if second or not met else missing,
         front=front,
         knee=knee_of(front, search.prefer, measure),
         prices=prices_of(front, measure, search.prefer),
         worst_segment=None if validated is None else _worst(search, held_out, validated, by),
-        attempts=tuple(search.attempts),
-        trials=_trials(search),
+        attempts=_attempts(search, timing),
+        trials=len(_settings(search.attempts)),
         builds=sum("built" in each for each in builds),
         seconds=search.journal.elapsed,
         grid_seconds_estimate=grid_seconds(search, proposals, proven) if proven else None,
-        cautions=tuple(_cautions(search, proven, validated)),
+        cautions=(*_cautions(search, proven, validated), *timing.cautions),
         snippet=None if choice is None else _snippet(search, choice),
+        verdict=_verdict(search, choice or nearest, confirmed=confirmed),
     )
 
 
-def _binding(search: Search) -> str:
+def _verdict(search: Search, candidate: Candidate | None, *, confirmed: bool) -> Verdict:
+    """Every goal, for the choice or for what comes nearest."""
+    if candidate is None:
+        goals = (*search.targets, *search.budgets)
+        return Verdict(tuple(GoalResult(str(each), Outcome.NOT_MEASURED) for each in goals))
+    targets = candidate.targets
+    if not confirmed and all(each.outcome is Outcome.MET for each in targets):
+        why = "the held-out queries do not confirm it"
+        targets = tuple(replace(each, outcome=Outcome.UNDECIDED, note=why) for each in targets)
+    return Verdict((*targets, *evaluate(search.budgets, Costs(candidate))))
+
+
+def _settings(attempts: Sequence[Attempt]) -> set[tuple[object, ...]]:
+    return {(each.engine, each.build, each.search, each.rows) for each in attempts if each.search is not None}
+
+
+def _attempts(search: Search, timing: Timing) -> tuple[Attempt, ...]:
+    """Everything that was tried, with the latencies of the final timing and no others."""
+    p95 = {key_of(each): each.latency_ms.get("p95") for each in timing.settings}
+    return tuple(
+        replace(each, p95_ms=p95.get((each.engine, each.build, each.search)))
+        if each.rows == search.shape.rows
+        else each
+        for each in search.attempts
+    )
+
+
+def _binding(search: Search, timing: Timing) -> str:
     """Why what came nearest is not near enough."""
-    return binding_of(search.targets, search.budgets, _distinct(search), search.attempts)
+    known = _distinct(search, *timing.settings)
+    return binding_of(search.targets, search.budgets, known, search.attempts)
 
 
 def _distinct(search: Search, *finally_measured: Candidate | None) -> list[Candidate]:
     """Every setting once: with the numbers of the end if it has some, else with those of most queries."""
     found: dict[tuple[object, ...], Candidate] = {}
     for each in search.measured:
-        if _key(each) not in found or found[_key(each)].queries <= each.queries:
-            found[_key(each)] = each
-    return list((found | {_key(each): each for each in finally_measured if each is not None}).values())
-
-
-def _key(candidate: Candidate) -> tuple[object, ...]:
-    return candidate.engine, candidate.build, candidate.search
-
-
-def _trials(search: Search) -> int:
-    """Settings that were asked anything, on a part or on the whole."""
-    asked = [json.loads(key) for key in search.journal.steps if key.startswith('["ask"')]
-    return len({json.dumps([*each[1:4], each[5]]) for each in asked})
+        if key_of(each) not in found or found[key_of(each)].queries <= each.queries:
+            found[key_of(each)] = each
+    return list((found | {key_of(each): each for each in finally_measured if each is not None}).values())
 
 
 def _worst(

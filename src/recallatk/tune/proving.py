@@ -11,6 +11,7 @@ from recallatk.analysis.betting import Verdict
 from recallatk.analysis.latency import percentile
 from recallatk.bench.conversation import TrialFailed
 from recallatk.core.tuned import Candidate
+from recallatk.goals.evaluation import target_result
 from recallatk.tune.asking import Index
 from recallatk.tune.choosing import Chosen, Look, OutOfTime, Prober, choose, rescued
 from recallatk.tune.explaining import cost_of
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.bench.events import Built
+    from recallatk.goals import Target
     from recallatk.tune.halving import Proposal
     from recallatk.tune.search import Search
-    from recallatk.tune.targets import Target
 
 ALPHA = 0.05
 MOST_BUILDS = 3
@@ -149,6 +150,7 @@ def _enough(
 def _proved(search: Search, proposal: Proposal, chains: int) -> tuple[Proven | None, int]:
     engine, build, began = proposal.engine, proposal.build, search.journal.elapsed
     index = Index(search.room, search.journal, engine.name, build, search.shape.rows)
+    search.indexes[engine.name, tuple(build.items())] = index
     index.seconds_left = search.left()
     search.say("build", engine.name)
     try:
@@ -219,23 +221,31 @@ def _noted(
     search: Search, proposal: Proposal, built: Built, chosen: Chosen, began: float
 ) -> dict[float, Candidate]:
     """Every setting that was asked, as a candidate and as an attempt."""
-    found = {}
-    rows, start = search.shape.rows, began
-    for look in chosen.looks:
-        candidate = found[look.effort] = candidate_of(search.targets, proposal, built, look)
-        search.measured.append(candidate)
-        verdict, why = _words(look, chosen)
-        p95 = candidate.latency_ms.get("p95")
-        search.note(proposal.engine, proposal.build, look.search, rows, verdict, why, start, p95, look.bound)
-        start = search.journal.elapsed
+    found = {look.effort: candidate_of(search.targets, proposal, built, look) for look in chosen.looks}
+    search.measured += found.values()
+    note_looks(search, proposal, chosen.looks, began, chosen.look)
     if chosen.look is None:
         why = "full effort misses the target: the build, or what it keeps of the vectors, is the limit"
+        rows, start = search.shape.rows, search.journal.elapsed
         search.note(proposal.engine, proposal.build, None, rows, "failed", why, start)
     return found
 
 
-def _words(look: Look, chosen: Chosen) -> tuple[str, str]:
-    if look is chosen.look:
+def note_looks(
+    search: Search, proposal: Proposal, looks: Sequence[Look], began: float, chosen: Look | None = None
+) -> None:
+    """Write down every setting that was asked and is not written down yet."""
+    rows = search.shape.rows
+    for look in looks:
+        if not look.noted:
+            verdict, why = _words(look, chosen)
+            bound = _in_units(search.targets[0], look.bound)
+            search.note(proposal.engine, proposal.build, look.search, rows, verdict, why, began, bound)
+            began, look.noted = search.journal.elapsed, True
+
+
+def _words(look: Look, chosen: Look | None) -> tuple[str, str]:
+    if look is chosen:
         return "passed", "the least effort that clears every target"
     if look.verdict is Verdict.UNDECIDED and look.whole is not None:
         return "undecided", "the bound over all queries does not clear the target"
@@ -259,6 +269,7 @@ def candidate_of(
         build_seconds=built.seconds,
         version=built.version,
         queries=look.asked,
+        targets=tuple(target_result(target, look.raw(n)) for n, target in enumerate(targets)),
     )
     return timed(candidate, look.latencies_ns if latencies is None else latencies)
 
@@ -285,7 +296,7 @@ def curve(search: Search, proven: Proven) -> None:
     low, high = max(prober.ladder.least, look.effort / 4), min(prober.ladder.most, look.effort * 4)
     which = prober.order[:_CURVE_QUERIES]
     for effort in np.geomspace(low, high, _CURVE).tolist():
-        setting = Look(effort, prober.ladder.search(effort))
+        began, setting = search.journal.elapsed, Look(effort, prober.ladder.search(effort))
         if setting.search == look.search or not prober.ladder.allows(effort):
             continue
         try:
@@ -295,3 +306,4 @@ def curve(search: Search, proven: Proven) -> None:
         except TrialFailed:
             continue
         search.measured.append(candidate_of(search.targets, proven.proposal, proven.built, setting))
+        note_looks(search, proven.proposal, [setting], began)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.bench.conversation import TrialFailed
 from recallatk.tune.choosing import settled_above
-from recallatk.tune.proving import SAFER, candidate_of, keeps
+from recallatk.tune.proving import SAFER, candidate_of, keeps, note_looks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,11 +37,13 @@ def runner_up(search: Search, proven: Sequence[Proven], validated: Validated) ->
 
 def safer(search: Search, proven: Proven, effort: float) -> Candidate | None:
     """The same build with clearly more effort that clears every target; None at full effort."""
+    began = search.journal.elapsed
     try:
         look = _known_above(proven, effort) if search.over() else None
         look = look or settled_above(proven.chosen.prober, effort, SAFER)
     except TrialFailed:
         return None
+    note_looks(search, proven.proposal, proven.chosen.looks, began)
     if look is None:
         return None
     candidate = candidate_of(search.targets, proven.proposal, proven.built, look)

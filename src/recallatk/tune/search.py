@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Metric
@@ -11,14 +11,14 @@ from recallatk.tune.halving import attempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from recallatk.core.trials import Parameters
     from recallatk.core.tuned import Attempt, Candidate
     from recallatk.engines import Engine
-    from recallatk.tune.asking import Room
-    from recallatk.tune.budgets import Budget
+    from recallatk.goals import Budget, Target
+    from recallatk.tune.asking import Index, Room
     from recallatk.tune.journal import Journal
     from recallatk.tune.sides import Side
     from recallatk.tune.space import Shape
-    from recallatk.tune.targets import Target
 
 # What is left when choosing has to end, for the finalists and the validation.
 _FOR_CHOOSING = 0.85
@@ -61,6 +61,8 @@ class Search:
     attempts: list[Attempt] = field(default_factory=list)
     measured: list[Candidate] = field(default_factory=list)
     """Every setting at full size."""
+    indexes: dict[tuple[str, Parameters], Index] = field(default_factory=dict)
+    """The whole builds."""
     best: Candidate | None = None
     contradicted: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Engines whose whole build took more memory than was predicted, beyond what the two can differ by."""
@@ -103,11 +105,18 @@ class Search:
 
     def note(
         self, engine: type[Engine], build: dict[str, Any], search: dict[str, Any] | None, rows: int,
-        verdict: str, why: str, began: float, p95_ms: float | None = None, bound: float | None = None,
+        verdict: str, why: str, began: float, bound: float | None = None,
     ) -> None:  # fmt: skip
         """Write down what was tried."""
-        taken = self.journal.elapsed - began
-        self.attempts.append(attempt(engine, build, search, rows, verdict, why, taken, p95_ms, bound))
+        new = attempt(engine, build, search, rows, verdict, why, self.journal.elapsed - began, bound)
+        places = [place for place, each in enumerate(self.attempts) if _is_same(each, new)]
+        if places:
+            # What is known later of the same build or setting takes the place of what was.
+            before = self.attempts[places[0]]
+            found = new.bound if new.bound is not None else before.bound
+            self.attempts[places[0]] = replace(new, seconds=before.seconds + new.seconds, bound=found)
+        else:
+            self.attempts.append(new)
         phase = "filter" if rows < self.shape.rows else "effort"
         self.say(phase, engine.name, f"{verdict}{': ' + why if why else ''}")
 
@@ -120,3 +129,9 @@ class Search:
         left = None if self.seconds is None else max(0.0, self.seconds - self.journal.elapsed)
         front = front_of(self.measured, self.prefer)
         self.watch(Progress(phase, engine, self.best, front, self.journal.elapsed, left, said))
+
+
+def _is_same(one: Attempt, other: Attempt) -> bool:
+    return (one.engine, one.build, one.search, one.rows) == (
+        other.engine, other.build, other.search, other.rows,
+    )  # fmt: skip

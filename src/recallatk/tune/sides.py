@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Dataset, QuerySet, Truth
-    from recallatk.tune.targets import Target
+    from recallatk.goals import Target
 
 # A filter needs to see no more than this; a verdict is never taken on a part.
 QUERIES_ON_A_PART = 250

@@ -14,18 +14,17 @@ from recallatk.engines.base import installed_version, require_installed, require
 from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, UsageError, choices
 from recallatk.fingerprint import fingerprints
+from recallatk.goals import sort_goals
 from recallatk.tune.asking import Room
-from recallatk.tune.budgets import parse_budget
 from recallatk.tune.explaining import PREFERENCES
 from recallatk.tune.finalists import compare
 from recallatk.tune.halving import larger_rows, part_rows, propose
-from recallatk.tune.journal import Journal
-from recallatk.tune.outcome import outcome
+from recallatk.tune.journal import JOURNAL_FORMAT, Journal
+from recallatk.tune.outcome import conclude
 from recallatk.tune.proving import curve, prove
 from recallatk.tune.search import Search
 from recallatk.tune.sides import Side, part_of, require_enough, split_sides
 from recallatk.tune.space import Shape
-from recallatk.tune.targets import parse_target
 from recallatk.tune.validating import validate
 
 if TYPE_CHECKING:
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
     from recallatk.core.tuned import Tuned
     from recallatk.engines import Engine
     from recallatk.files import PathLike
-    from recallatk.tune.budgets import Budget
+    from recallatk.goals import Budget, Goal, Target
     from recallatk.tune.search import Progress
-    from recallatk.tune.targets import Target
 
 USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
 
@@ -45,8 +43,8 @@ USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-iv
 def tune(
     dataset: Dataset,
     *,
-    target: str | Target | Sequence[str | Target],
-    budgets: str | Budget | Sequence[str | Budget] = (),
+    target: str | Goal | Sequence[str | Goal],
+    budgets: str | Goal | Sequence[str | Goal] = (),
     prefer: str = "p95",
     engines: Sequence[str] | None = None,
     seconds: float | None = None,
@@ -71,8 +69,7 @@ def tune(
         truth: the right answers for this dataset; through the store where there is none.
         watch: called with how far it is.
     """
-    wanted = [parse_target(each) if isinstance(each, str) else each for each in _several(target)]
-    limits = [parse_budget(each) if isinstance(each, str) else each for each in _several(budgets)]
+    wanted, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(wanted, prefer, dataset, seconds)
     found = usable(engines, dataset)
     shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(wanted), dataset.corpus.rows))
@@ -107,7 +104,7 @@ def _tuned(search: Search, held_out: Side, engines: list[type[Engine]], by: Sequ
     validated = validate(search, held_out, proven)
     if validated is not None:
         curve(search, validated.proven)
-    return outcome(search, held_out, proposals, proven, validated, by)
+    return conclude(search, held_out, proposals, proven, validated, by)
 
 
 def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
@@ -163,7 +160,9 @@ def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: 
         raise UsageError("these queries are corpus rows, each of which would find itself")
     for each in targets:
         if each.needs_qrels and dataset.qrels is None:
-            raise UsageError(f"{each} needs relevance judgements (qrels), and the data have none")
+            raise UsageError(f"{each} needs relevance judgments (qrels), and the data have none")
+        if not each.measure.bounded:
+            raise UsageError(f"{each}: {each.measure} has no upper limit, so that no bound can decide it")
         if each.threshold >= 1:
             raise UsageError(f"{each}: no sample of queries can prove 1. Accepted: below 1, such as 0.99")
 
@@ -180,6 +179,7 @@ def _file(
 ) -> str:  # fmt: skip
     """The journal's name: the same call has the same, with more time or less."""
     called = {
+        "format": JOURNAL_FORMAT,
         "data": fingerprints(dataset),
         "targets": [str(each) for each in targets],
         "budgets": [str(each) for each in budgets],

@@ -16,19 +16,19 @@ import numpy as np
 from recallatk.analysis.betting import Verdict, is_at_least
 from recallatk.bench.conversation import TrialFailed
 from recallatk.tune.choosing import settled_above
-from recallatk.tune.proving import ALPHA, candidate_of, keeps
+from recallatk.tune.proving import ALPHA, candidate_of, keeps, note_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from recallatk.core import Mean
     from recallatk.core.tuned import Candidate
+    from recallatk.goals import Target
     from recallatk.tune.asking import Answers
     from recallatk.tune.choosing import Look
     from recallatk.tune.proving import Proven
     from recallatk.tune.search import Search
     from recallatk.tune.sides import Side
-    from recallatk.tune.targets import Target
 
 _MOST_LOOKS = 5
 # The first step up is small, because what the bound had proven can hardly be far off; later ones double.
@@ -109,7 +109,9 @@ def _asked(search: Search, held_out: Side, proven: Proven, look: Look) -> Answer
 
 def _safer(search: Search, proven: Proven, look: Look, factor: float) -> Look | None:
     """The next effort up that clears on the side to choose by, if it still keeps the budgets."""
+    began = search.journal.elapsed
     found = settled_above(proven.chosen.prober, look.effort, factor)
+    note_looks(search, proven.proposal, proven.chosen.looks, began)
     if found is None:
         return None
     candidate = candidate_of(search.targets, proven.proposal, proven.built, found)

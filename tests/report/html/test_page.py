@@ -4,7 +4,6 @@ import base64
 import dataclasses
 import hashlib
 import json
-import math
 import re
 from html import unescape
 from types import SimpleNamespace
@@ -19,11 +18,11 @@ from made_runs import large_run, make_measurement, make_run, scored_run, varied_
 from recallatk.analysis import score
 from recallatk.core import Load, Trial
 from recallatk.history import load_run
+from recallatk.report.as_dict import run_to_dict
 from recallatk.report.charts.points import curve_of
 from recallatk.report.html import report_data, to_html
 from recallatk.report.html.sheet import inert_json
-from recallatk.report.html.verdict import knee, verdict
-from recallatk.report.targets import Goal, goals_of
+from recallatk.report.verdict import spoken_verdict
 
 LARGEST = 3_000_000
 LONG = TEN_THOUSAND[:600]
@@ -136,56 +135,38 @@ def test_truth_and_data_are_found_again_by_what_the_run_says(measured):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said", "met"),
+    ("goals", "said", "met"),
     [
-        ({}, "knee of the Pareto front", None),
-        ({"tune": {"target": ["recall@10 >= 0.8"], "budget": ["p95 <= 5ms"]}}, "The cheapest setting", True),
-        ({"target": "recall@10 >= 0.93"}, "but not with its whole", False),
-        ({"targets": ["recall@10 >= 99%"]}, "No setting keeps recall@10 ≥ 0.99", False),
-        ({"target": ["nonsense"]}, "knee of the Pareto front", None),
+        ([], "No target was given", None),
+        (["recall@10 >= 0.8", "p95 <= 5ms"], "The cheapest setting that meets", True),
+        (["recall@10 >= 0.93"], "recall@10 >= 0.93 not decided", None),
+        (["memory <= 1MiB"], "No setting meets memory <= 1MiB", False),
+        (["nonsense"], "nonsense not decided", None),
     ],
 )
-def test_the_verdict_is_against_the_target_where_there_is_one(settings, said, met):
-    found = verdict(curve_of(varied_run(settings=settings)))
+def test_the_verdict_is_against_the_goals_where_there_are_any(goals, said, met):
+    run = varied_run(settings={"tune": {"target": goals}})
+    found = spoken_verdict(curve_of(run))
     assert said in found.lead
     assert found.met is met
     assert "recall@10 0.9" in found.sentence and "ms" in found.sentence and "MB" in found.sentence
+    shown = plain(to_html(run))
+    assert len(found.goals) == len(goals)
+    assert all(each in shown for each in found.goals)
 
 
-def test_goals_are_read_with_their_units():
-    run = make_run([], settings={"tune": {"target": ["recall@10>=0.95"], "budget": ["p95 <= 2s"]}})
-    assert goals_of(run) == (Goal("recall@10", True, 0.95), Goal("p95", False, 2000.0))
-
-
-def row(recall, latency):
-    return {"recall": recall, "latency": latency}
-
-
-fronts = st.lists(
-    st.tuples(st.floats(0.01, 1), st.floats(0.01, 1000)),
-    min_size=1,
-    max_size=12,
-    unique_by=lambda pair: pair[0],
-)
-
-
-@given(fronts)
-def test_the_knee_is_on_the_front_and_no_point_lies_further_from_the_chord(pairs):
-    recalls, costs = sorted(each for each, _ in pairs), sorted(each for _, each in pairs)
-    front = [row(*pair) for pair in zip(recalls, costs, strict=True)]
-    found = knee(front)
-    assert found in front
-    if len(front) > 2 and costs[0] < costs[-1]:
-        ends = np.array([[recalls[0], math.log(costs[0])], [recalls[-1], math.log(costs[-1])]])
-        scaled = (
-            np.array([[each["recall"], math.log(each["latency"])] for each in front]) - ends[0]
-        ) / np.ptp(ends, axis=0)
-        below = scaled[:, 0] - scaled[:, 1]
-        assert below[front.index(found)] == pytest.approx(below.max())
+def test_without_a_target_no_setting_of_poor_recall_is_recommended():
+    run = make_run(
+        make_measurement(Trial("engine", (), (("ef", ef),)), recall, cost)
+        for ef, recall, cost in ((1, 0.20, 1.0), (2, 0.36, 1.1), (4, 0.4, 9.0))
+    )
+    found = spoken_verdict(curve_of(run))
+    assert "no setting reaches recall@10 of 0.8" in found.lead
+    assert run_to_dict(run)["verdict"] == {"outcome": None, "met": None, "trial": None, "goals": []}
 
 
 def test_a_front_on_which_recall_only_becomes_cheaper_has_no_knee():
-    found = verdict(curve_of(large_run(20)))
+    found = spoken_verdict(curve_of(large_run(20)))
     assert found.number == 19
     assert "no knee" in found.lead
 

@@ -175,7 +175,7 @@ def rules(tuned):
         ({}, [("x", 0.95)]),
         ({"budgets": ("p95 <= 1ms",)}, [("x", 0.95), ("y", 1.0)]),
         ({"targets": ("p5(recall@10) >= 0.6",)}, [("x", 0.95)]),
-        ({"targets": ("recall@10 >= 0.9 in kind=a>=1",)}, [("x", 0.9)]),
+        ({"targets": ("recall@10 >= 0.9 in kind='a>=1'",)}, [("x", 0.9)]),
         ({"prefer": "memory", "budgets": ("memory <= 50MiB",)}, [("x", 0.95), ("y", 50.0)]),
         ({"prefer": "build", "budgets": ("build <= 4s",)}, [("x", 0.95), ("y", 4.0)]),
         ({"prefer": "qps", "budgets": ("qps >= 1000",)}, [("x", 0.95), ("y", 1000.0)]),

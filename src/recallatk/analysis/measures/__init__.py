@@ -5,7 +5,7 @@ from recallatk.analysis.measures.distance_error import DistanceError
 from recallatk.analysis.measures.epsilon import EpsilonRecall
 from recallatk.analysis.measures.gain import DiscountedGain
 from recallatk.analysis.measures.overlap import RankBiasedOverlap
-from recallatk.analysis.measures.parsing import parse_measure
+from recallatk.analysis.measures.parsing import find_measure, parse_measure
 from recallatk.analysis.measures.recall import Recall, RecallWithin
 from recallatk.analysis.measures.reciprocal_rank import ReciprocalRank
 from recallatk.analysis.measures.robustness import Robustness
@@ -20,5 +20,6 @@ __all__ = [
     "RecallWithin",
     "ReciprocalRank",
     "Robustness",
+    "find_measure",
     "parse_measure",
 ]

@@ -22,6 +22,9 @@ class Measure:
 
     needs_scores: ClassVar[bool] = False
     """Whether the answers' own scores have to be computed from the vectors."""
+    lower_is_better: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+    """Whether the number of every query lies between 0 and 1, so that a betting bound holds for its mean."""
 
     def __post_init__(self) -> None:
         if self.k != int(self.k) or self.k < 1:

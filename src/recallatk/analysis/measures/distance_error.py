@@ -28,6 +28,8 @@ class DistanceError(Measure):
     """
 
     needs_scores: ClassVar[bool] = True
+    lower_is_better: ClassVar[bool] = True
+    bounded: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"rde@{self.k}"

@@ -40,8 +40,16 @@ _MAKERS: dict[str, Callable[..., Measure]] = {
 
 def parse_measure(text: str) -> Measure:
     """The measure that a text names."""
+    found = find_measure(text)
+    if found is None:
+        raise UsageError(f"no measure {text!r}. Accepted: {ACCEPTED}, with other numbers")
+    return found
+
+
+def find_measure(text: str) -> Measure | None:
+    """The measure that a text names; None where it names none."""
     for pattern, make in _MAKERS.items():
         match = re.fullmatch(pattern, text.strip())
         if match:
             return make(*match.groups())
-    raise UsageError(f"no measure {text!r}. Accepted: {ACCEPTED}, with other numbers")
+    return None

@@ -54,7 +54,7 @@ class RecallWithin(Measure):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.of <= self.k:
-            raise UsageError(f"recall{self.of}@{self.k}: the first number must be from 1 to {self.k}")
+            raise UsageError(f"recall{self.of}@{self.k}. Accepted: a first number from 1 to {self.k}")
 
     def __str__(self) -> str:
         return f"recall{self.of}@{self.k}"

@@ -35,6 +35,11 @@ class Robustness(Measure):
     def is_share(self) -> bool:
         return True
 
+    def of_recalls(self, recalls: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same from the recall@k of every query; NaN stays."""
+        reached = (recalls >= self.least - _ROUNDING * self.k).astype(np.float64)
+        return np.where(np.isnan(recalls), np.nan, reached)
+
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
         found = compared.hits(self.k)
         reached = found.tie_aware >= self.least * found.cut - _ROUNDING * self.k

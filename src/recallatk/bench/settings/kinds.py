@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from recallatk.bench.settings import amounts
 from recallatk.bench.settings.problems import described
 from recallatk.core import Metric
 from recallatk.errors import RecallError
+from recallatk.units import DURATION, SIZE, format_bytes, format_duration, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,15 +91,13 @@ Positive = Annotated[float, Field(gt=0), AfterValidator(plain_number)]
 MetricName = Annotated[Metric, BeforeValidator(_read(Metric, "cosine, ip or l2", str)), _written(str)]
 Seconds = Annotated[
     float,
-    BeforeValidator(_read(amounts.parse_duration, amounts.DURATION, str)),
-    _written(amounts.format_duration),
+    BeforeValidator(_read(parse_duration, DURATION, str)),
+    _written(format_duration),
 ]
 Milliseconds = Annotated[
     float,
-    BeforeValidator(_read(lambda text: amounts.parse_duration(text, unit="ms"), amounts.DURATION, str)),
+    BeforeValidator(_read(lambda text: parse_duration(text, unit="ms"), DURATION, str)),
     AfterValidator(plain_number),
-    _written(lambda value: amounts.format_duration(value, unit="ms")),
+    _written(lambda value: format_duration(value, unit="ms")),
 ]
-Bytes = Annotated[
-    int, BeforeValidator(_read(amounts.parse_bytes, amounts.SIZE, str, int)), _written(amounts.format_bytes)
-]
+Bytes = Annotated[int, BeforeValidator(_read(parse_bytes, SIZE, str, int)), _written(format_bytes)]

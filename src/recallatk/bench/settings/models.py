@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from recallatk.analysis.measures import parse_measure
+from recallatk.analysis.measures import Measure, Recall, parse_measure
 from recallatk.bench.settings.kinds import (
     Bytes,
     Count,
@@ -29,6 +29,7 @@ from recallatk.bench.settings.secrets import refuse_secrets
 from recallatk.core.trials import Load, Mode
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
+from recallatk.goals import parse_goal, sort_goals
 from recallatk.truth.budget import SMALLEST
 
 Whole = Annotated[int, Field(ge=0)]
@@ -116,6 +117,12 @@ class MeasureSettings(Table):
     def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(str(_without_traceback(parse_measure, each)) for each in value)
 
+    def including(self, measures: tuple[Measure, ...]) -> "MeasureSettings":
+        """The same with these measured too."""
+        known = {*(Recall(k) for k in self.k), *map(parse_measure, self.measures)}
+        added = tuple(str(each) for each in measures if each not in known)
+        return self.model_copy(update={"measures": (*self.measures, *added)}) if added else self
+
     @property
     def largest_k(self) -> int:
         """How many neighbours a call has to ask for."""
@@ -179,7 +186,7 @@ class OutputSettings(Table):
 
 
 class TuneSettings(Table):
-    """What `recallatk tune` looks for; the texts are read when it does."""
+    """The goals of `recallatk tune`, which the report of a run is held against too."""
 
     target: Annotated[tuple[Text, ...], Some, Distinct] = ()
     budget: Annotated[tuple[Text, ...], Some, Distinct] = ()
@@ -187,6 +194,19 @@ class TuneSettings(Table):
     engine: Annotated[tuple[Text, ...], Some, Distinct] = ()
     time: Seconds | None = None
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
+
+    @field_validator("target", "budget")
+    @classmethod
+    def _goals(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            _without_traceback(parse_goal, each)
+        return value
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What a run must measure to tell whether the targets are met."""
+        targets, _ = sort_goals([*self.target, *self.budget])
+        return tuple(dict.fromkeys(each.measure for each in targets))
 
 
 class RangeSettings(Table):

@@ -82,6 +82,8 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
         found = _table(model, values.get(key, {}), (key,), problems)
         if found is not None:
             parts[key] = found
+    if "measure" in parts and "tune" in parts:
+        parts["measure"] = parts["measure"].including(parts["tune"].measures)
     if "data" not in parts:
         parts["data"] = _what_is_sound(values.get("data"))
     for key, model in _LISTS.items():

@@ -13,10 +13,10 @@ def charts_of(run: Run) -> dict[str, Chart]:
     """Every chart that the means of a run allow, by name, as Altair has them."""
     from recallatk.report.charts import across_k, cost, latency_curve, qps_curve
     from recallatk.report.charts.points import curve_of
-    from recallatk.report.html.verdict import verdict
+    from recallatk.report.verdict import spoken_verdict
 
     curve = curve_of(run)
-    chosen = verdict(curve).number
+    chosen = spoken_verdict(curve).number
     made = {
         "recall-latency": latency_curve.chart(curve, chosen),
         "recall-qps": qps_curve.chart(curve, chosen),

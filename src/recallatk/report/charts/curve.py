@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from recallatk.goals.target import is_loss
 from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_colour, by_shape, finished, inline
 from recallatk.report.naming import cut
 from recallatk.report.text import printable
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from recallatk.report.charts.kinds import Chart, Row
-    from recallatk.report.targets import Goal
 
 # Whiskers of more points than this hide the points.
 _MOST_WHISKERS = 80
@@ -39,8 +39,8 @@ class Drawable(Protocol):
         """One for each setting."""
 
     @property
-    def goals(self) -> tuple[Goal, ...]:
-        """What was asked for."""
+    def wanted(self) -> tuple[float, ...]:
+        """The values that targets ask of the measure on the axis."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def draw(
     if not drawn or curve.measure is None:
         return None
     engines = list(curve.engines.values())
-    wanted = [goal.value for goal in recall_goals(curve)]
+    wanted = curve.wanted
     across = titled(curve.measure)
     scale = loss_scale(drawn, wanted) if is_loss(curve.measure) else recall_scale(drawn, wanted)
     x = alt.X("recall:Q", title=across, scale=scale, axis=alt.Axis(tickCount=8))
@@ -117,11 +117,6 @@ def draw(
         alt.layer(*layers, data=inline(drawn)).add_params(ringed, load).properties(width=WIDTH, height=HEIGHT)
     )
     return finished(chart, description, own_legend=True)
-
-
-def is_loss(measure: str) -> bool:
-    """Whether less of it is better, as of what relevance loses."""
-    return f"{measure} ".partition("@")[2].partition(" ")[2].startswith("loss ")
 
 
 def titled(measure: str) -> str:
@@ -214,20 +209,12 @@ def _marks(
     ).properties(name="points")
 
 
-def recall_goals(curve: Drawable) -> list[Goal]:
-    """The goals that are about the recall on the axis."""
-    return [goal for goal in curve.goals if goal.measure == curve.measure]
-
-
 def _goal_rules(curve: Drawable, axis: Axis) -> list[Any]:
     """A line for the recall that is wanted, and one for what it may cost."""
     import altair as alt
 
     rule: dict[str, Any] = {"strokeDash": [6, 4], "color": QUIET, "strokeWidth": 1.5}
-    rules = [
-        alt.Chart(inline([{"at": goal.value}])).mark_rule(**rule).encode(x="at:Q")
-        for goal in recall_goals(curve)
-    ]
+    rules = [alt.Chart(inline([{"at": value}])).mark_rule(**rule).encode(x="at:Q") for value in curve.wanted]
     if axis.goal is not None:
         rules.append(alt.Chart(inline([{"at": axis.goal}])).mark_rule(**rule).encode(y="at:Q"))
     return rules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recallatk.goals import Budget
 from recallatk.report.charts.curve import Axis, draw
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def chart(curve: Curve, chosen: int | None = None) -> Chart | None:
     """The curve that says what recall costs one caller; lower and further right is better."""
-    limits = [goal.value for goal in curve.goals if not goal.at_least and goal.measure == curve.tail]
+    limits = [each.limit for each in curve.goals if isinstance(each, Budget) and each.name == curve.tail]
     axis = Axis("latency", f"{curve.tail} latency (ms)", limits[0] if limits else None)
     said = (
         f"{curve.measure} of every setting against its {curve.tail} latency in milliseconds, with 95 % "

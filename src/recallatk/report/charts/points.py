@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
+from recallatk.goals import Target
+from recallatk.goals.runs import goals_of
 from recallatk.report.naming import cut, fitted, listed, naming
-from recallatk.report.summary import headline, number, summarise, tail_of
+from recallatk.report.summary import number, summarise, tail_of
 from recallatk.report.tables import interval, megabytes
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from recallatk.analysis.latency import Percentile
     from recallatk.core import Load, Mean, Run
+    from recallatk.goals import Goal
     from recallatk.report.charts.kinds import Row
     from recallatk.report.naming import Naming
     from recallatk.report.summary import Line
-    from recallatk.report.targets import Goal
 
 LONGEST_LABEL, LONGEST_PARAMETERS, LONGEST_NAME = 80, 400, 48
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
@@ -42,6 +45,13 @@ class Curve:
     goals: tuple[Goal, ...]
 
     @property
+    def wanted(self) -> tuple[float, ...]:
+        """The values that targets ask of the measure on the axis."""
+        return tuple(
+            each.goal for each in self.goals if isinstance(each, Target) and each.name == self.measure
+        )
+
+    @property
     def main(self) -> list[Row]:
         """The points under the first load."""
         return [point for point in self.points if point["load"] == 0]
@@ -49,9 +59,7 @@ class Curve:
 
 def curve_of(run: Run) -> Curve:
     """The points of a run, with the fronts among them."""
-    from recallatk.report.targets import goals_of
-
-    lines, names, measure = summarise(run), naming(run), headline(run)
+    lines, names, measure = summarise(run), naming(run), headline_measure(run)
     loads = [
         load
         for mode in _MODES
@@ -66,7 +74,7 @@ def curve_of(run: Run) -> Curve:
         for place, (line, label) in enumerate(zip(lines, labels, strict=True))
     ]
     _mark_fronts(points)
-    return Curve(run, lines, names, measure, tail, loads, engines, points, goals_of(run))
+    return Curve(run, lines, names, measure, tail, loads, engines, points, goals_of(run).goals)
 
 
 def _short(texts: list[str], width: int) -> list[str]:

@@ -20,7 +20,7 @@ _SAID = {
     "build": "Build",
     "search": "Search",
     "recallText": "Measured",
-    "boundText": "At least",
+    "boundText": "Bound",
     "queriesText": "Queries",
     "p50Text": "p50",
     "p95Text": "p95",

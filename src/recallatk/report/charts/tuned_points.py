@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recallatk.errors import RecallError
-from recallatk.report.charts.curve import is_loss
+from recallatk.goals import Budget, Target, parse_goal
+from recallatk.goals.target import is_loss
 from recallatk.report.charts.points import LONGEST_LABEL, LONGEST_NAME, LONGEST_PARAMETERS
 from recallatk.report.naming import Naming, cut, fitted, listed
 from recallatk.report.summary import number
 from recallatk.report.tables import interval
-from recallatk.report.targets import Goal
 from recallatk.report.text import printable
 from recallatk.report.tuned_settings import MIB, held, marks_of, measure_of, trial_of
 
@@ -26,7 +25,6 @@ AXES = {
     "memory": "Memory (MiB)",
     "build": "Build time (s)",
 }
-_TARGET = re.compile(r"(?:p(?P<percentile>[0-9.]+)\()?.*?(?:>=|<=|≥|≤)\s*(?P<value>[0-9.]+(?:e[+-]?[0-9]+)?)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +38,7 @@ class TunedCurve:
     """That of the first target; None where nothing was measured."""
     engines: dict[str, str]
     points: list[Row]
-    goals: tuple[Goal, ...]
+    wanted: tuple[float, ...]
     """What the first target asks of that measure."""
     limit: float | None
     """What a budget allows of the cost on the axis, in its unit."""
@@ -64,9 +62,7 @@ def tuned_curve(tuned: Tuned) -> TunedCurve:
         for place, (each, label) in enumerate(zip(candidates, labels, strict=True))
     ]
     _mark_engine_fronts(points, tuned.prefer, loss=is_loss(measure or ""))
-    goal = None if measure is None else _goal(tuned, measure)
-    goals = () if goal is None else (goal,)
-    return TunedCurve(tuned, candidates, names, measure, engines, points, goals, _limit(tuned))
+    return TunedCurve(tuned, candidates, names, measure, engines, points, _wanted(tuned), _limit(tuned))
 
 
 def cost_of(candidate: Candidate, prefer: str) -> float | None:
@@ -141,26 +137,21 @@ def _mark_engine_fronts(points: list[Row], prefer: str, *, loss: bool) -> None:
             point["costEngineFront"] = place in best
 
 
-def _goal(tuned: Tuned, measure: str) -> Goal | None:
+def _wanted(tuned: Tuned) -> tuple[float, ...]:
     """What the first target asks of its measure: of a percentile, the share of queries that reach it."""
-    stated = _TARGET.match(tuned.targets[0]) if tuned.targets else None
-    if stated is None:
-        return None
-    percentile = stated["percentile"]
-    value = float(stated["value"]) if percentile is None else 1 - float(percentile) / 100
-    return Goal(measure, not is_loss(measure), value)
+    goal = _parsed(tuned.targets[0]) if tuned.targets else None
+    return (goal.goal,) if isinstance(goal, Target) else ()
 
 
 def _limit(tuned: Tuned) -> float | None:
-    from recallatk.bench.settings.amounts import parse_bytes, parse_duration
+    limits = [goal for goal in map(_parsed, tuned.budgets) if isinstance(goal, Budget)]
+    limit = next((each.limit for each in limits if each.name == tuned.prefer), None)
+    return limit / MIB if limit is not None and tuned.prefer == "memory" else limit
 
-    stated = [text.split(maxsplit=2) for text in tuned.budgets]
-    amounts = [parts[2] for parts in stated if len(parts) == 3 and parts[0] == tuned.prefer]
+
+def _parsed(text: str) -> Target | Budget | None:
+    """The goal of a text from a file; None where it states none."""
     try:
-        if not amounts or tuned.prefer == "qps":
-            return float(amounts[0]) if amounts else None
-        if tuned.prefer == "memory":
-            return parse_bytes(amounts[0]) / MIB
-        return parse_duration(amounts[0], unit="s" if tuned.prefer == "build" else "ms")
-    except (RecallError, ValueError):
+        return parse_goal(text)
+    except RecallError:
         return None

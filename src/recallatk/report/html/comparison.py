@@ -9,11 +9,11 @@ from recallatk.analysis.comparing import compare, holm
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import curve_of
 from recallatk.report.html.facts import cutoff
-from recallatk.report.html.verdict import verdict
 from recallatk.report.naming import cut
 from recallatk.report.summary import number
 from recallatk.report.tables import Table
 from recallatk.report.text import printable
+from recallatk.report.verdict import spoken_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def _different(one: Run, other: Run) -> list[str]:
 def _side_by_side(curves: dict[str, Curve]) -> Table:
     rows = []
     for title, curve in curves.items():
-        chosen = verdict(curve)
+        chosen = spoken_verdict(curve)
         begun = printable(curve.run.begun or "-")[:19]
         if chosen.number is None:
             rows.append([title, "-", "-", "-", "-", "-", "-", begun])

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from recallatk.report.charts.points import Curve
     from recallatk.report.html.comparison import Comparison
     from recallatk.report.html.facts import Facts
-    from recallatk.report.html.verdict import Verdict
+    from recallatk.report.verdict import SpokenVerdict
 
 _MOST_COLUMNS, _MOST_LINES = 12, 12
 
 
 def drawings(
-    curve: Curve, facts: dict[int, Facts], chosen: Verdict, compared: Comparison | None
+    curve: Curve, facts: dict[int, Facts], chosen: SpokenVerdict, compared: Comparison | None
 ) -> dict[str, Chart]:
     """Every chart that can be drawn, by name."""
     from altair.utils.schemapi import debug_mode
@@ -41,7 +41,7 @@ def drawings(
 
 
 def _drawn(
-    curve: Curve, facts: dict[int, Facts], chosen: Verdict, compared: Comparison | None
+    curve: Curve, facts: dict[int, Facts], chosen: SpokenVerdict, compared: Comparison | None
 ) -> dict[str, Chart]:
     number = chosen.number or 0
     spreads = {place: each.spread for place, each in facts.items() if each.spread is not None}

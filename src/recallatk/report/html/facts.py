@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recallatk.analysis.answers import bounded
+from recallatk.analysis.answers import ABSENT, PADDING, bounded
 from recallatk.analysis.compared import Compared
+from recallatk.analysis.diagnosis import deeper_measure
 from recallatk.analysis.distribution import distribution
-from recallatk.analysis.measures import Recall, RecallWithin
+from recallatk.analysis.measures import Recall
 from recallatk.analysis.segments import Grouping, segments
 from recallatk.analysis.summarising import mean_of
 from recallatk.core import Score
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 # Settings beyond so many keep their means only, or the file would be too large to send.
 MOST_DETAILED = 60
 WORST = 8
-_FURTHER = 5
 
 
 @dataclass(frozen=True)
@@ -144,15 +144,15 @@ def _facts(asked: _Asked, k: int, groupings: list[tuple[Grouping, int]]) -> Fact
     values = asked.values[asked.places]
     score = Score(len(values), len(values), {}, {}, per_query={str(measure): values})
     groups = [Grouping(each.name, each.labels[asked.places], each.order) for each, _ in groupings]
-    width = min(_FURTHER * k, compared.answers.shape[1])
-    deeper = RecallWithin(width, k) if width > k else None
+    answered = (compared.answers != PADDING) & (compared.answers != ABSENT)
+    deeper = deeper_measure(k, answered.sum(axis=1))
     return Facts(
         values=asked.values,
         spread=distribution(values),
         segments={each.name: segments(score, each) for each in groups},
         better={each.name: left_out for each, left_out in groupings},
         worst=_worst(compared, values, asked.places, k),
-        within=None if deeper is None else (width, mean_of(deeper.per_query(compared), deeper)),
+        within=None if deeper is None else (deeper.k, mean_of(deeper.per_query(compared), deeper)),
     )
 
 

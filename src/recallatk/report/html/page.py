@@ -12,9 +12,9 @@ from recallatk.report.html.drawings import drawings
 from recallatk.report.html.facts import facts_of
 from recallatk.report.html.followed import followed
 from recallatk.report.html.opening import Opened, open_recorded
-from recallatk.report.html.verdict import verdict
 from recallatk.report.naming import cut
 from recallatk.report.text import printable
+from recallatk.report.verdict import spoken_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from recallatk.report.html.comparison import Comparison
     from recallatk.report.html.facts import Facts
     from recallatk.report.html.followed import Part
-    from recallatk.report.html.verdict import Verdict
+    from recallatk.report.verdict import SpokenVerdict
 
 
 _LONGEST = 800
@@ -52,7 +52,7 @@ class ReportData:
 
     run: Run
     curve: Curve
-    verdict: Verdict
+    verdict: SpokenVerdict
     contents: Contents
     facts: dict[int, Facts]
     """By point; empty where single queries cannot be told."""
@@ -88,7 +88,7 @@ def report_data(
     opened = open_recorded(run) if truth is None else Opened(truth, dataset)
     curve = curve_of(run)
     facts = facts_of(curve, opened.truth, opened.dataset)
-    chosen = verdict(curve)
+    chosen = spoken_verdict(curve, opened.truth, opened.dataset)
     comparison = compared(curve, others, names, opened.truth)
     return ReportData(
         run=run,

@@ -11,9 +11,9 @@ from recallatk.report.html import origin
 from recallatk.report.html.drawings import heat_map
 from recallatk.report.html.sheet import HEADING, legend, packed, sheet, shown
 from recallatk.report.html.trials import cost_table, ordered, settings_table
-from recallatk.report.html.verdict import load_said
 from recallatk.report.tables import Table, tables
 from recallatk.report.text import printable
+from recallatk.report.verdict import load_said
 
 if TYPE_CHECKING:
     from recallatk.report.html.page import ReportData

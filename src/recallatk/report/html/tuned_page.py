@@ -136,7 +136,7 @@ def _caption(curve: TunedCurve) -> str:
         f"{'Up' if tuned.prefer == 'qps' else 'Down'} and to the {'left' if lower else 'right'} is better."
     )
     ringed = "" if curve.ringed is None else f" Ring: the {'choice' if tuned.choice else 'nearest miss'}."
-    dashed = [*tuned.targets[:1]] if curve.goals else []
+    dashed = [*tuned.targets[:1]] if curve.wanted else []
     budgets = [text for text in tuned.budgets if text.split()[:1] == [tuned.prefer]]
     near = drawing.limit_is_near(curve)
     dashed += budgets if near else []

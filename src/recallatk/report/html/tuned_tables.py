@@ -8,7 +8,7 @@ from recallatk.report.html.sheet import shown
 from recallatk.report.naming import listed
 from recallatk.report.summary import number
 from recallatk.report.tables import Table, interval
-from recallatk.report.tuned_settings import NUMBERS, marks_of, numbers
+from recallatk.report.tuned_settings import bound_name, marks_of, measure_of, number_names, numbers
 
 if TYPE_CHECKING:
     from recallatk.core.tuned import Tuned
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # So many attempts can be read, and the page stays small; tuned.json has all.
 MOST_ATTEMPTS = 300
-_TITLES = {name: name[0].upper() + name[1:] for name in NUMBERS} | {
+_TITLES = {
     "p95 ms": "p95 (ms)",
     "QPS": "QPS (1/s)",
     "memory MiB": "Memory (MiB)",
@@ -43,7 +43,11 @@ def settings_table(curve: TunedCurve) -> Table:
         )
     header = ["Setting", "Is", shown(measure, _CELL) or "recall", "95 % interval"]
     title = "All settings measured at full size, the front first"
-    return Table(title, [*header, *(_TITLES[name] for name in NUMBERS)], rows, 2)
+    return Table(title, [*header, *(_title(name) for name in number_names(measure))], rows, 2)
+
+
+def _title(name: str) -> str:
+    return _TITLES.get(name, name[:1].upper() + name[1:])
 
 
 def price_table(tuned: Tuned) -> Table:
@@ -68,7 +72,8 @@ def attempts_table(tuned: Tuned) -> Table:
         ]
         for each in tuned.attempts[:MOST_ATTEMPTS]
     ]
-    header = ["Engine", "Build", "Search", "Came of it", "Why", "Rows", "At least", "p95 (ms)", "Seconds"]
+    bound = _title(bound_name(measure_of(tuned)))
+    header = ["Engine", "Build", "Search", "Came of it", "Why", "Rows", bound, "p95 (ms)", "Seconds"]
     return Table("Everything that was tried or skipped, in its order", header, rows, 5)
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from recallatk.core.tuned import Candidate
 from recallatk.errors import UsageError
-from recallatk.tune.budgets import LATENCIES, Budget, parse_budget
+from recallatk.goals import Budget, parse_goal
+from recallatk.goals.budget import LATENCIES
 
 budgets = st.one_of(
     st.builds(Budget, st.sampled_from([*LATENCIES, "build"]), st.floats(1e-6, 1e9)),
@@ -17,7 +18,7 @@ budgets = st.one_of(
 
 @given(budgets)
 def test_the_text_of_a_budget_reads_back_to_it(budget):
-    assert parse_budget(str(budget)) == budget
+    assert parse_goal(str(budget)) == budget
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_the_text_of_a_budget_reads_back_to_it(budget):
     ],
 )
 def test_every_form_has_its_limit(text, name, limit):
-    assert parse_budget(text) == Budget(name, limit)
+    assert parse_goal(text) == Budget(name, limit)
 
 
 @pytest.mark.parametrize(
@@ -56,13 +57,13 @@ def test_every_form_has_its_limit(text, name, limit):
 )
 def test_what_is_no_budget_is_refused_with_what_is(text):
     with pytest.raises(UsageError, match="Accepted"):
-        parse_budget(text)
+        parse_goal(text)
 
 
 def test_what_was_not_measured_is_neither_within_nor_beyond():
     candidate = Candidate("x", (), (), latency_ms={"p95": 4.0, "p99": None}, qps=900.0)
     kept = {
-        text: parse_budget(text).within(parse_budget(text).of(candidate))
+        text: parse_goal(text).within(parse_goal(text).of(candidate))
         for text in ("p95 <= 4ms", "p95 <= 3ms", "p99 <= 9ms", "memory <= 1GiB", "qps >= 1000")
     }
     assert list(kept.values()) == [True, False, None, None, False]

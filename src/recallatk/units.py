@@ -1,18 +1,26 @@
-"""Durations and sizes as people write them, and back."""
+"""Durations, sizes and shares: text to number and back."""
 
 from __future__ import annotations
 
 import re
+import sys
 from decimal import Decimal
 
 from recallatk.errors import UsageError
-from recallatk.truth.budget import parse_size
 
 DURATION = "a duration such as 500ms, 5s, 10min or 2h"
 SIZE = "a size such as 500MiB or 8GiB, or a number of bytes"
 
-_SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60), "h": Decimal(3600)}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?) ?(ms|s|min|h)")
+_SECONDS = {
+    "us": Decimal("0.000001"),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "min": Decimal(60),
+    "h": Decimal(3600),
+}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?) ?(us|ms|s|min|h)")
+_POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_SHARE = re.compile(r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]{1,3})?) ?(%?)")
 _LARGE_UNITS = (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10))
 
 
@@ -34,6 +42,27 @@ def format_duration(value: float, *, unit: str = "s") -> str:
         if 1 <= count < 10**15 and parse_duration(whole, unit=unit) == value:
             return whole
     return f"{value!r}{unit}"
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes of a size such as `1GiB`, `500MB` or a number; K, M, G and T are powers of 1024 throughout."""
+    if isinstance(size, int) and not isinstance(size, bool):
+        return size
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\s*", str(size), re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"a size of {size!r}. Accepted: sizes such as 1GiB, 500MiB or a number of bytes")
+    number = float(found[1]) * (1 << _POWERS[found[2].lower()])
+    if number > sys.maxsize:
+        raise UsageError(f"a size of {size!r}. Accepted: sizes that a machine can have")
+    return int(number)
+
+
+def parse_share(text: str) -> float:
+    """A share such as `0.95` or `95%`; `95%` and `0.95` are the same number."""
+    found = _SHARE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is not a number. Accepted: a share such as 0.95 or 95%")
+    return float(Decimal(found[1]) / 100 if found[2] else Decimal(found[1]))
 
 
 def parse_bytes(size: int | str) -> int:

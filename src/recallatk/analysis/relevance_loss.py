@@ -1,4 +1,4 @@
-"""What an index loses in relevance against the exact search on the same judgements, query by query."""
+"""What an index loses in relevance against the exact search on the same judgments, query by query."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MEASURES = {"ndcg": "nDCG", "mrr": "RR"}
 def relevance_loss(
     rows: NDArray[np.int64], truth: Truth, dataset: Dataset, measure: str
 ) -> NDArray[np.float64]:
-    """The measure of the exact ranking less that of the answers, from -1 to 1; NaN without judgements.
+    """The measure of the exact ranking less that of the answers, from -1 to 1; NaN without judgments.
 
     Args:
         rows: (queries, k) corpus rows as they were answered; below 0 where there is none.
         truth: the exact ranking, of the same queries and at least as deep as the measure's k.
-        dataset: whose queries those are, with judgements.
+        dataset: whose queries those are, with judgments.
         measure: `ndcg@10` or `mrr@10`.
     """
     if dataset.qrels is None:
-        raise UsageError(f"{measure} loss needs relevance judgements (qrels), and the data have none")
+        raise UsageError(f"{measure} loss needs relevance judgments (qrels), and the data have none")
     if not len(rows) == len(truth) == dataset.queries.rows:
         raise MismatchError(
             f"{len(rows)} answers, a truth of {len(truth)} queries and {dataset.queries.rows} queries"
@@ -40,7 +40,7 @@ def relevance_loss(
     queries = [str(each) for each in dataset.queries.ids.to_pylist()]
     judged = {query: dict(dataset.qrels[query]) for query in queries if dataset.qrels.get(query)}
     if not judged:
-        raise MismatchError(f"{measure} loss: none of the {len(queries):,} queries has a judgement")
+        raise MismatchError(f"{measure} loss: none of the {len(queries):,} queries has a judgment")
     exact = _per_query(truth.rows, queries, dataset.corpus.ids, judged, f"{_MEASURES[name]}@{k}", int(k))
     found = _per_query(rows, queries, dataset.corpus.ids, judged, f"{_MEASURES[name]}@{k}", int(k))
     return np.array([exact[each] - found[each] if each in judged else np.nan for each in queries])

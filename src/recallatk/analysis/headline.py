@@ -1,0 +1,30 @@
+"""The headline: the one recall@k that trials are ordered by and that segments and diagnoses are about."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from recallatk.core import Run
+
+USUAL_K = 10
+_RECALL = re.compile(r"recall@([0-9]+)")
+
+
+def headline_k(cutoffs: Iterable[int]) -> int | None:
+    """10 where it was measured, else the k nearest to 10, of two the smaller; None without any."""
+    return min(set(cutoffs), key=lambda k: (abs(k - USUAL_K), k), default=None)
+
+
+def recall_cutoffs(names: Iterable[str]) -> list[int]:
+    """Every k of `recall@k` among the names of measures, by size."""
+    return sorted({int(found[1]) for name in names if (found := _RECALL.fullmatch(name))})
+
+
+def headline_measure(run: Run) -> str | None:
+    """The headline of a run; None where no recall was measured."""
+    k = headline_k(recall_cutoffs(name for each in run.measurements for name in each.score.measures))
+    return None if k is None else f"recall@{k}"

@@ -1,0 +1,104 @@
+"""The evaluation of goals: met, missed, undecided or not measured, and one verdict on all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from recallatk.analysis.betting import lower_bound, upper_bound
+from recallatk.analysis.intervals import mean_interval, quantile, quantile_interval
+from recallatk.core.verdict import GoalResult, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.goals.grammar import Goal
+    from recallatk.goals.target import Target
+
+# Of each of the two one-sided bounds that decide a goal.
+CONFIDENCE = 0.95
+_BOTH_SIDES = 2 * CONFIDENCE - 1
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measured figure with the bounds that decide a goal; a bound is None where the sample has none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    sampled: bool = False
+    """Whether the figure is an estimate from a sample, so that its bounds decide and not its value."""
+
+
+class Evidence(Protocol):
+    """What was measured of one setting."""
+
+    def estimate(self, goal: Goal) -> Estimate | None:
+        """The figure that a goal is about; None where it was not measured."""
+
+
+def evaluate(goals: Iterable[Goal], evidence: Evidence) -> tuple[GoalResult, ...]:
+    """The outcome of every goal."""
+    return tuple(_result(goal, evidence.estimate(goal)) for goal in goals)
+
+
+def target_result(target: Target, values: NDArray[np.float64]) -> GoalResult:
+    """The outcome of a target, from its measure's value, or its loss, of each query."""
+    return _result(target, target_estimate(target, values))
+
+
+def _result(goal: Goal, found: Estimate | None) -> GoalResult:
+    if found is None or found.value is None:
+        return GoalResult(str(goal), Outcome.NOT_MEASURED)
+    outcome = _outcome(goal.limit, found, at_least=goal.at_least)
+    return GoalResult(str(goal), outcome, found.value, found.low, found.high)
+
+
+def _outcome(limit: float, found: Estimate, *, at_least: bool) -> Outcome:
+    low = found.low if found.sampled else found.value
+    high = found.high if found.sampled else found.value
+    worst, best = (low, high) if at_least else (high, low)
+    # A share such as 0.6 is no binary number, and 6 of 10 must reach it.
+    slack = limit * _ROUNDING * (-1 if at_least else 1)
+    if worst is not None and (worst >= limit + slack if at_least else worst <= limit + slack):
+        return Outcome.MET
+    if best is not None and (best < limit + slack if at_least else best > limit + slack):
+        return Outcome.MISSED
+    return Outcome.UNDECIDED
+
+
+def target_estimate(target: Target, values: NDArray[np.float64]) -> Estimate | None:
+    """The figure of a target with its bounds, from its measure's value, or its loss, of each query."""
+    there = values[~np.isnan(values)]
+    if not len(there):
+        return None
+    if target.percentile is not None:
+        share = target.percentile / 100
+        low, high = quantile_interval(there, share, _BOTH_SIDES) or (None, None)
+        return Estimate(quantile(there, share), low, high, sampled=True)
+    mean = float(there.mean())
+    if target.relevance:
+        kept = (1 - there) / 2
+        bounds = (1 - 2 * upper_bound(kept, CONFIDENCE), 1 - 2 * lower_bound(kept, CONFIDENCE))
+        return Estimate(mean, *bounds, sampled=True)
+    if target.measure.bounded:
+        clipped = np.clip(there, 0.0, 1.0)
+        return Estimate(
+            mean, lower_bound(clipped, CONFIDENCE), upper_bound(clipped, CONFIDENCE), sampled=True
+        )
+    low, high = mean_interval(there, _BOTH_SIDES) or (None, None)
+    return Estimate(mean, low, high, sampled=True)
+
+
+def worst_of(results: Sequence[tuple[GoalResult, ...]]) -> tuple[GoalResult, ...]:
+    """Of several builds of one setting, the worst outcome of each goal."""
+    return tuple(max(each, key=lambda one: _SEVERITY[one.outcome]) for each in zip(*results, strict=True))
+
+
+_SEVERITY = {Outcome.MET: 0, Outcome.NOT_MEASURED: 1, Outcome.UNDECIDED: 2, Outcome.MISSED: 3}

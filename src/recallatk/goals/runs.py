@@ -1,0 +1,232 @@
+"""The goals of a run: what its settings state, and which trial meets them at the least cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis.headline import headline_measure
+from recallatk.analysis.latency import percentiles, qps
+from recallatk.analysis.measures import Recall, Robustness
+from recallatk.core import Mode
+from recallatk.core.verdict import GoalResult, Outcome, Verdict
+from recallatk.errors import RecallError
+from recallatk.goals.evaluation import (
+    Estimate,
+    evaluate,
+    target_estimate,
+    worst_of,
+)
+from recallatk.goals.grammar import parse_goal
+from recallatk.goals.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset, Measurement, Run, Trial, Truth
+    from recallatk.goals.budget import Budget
+    from recallatk.goals.grammar import Goal
+
+_MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
+
+
+@dataclass(frozen=True)
+class RunGoals:
+    """The goals that a run's settings state, and the texts among them that are no goals."""
+
+    goals: tuple[Goal, ...] = ()
+    unreadable: tuple[GoalResult, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.goals or self.unreadable)
+
+
+def goals_of(run: Run) -> RunGoals:
+    """Every target and budget in the settings of a run."""
+    stated = run.settings.get("tune")
+    texts = [text for key in ("target", "budget") for text in _texts(stated, key)]
+    goals: dict[Goal, None] = {}
+    unreadable = []
+    for text in dict.fromkeys(texts):
+        try:
+            goals[parse_goal(text)] = None
+        except RecallError as problem:
+            unreadable.append(GoalResult(text, Outcome.NOT_MEASURED, note=str(problem)))
+    return RunGoals(tuple(goals), tuple(unreadable))
+
+
+def _texts(stated: Any, key: str) -> list[str]:
+    given = stated.get(key) if hasattr(stated, "get") else None
+    listed = list(given) if isinstance(given, list | tuple) else [given]
+    return [str(each) for each in listed if each is not None]
+
+
+def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = None) -> Verdict:
+    """The verdict of the cheapest setting that meets the goals, else of the one that comes nearest.
+
+    Settings are compared under the first load, latency before others. A setting that was built several times
+    counts by its worst build. `qps` is that of a closed loop where one was measured.
+
+    Args:
+        run: what was measured, with the goals that its settings state.
+        truth: the truth of the run, for measures that it did not keep.
+        dataset: its data, likewise, and for segments.
+    """
+    stated = goals_of(run)
+    trials = _trials(run)
+    if not stated or not trials:
+        return Verdict((*(_unmeasured(each) for each in stated.goals), *stated.unreadable))
+    found = {each.trial: evaluate(stated.goals, TrialEvidence(each, run, truth, dataset)) for each in trials}
+    builds: dict[Trial, list[Trial]] = {}
+    for each in found:
+        builds.setdefault(replace(each, repeat=0), []).append(each)
+    worst = {trial: worst_of([found[each] for each in builds[replace(trial, repeat=0)]]) for trial in found}
+    chosen = _chosen(trials, worst, headline_measure(run))
+    return Verdict((*worst[chosen.trial], *stated.unreadable), trial_numbers(run)[chosen.trial])
+
+
+def trial_numbers(run: Run) -> dict[Trial, int]:
+    """Every trial with its number, counted from 1 in the planned order, as in the name of its file."""
+    finished = [*(each.trial for each in run.measurements), *(each.trial for each in run.failures)]
+    known = dict.fromkeys([*(run.planned or ()), *finished])
+    return {trial: number for number, trial in enumerate(known, 1)}
+
+
+def _unmeasured(goal: Goal) -> GoalResult:
+    return GoalResult(str(goal), Outcome.NOT_MEASURED)
+
+
+def _trials(run: Run) -> list[Measurement]:
+    """What was measured under the first load."""
+    for mode in _MODES:
+        loads = [each.trial.load for each in run.measurements if each.trial.load.mode is mode]
+        if loads:
+            return [each for each in run.measurements if each.trial.load == loads[0]]
+    return []
+
+
+def _chosen(
+    trials: Sequence[Measurement], found: dict[Trial, tuple[GoalResult, ...]], headline: str | None
+) -> Measurement:
+    """The cheapest of those that miss no goal and meet most; where all miss one, the best recall."""
+    measured = {one.outcome for results in found.values() for one in results} - {Outcome.NOT_MEASURED}
+    outcomes = {trial: [one.outcome for one in results] for trial, results in found.items()}
+    may = [each for each in trials if Outcome.MISSED not in outcomes[each.trial]]
+    if may and measured:
+        return min(may, key=lambda each: (-outcomes[each.trial].count(Outcome.MET), _cost(each)))
+    return max(trials, key=lambda each: (_mean(each, headline), -_cost(each)))
+
+
+def _cost(measurement: Measurement) -> float:
+    latencies = percentiles(measurement.calls)
+    found = latencies["p95"].value if latencies["p95"].value is not None else latencies["p50"].value
+    return float("inf") if found is None else found
+
+
+def _mean(measurement: Measurement, name: str | None) -> float:
+    mean = measurement.score.measures.get(name or "")
+    return -1.0 if mean is None or mean.value is None else mean.value
+
+
+class TrialEvidence:
+    """What a run measured of one trial; with truth and data also what it can be scored by again."""
+
+    def __init__(
+        self,
+        measurement: Measurement,
+        run: Run,
+        truth: Truth | None = None,
+        dataset: Dataset | None = None,
+    ) -> None:
+        self.measurement, self.run, self.truth, self.dataset = measurement, run, truth, dataset
+
+    def estimate(self, goal: Goal) -> Estimate | None:
+        """The figure that a goal is about; None where it was not measured."""
+        return self._quality(goal) if isinstance(goal, Target) else self._cost(goal)
+
+    def _cost(self, budget: Budget) -> Estimate | None:
+        built = self.measurement.build
+        if budget.name == "qps":
+            return Estimate(self._qps())
+        exact = {"memory": built.memory_bytes, "size": built.size_bytes, "build": built.seconds}
+        if budget.name in exact:
+            return Estimate(exact[budget.name])
+        found = percentiles(self.measurement.calls)[budget.name]
+        return Estimate(found.value, found.low, found.high, sampled=True)
+
+    def _qps(self) -> float | None:
+        """The throughput of the setting: of its best closed loop, else of one client."""
+        own = self.measurement.trial
+        loops = [
+            each
+            for each in self.run.measurements
+            if each.trial.load.mode is Mode.THROUGHPUT and replace(each.trial, load=own.load) == own
+        ]
+        rates = [
+            qps(each.calls, one_client=each.trial.load.mode is Mode.LATENCY).median
+            for each in loops or [self.measurement]
+        ]
+        return max((each for each in rates if each is not None), default=None)
+
+    def _quality(self, target: Target) -> Estimate | None:
+        values = self._values(target)
+        if values is None:
+            return self._stored(target)
+        try:
+            inside = self._members(target, len(values))
+        except RecallError:
+            return None
+        return target_estimate(target, np.where(inside, values, np.nan))
+
+    def _values(self, target: Target) -> NDArray[np.float64] | None:
+        """The target's measure, or its loss, of every query that was asked."""
+        kept = self.measurement.score.per_query
+        if not target.relevance:
+            if str(target.measure) in kept:
+                return kept[str(target.measure)]
+            recall = kept.get(str(Recall(target.measure.k)))
+            if isinstance(target.measure, Robustness) and recall is not None:
+                return target.measure.of_recalls(recall)
+        return self._scored_again(target)
+
+    def _scored_again(self, target: Target) -> NDArray[np.float64] | None:
+        truth, dataset = self.truth, self.dataset
+        if truth is None or dataset is None or len(truth) != len(self.measurement.answers):
+            return None
+        try:
+            return _scored_again(self.measurement, target, truth, dataset)
+        except RecallError:
+            return None
+
+    def _members(self, target: Target, asked: int) -> NDArray[np.bool_]:
+        """Which of the queries that were asked are in the segment."""
+        if target.segment is None:
+            return np.ones(asked, bool)
+        columns = None if self.dataset is None else self.dataset.queries.metadata
+        if columns is None and self.truth is not None:
+            columns = self.truth.query_columns
+        inside = target.members(columns, len(self.measurement.answers))
+        return np.asarray(inside[self.measurement.asked], bool)
+
+    def _stored(self, target: Target) -> Estimate | None:
+        """The mean that an older run kept with its interval, where that is all there is."""
+        mean = self.measurement.score.measures.get(str(target.measure))
+        if mean is None or target.percentile is not None or target.relevance or target.segment:
+            return None
+        return Estimate(mean.value, mean.low, mean.high, sampled=True)
+
+
+def _scored_again(
+    measurement: Measurement, target: Target, truth: Truth, dataset: Dataset
+) -> NDArray[np.float64]:
+    from recallatk.analysis.relevance_loss import relevance_loss
+    from recallatk.analysis.repeated import measure_repeated
+
+    if not target.relevance:
+        return measure_repeated(measurement, truth, dataset, target.measure)
+    lost = relevance_loss(measurement.answers, truth, dataset, target.relevance)
+    return np.asarray(lost[measurement.asked])

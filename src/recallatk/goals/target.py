@@ -1,0 +1,224 @@
+"""Targets: constraints on quality, such as a recall, a percentile of it, or a loss of judged relevance."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
+from recallatk.analysis.measures.base import plain
+from recallatk.analysis.summarising import interval_of
+from recallatk.core import Mean
+from recallatk.errors import UsageError, choices
+from recallatk.units import parse_share
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.analysis.compared import Compared
+
+NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
+# A share such as 0.6 is no binary number, and 6 of 10 must reach it.
+ROUNDING = 1e-9
+_NAMED = 8
+_LOSS = re.compile(r"(ndcg|mrr)@([0-9]{1,9})\s+loss")
+_PERCENTILE = re.compile(r"p([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\((.+)\)")
+_BARE = re.compile(r"[^\s\"'=`]+")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One constraint on quality, over all queries or those of a segment."""
+
+    measure: Measure
+    """Its k is how many neighbors a call must ask for, its `deepest` how deep a truth must be."""
+    value: float
+    """As written: a recall, a share of queries, or the largest loss."""
+    percentile: float | None = None
+    """For `p5(recall@10)`: 5. All but 5 % of the queries must reach the value."""
+    relevance: str | None = None
+    """For a loss: the judged measure, `ndcg@10` or `mrr@10`."""
+    segment: tuple[str, str] | None = None
+    """The column and value of the queries that count; None for all queries."""
+
+    @property
+    def at_least(self) -> bool:
+        """Whether more is better."""
+        return self.relevance is None and not self.measure.lower_is_better
+
+    @property
+    def limit(self) -> float:
+        """The value as written, by the name that all goals have for it."""
+        return self.value
+
+    @property
+    def text(self) -> str:
+        """The target in the grammar of goals."""
+        return f"{self.subject} {'>=' if self.at_least else '<='} {plain(self.value)}{self._where}"
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def subject(self) -> str:
+        """What is compared with the value, such as `p5(recall@10)`."""
+        if self.relevance:
+            return f"{self.relevance} loss"
+        return str(self.measure) if self.percentile is None else f"p{plain(self.percentile)}({self.measure})"
+
+    @property
+    def name(self) -> str:
+        """What the mean of the per-query values is: for a percentile, the share of queries that reach it."""
+        if self.percentile is None:
+            return f"{self.subject}{self._where}"
+        if self.measure == Recall(self.measure.k):
+            return f"{Robustness(self.measure.k, self.value)}{self._where}"
+        return f"share({self.measure} >= {plain(self.value)}){self._where}"
+
+    @property
+    def _where(self) -> str:
+        return "" if self.segment is None else " in " + "=".join(map(_quoted, self.segment))
+
+    @property
+    def needs_qrels(self) -> bool:
+        """Whether the dataset must have relevance judgments."""
+        return self.relevance is not None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether each query counts as yes or no."""
+        return self.percentile is not None or (self.relevance is None and self.measure.is_share)
+
+    @property
+    def goal(self) -> float:
+        """The value that `mean` must reach, or for a loss must not exceed."""
+        return self.value if self.percentile is None else (100 - self.percentile) / 100
+
+    @property
+    def threshold(self) -> float:
+        """The value that the mean of `per_query` must reach."""
+        return (1 - self.value) / 2 if self.relevance else self.goal
+
+    def members(self, columns: pa.Table | None, queries: int) -> NDArray[np.bool_]:
+        """Which queries are in the segment."""
+        if self.segment is None:
+            return np.ones(queries, bool)
+        name, value = self.segment
+        known = [] if columns is None else columns.column_names
+        if columns is None or name not in known:
+            said = f"Known: {choices(known)}" if known else "They have no columns"
+            raise UsageError(f"{self.text}: no column {name!r} beside the queries. {said}")
+        labels = _labels(columns, name)
+        found = labels == value
+        if not found.any():
+            others = sorted({each for each in labels if each is not None})
+            more = " and others" if len(others) > _NAMED else ""
+            raise UsageError(
+                f"{self.text}: no query has {name} = {value!r}. It is {choices(others[:_NAMED])}{more}"
+            )
+        return np.asarray(found, bool)
+
+    def per_query(
+        self, compared: Compared, *, relevance: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """A value between 0 and 1 for every query, NaN for one that has none.
+
+        Args:
+            compared: the answers matched with the truth.
+            relevance: for a loss, what `relevance_loss` found for each query.
+        """
+        if self.relevance and relevance is None:
+            raise UsageError(f"{self.text} needs relevance judgments (qrels), and there are none")
+        return self.shaped(self.measure.per_query(compared) if relevance is None else relevance)
+
+    def shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values of `per_query` from each query's measure or loss; NaN stays.
+
+        For a percentile, 1 where the measure reaches the value and else 0; for a loss from -1 to 1, what is
+        kept from 0 to 1.
+        """
+        if self.relevance:
+            return np.asarray((1 - values) / 2, np.float64)
+        if self.percentile is None:
+            return values
+        return np.where(np.isnan(values), np.nan, (values >= self.value - ROUNDING).astype(np.float64))
+
+    def mean(self, values: NDArray[np.float64]) -> Mean:
+        """The mean of `per_query` values with its interval, a loss in units of loss."""
+        scored = values[~np.isnan(values)]
+        if not len(scored):
+            return Mean(None, None, 0)
+        low, high = interval_of(scored, is_share=self.is_share) or (None, None)
+        mean = float(scored.mean())
+        if not self.relevance:
+            return Mean(mean, None, len(scored), low, high)
+        ends = (None if end is None else 1 - 2 * end for end in (high, low))
+        return Mean(1 - 2 * mean, None, len(scored), *ends)
+
+    def reached_by(self, mean: Mean | None) -> bool | None:
+        """Whether a mean, as `mean` makes it, is good enough; None where there is none."""
+        if mean is None or mean.value is None:
+            return None
+        return mean.value >= self.goal if self.at_least else mean.value <= self.goal
+
+
+def is_loss(name: str) -> bool:
+    """Whether a name, as `Target.name` makes it, is of a loss, of which less is better."""
+    return f"{name} ".partition("@")[2].partition(" ")[2].startswith("loss ")
+
+
+def read_target(
+    subject: str, sign: str, amount: str, segment: tuple[str, str] | None = None
+) -> Target | None:
+    """The target of a measure's text, `>=` or `<=`, and a number or percentage; None: no such measure."""
+    lost, tail = _LOSS.fullmatch(subject), _PERCENTILE.fullmatch(subject)
+    measure = Recall(int(lost[2])) if lost else find_measure(tail[2] if tail else subject)
+    if measure is None:
+        return None
+    value = parse_share(amount)
+    if lost:
+        target = Target(measure, value, relevance=f"{lost[1]}@{int(lost[2])}", segment=segment)
+    else:
+        target = Target(measure, value, percentile=float(tail[1]) if tail else None, segment=segment)
+    _require_sense(target, sign)
+    return target
+
+
+def _require_sense(target: Target, sign: str) -> None:
+    wanted = ">=" if target.at_least else "<="
+    if sign != wanted:
+        raise UsageError(f"{target.subject} {sign}. Accepted: {target.subject} {wanted}")
+    if target.percentile is not None:
+        if not 0 < target.percentile < 100:
+            raise UsageError(f"a percentile of {plain(target.percentile)}. Accepted: above 0 and below 100")
+        if isinstance(target.measure, Robustness) or not target.measure.bounded:
+            raise UsageError(f"a percentile of {target.measure}. Accepted: of recall@10 or recall1@50")
+    if target.relevance and not 0 <= target.value < 1:
+        raise UsageError(f"a loss of {plain(target.value)}. Accepted: from 0 to below 1")
+    if not target.relevance and target.measure.bounded and not 0 < target.value <= 1:
+        raise UsageError(f"{plain(target.value)}. Accepted: above 0 and up to 1")
+
+
+def _labels(columns: pa.Table, name: str) -> NDArray[np.object_]:
+    import pyarrow as pa
+
+    column = columns[name].combine_chunks()
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise UsageError(f"the column {name!r} is of {column.type}. Accepted: columns of text or numbers")
+    return np.array(column.cast(pa.string()).to_pylist(), object)
+
+
+def _quoted(text: str) -> str:
+    return text if _BARE.fullmatch(text) else "'" + text.replace("'", "''") + "'"
+
+
+def unquoted(text: str) -> str:
+    """A name or value of a segment without the quotation marks around it."""
+    for sign in "\"'":
+        if text.startswith(sign):
+            return text[1:-1].replace(sign * 2, sign)
+    return text
