@@ -59,6 +59,11 @@ def test_the_least_effort_that_can_be_proven_is_chosen_and_holds_on_the_whole_cu
     assert any("after 64 queries" in each for each in asked)
 
 
+def kinds(tuned):
+    """Of the cautions, but for that of a machine that is busy with other tests."""
+    return [each.kind for each in tuned.cautions if each.kind != "noise"]
+
+
 def found_by(rule, tuned):
     return [each for each in audit(Evidence(tuned=tuned)) if each.rule == rule]
 
@@ -125,7 +130,7 @@ def test_a_curve_that_falls_again_is_said_and_nothing_below_the_dip_is_chosen(cu
     tuned = tune(data, target="recall@10 >= 0.97", engines=["dipping"])
     assert tuned.met
     assert dict(tuned.choice.search)["effort"] > 100
-    assert [each.kind for each in tuned.cautions] == ["monotonicity"]
+    assert kinds(tuned) == ["monotonicity"]
 
 
 def test_a_build_that_is_worst_at_full_effort_is_not_given_up(curved, data):
@@ -133,7 +138,7 @@ def test_a_build_that_is_worst_at_full_effort_is_not_given_up(curved, data):
     assert tuned.met
     assert needed(0.9) <= dict(tuned.choice.search)["effort"] < 150
     assert dict(tuned.runner_up.search)["effort"] < 150
-    assert [each.kind for each in tuned.cautions] == ["monotonicity"]
+    assert kinds(tuned) == ["monotonicity"]
 
 
 def virtual_time(monkeypatch, latency_ms):
@@ -244,7 +249,7 @@ def test_what_the_held_out_queries_do_not_confirm_is_said_and_followed_by_someth
     assert tuned.looks > 1
     assert tuned.met
     assert tuned.validated["recall@10"].value >= 0.9
-    assert [each.kind for each in tuned.cautions] == ["looks"]
+    assert kinds(tuned) == ["looks"]
     assert any("held-out" in each.why for each in tuned.attempts)
     assert dict(tuned.choice.search)["effort"] > needed(0.95)
     (warning,) = found_by("R34", tuned)
