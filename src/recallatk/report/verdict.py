@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recallatk.report.charts.points import Curve
 
 _LONGEST = 300
+_NAMED = 2
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,18 @@ def _place(curve: Curve, found: Verdict) -> int | None:
 
 
 def _lead(found: Verdict) -> str:
-    goals = " and ".join(each.text for each in found.goals)
+    goals = _listed([each.text for each in found.goals])
     if found.outcome == "PASS":
         return f"The cheapest setting that meets {goals}"
     if found.outcome == "FAIL":
         return f"No setting meets {goals}; the best recall"
-    unsure = " and ".join(each.text for each in found.goals if each.outcome is not Outcome.MET)
+    unsure = _listed([each.text for each in found.goals if each.outcome is not Outcome.MET])
     return f"The cheapest setting that may meet {goals}, with {unsure} not decided,"
+
+
+def _listed(goals: list[str]) -> str:
+    """Few goals by name; the list below the sentence has all of them."""
+    return " and ".join(goals) if len(goals) <= _NAMED else f"{len(goals)} goals"
 
 
 def _goal_said(result: GoalResult) -> str:
