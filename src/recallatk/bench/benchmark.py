@@ -54,7 +54,7 @@ def run(
     computed = time.monotonic() - began
     manner = manner_of(wanted)
     require_measurable(dataset, truth, manner.at)
-    described = describe_run(dataset, truth, plan, manner, _recorded(wanted))
+    described = describe_run(dataset, truth, plan, _recorded(wanted))
     folder = run_folder(wanted, out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as keeper:
         write_text(folder / SETTINGS_FILE, wanted.to_toml())

@@ -58,7 +58,7 @@ def _measured(plan: Plan, dataset: Dataset, rows: int, manner: Manner) -> dict[T
     small = Plan(tuple(_reduced(each) for each in plan.builds))
     quick = replace(manner, at=tuple(min(k, rows) for k in manner.at), measures=(), rounds=1)
     truth = ground_truth(few, depth=min(quick.k, rows))
-    keeper = Kept(describe_run(few, truth, small, quick, {}))
+    keeper = Kept(describe_run(few, truth, small, {}))
     Runner(small, few, truth, keeper, quick).run()
     return keeper.finished
 
