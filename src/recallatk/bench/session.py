@@ -163,7 +163,7 @@ class _Turns:
             seconds += time.perf_counter() - started
             collected = self.collected[task.number]
             collected.add(block, self.order)
-            collected.exercised = self.engine.exercised()
+            collected.exercised = self._evidence()
             collected.sentinel_ns.append(self.sentinel.pace_ns())
             yield Blocked(task.number, turn, seconds, percentile(block.latency_ns, 0.95))
         except _NoEvidenceError as problem:
@@ -185,11 +185,14 @@ class _Turns:
         collected.warmed(warm_up(self.engine, self.questions, asked, first=self.untouched))
         self.untouched = False
         seconds = time.perf_counter() - started
+        collected.exercised = self._evidence()
+        return seconds
+
+    def _evidence(self) -> str:
         try:
-            collected.exercised = self.engine.exercised()
+            return self.engine.exercised()
         except EngineError as problem:
             raise _NoEvidenceError(str(problem)) from problem
-        return seconds
 
     def _settled(self, task: Task, asked: NDArray[np.int64]) -> Load:
         """The load, with the rate that was looked for where it states none."""
