@@ -73,6 +73,14 @@ class Engine:
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     constraints: ClassVar[tuple[Constraint, ...]] = ()
 
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """What a build with these parameters starts or contacts that is the user's; None: nothing.
+
+        A dry run leaves it alone.
+        """
+        return "what it attaches to" if cls.abilities.attaches else None
+
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Make the index of all corpus rows anew; return when it is ready to be searched."""
         raise NotImplementedError

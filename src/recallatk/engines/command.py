@@ -38,6 +38,11 @@ class Command(Attached):
         self._number = 0
         self._tags = False
 
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str:
+        """The program."""
+        return "the program"
+
     def connect(self, parameters: dict[str, Any]) -> None:
         """Start the program."""
         try:

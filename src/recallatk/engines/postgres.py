@@ -13,7 +13,7 @@ from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.counting import share_of
 from recallatk.engines.base import Abilities
 from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.postgres_server import DSN_VARIABLE, connected
+from recallatk.engines.postgres_server import DSN_VARIABLE, connected, stated_dsn
 from recallatk.engines.postgres_usage import CallCounter
 from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
 from recallatk.errors import EngineError
@@ -83,6 +83,11 @@ class Postgres(SqlEngine):
     def options(self, **parameters: Any) -> dict[str, int]:
         """What stands in the WITH of CREATE INDEX."""
         raise NotImplementedError
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the PostgreSQL server" if stated_dsn(parameters["dsn"]) else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Load every row by COPY, then make the index, then let the planner look."""
