@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.errors import EngineError, MissingExtraError, UsageError, choices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -200,6 +201,19 @@ def require_installed(engine: type[Engine]) -> None:
     if engine.extra is not None:
         raise MissingExtraError(f"the engine {engine.name}", engine.extra)
     raise UsageError(f"{engine.distribution} is not installed. Install it: pip install {engine.distribution}")
+
+
+@contextmanager
+def importing(engine: type[Engine]) -> Iterator[None]:
+    """Turn the absence of a module that the engine imports into the line that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        what = f"{problem.name}, which the engine {engine.name} needs,"
+        if engine.extra is not None:
+            raise MissingExtraError(what, engine.extra) from problem
+        line = f"pip install {engine.distribution or problem.name}"
+        raise UsageError(f"{what} is not installed. Install it: {line}") from problem
 
 
 def require_metric(engine: type[Engine], metric: Metric) -> None:
