@@ -11,6 +11,7 @@ import pytest
 from commands import recallatk
 from recallatk import Metric, make_corpus
 from recallatk.engines.base import resolved
+from recallatk.engines.postgres_server import bundled_server
 from recallatk.engines.registry import get_engine
 from recallatk.errors import EngineError
 from recallatk.filters import parse_filter
@@ -97,6 +98,12 @@ def test_the_calls_of_clients_are_in_the_evidence_once_they_have_ended(engine):
     configure(engine)
     engine.search(QUERY[None], K)
     assert engine.exercised().startswith("1 of 1 calls (100.0%) scanned items_vector (hnsw), by")
+
+
+def test_a_server_that_does_not_count_scans_is_refused_with_the_way_out():
+    dsn = f"{bundled_server()} options='-c track_counts=off'"
+    with get_engine("pgvector-hnsw")() as made, pytest.raises(EngineError, match="SET track_counts = on"):
+        made.build(make_corpus(vectors()), Metric.L2, **resolved(made.name, made.build_knobs, {"dsn": dsn}))
 
 
 @pytest.fixture

@@ -100,7 +100,9 @@ class Postgres(SqlEngine):
         self.close()
         self.dsn, self.dimension, self.settings, self.owner = parameters["dsn"], dimension, {}, True
         self.connection = connected(self.dsn, self.name)
+        self.counter = self._counter()
         with self.reported("cannot build"):
+            self.counter.require_counts()
             run = self.connection.execute
             run("CREATE EXTENSION IF NOT EXISTS vector")
             self._register()
@@ -112,9 +114,7 @@ class Postgres(SqlEngine):
             run(f"CREATE INDEX {_INDEX} ON items USING {self.method} ({expression}) WITH ({listed})")
             run("ANALYZE items")
             self.set({"enable_seqscan": "off"})
-            self.counter = self._counter()
             self.counter.create()
-            self.counter.restart()
 
     def _register(self) -> None:
         from pgvector.psycopg import register_vector

@@ -36,14 +36,18 @@ class CallCounter:
         self.before = (0, 0)
         self.flushes = connection.info.server_version >= _FLUSHES
 
-    def create(self) -> None:
-        """Make the table in which clients leave their number of calls: they may be forked processes."""
-        self.connection.execute("CREATE TABLE calls (count bigint)")
+    def require_counts(self) -> None:
+        """Refuse a server that does not count scans."""
         if self.connection.execute("SHOW track_counts").fetchone() != ("on",):
             raise EngineError(
                 f"{self.engine}: track_counts is off on this server, so index scans are not counted. "
                 "Turn it on: ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf()"
             )
+
+    def create(self) -> None:
+        """Make the table in which clients leave their number of calls: they may be forked processes."""
+        self.connection.execute("CREATE TABLE calls (count bigint)")
+        self.restart()
 
     def restart(self) -> None:
         """Count from here."""
