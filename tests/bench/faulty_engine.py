@@ -32,15 +32,23 @@ class Faulty(Exact):
 
     name = "faulty"
     build_knobs = (
-        Knob("build", default="fine", choices=("fine", "raise", "hang", "segfault", "leak", "other")),
+        Knob("build", default="fine", choices=("fine", "raise", "hang", "segfault", "leak", "other", "mute")),
     )
     search_knobs = (
         Knob("how", default="fine", choices=HOWS),
         Knob("after", default=0, low=0, high=10_000, scale="linear"),
     )
 
+    built = None
+
+    def call(self):
+        """As an engine that drives a database: what a call is, it knows once it is built."""
+        if self.built is None or self.built == "mute":
+            raise self.unbuilt()
+        return "faulty call"
+
     def build(self, corpus, metric, **parameters):
-        how = parameters.pop("build", "fine")
+        how = self.built = parameters.pop("build", "fine")
         if how == "raise":
             raise RuntimeError("out of luck")
         if how == "hang":

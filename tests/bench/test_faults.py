@@ -1,11 +1,13 @@
 """Whatever an engine does, it costs its own trial, and the run goes on and says so."""
 
+import json
 import subprocess
 import time
 
 import psutil
 import pytest
 
+from commands import recallatk
 from recallatk import load_run, run
 from recallatk.bench import read_settings
 from recallatk.errors import EngineError, UsageError
@@ -15,6 +17,10 @@ MEASURE = """
     k = [1, 10]
     rounds = 2
 """
+
+
+def descendants():
+    return {each.pid for each in psutil.Process().children(recursive=True)}
 
 
 def engine(how):
@@ -79,12 +85,12 @@ def test_trials_that_go_wrong_cost_themselves_alone(faulty, bench_file, tmp_path
 
 
 def test_a_trial_that_hangs_is_ended_at_its_limit(faulty, bench_file):
-    began = time.monotonic()
+    began, before = time.monotonic(), descendants()
     failure = settled(run(bench_file(MEASURE, engine("hang"), '[limits]\ntrial = "3s"')), "hang")
     assert failure.kind == "time limit"
     assert "more than 3 s" in failure.message
     assert time.monotonic() - began < 120
-    assert not psutil.Process().children(recursive=True), "no process is left behind"
+    assert descendants() <= before, "no process is left behind"
 
 
 def test_trials_and_builds_that_take_more_memory_than_they_may_are_ended(faulty, bench_file):
@@ -125,6 +131,24 @@ def test_builds_that_go_wrong_cost_their_own_trials(faulty, bench_file):
     failed = sorted((dict(each.trial.build)["build"], each.kind, each.phase) for each in found.failures)
     assert failed == [("raise", "exception", "build")] * 2 + [("segfault", "crash", "build")] * 2
     assert [dict(each.trial.build)["build"] for each in found.measurements] == ["fine", "fine"]
+
+
+def test_an_engine_that_cannot_say_what_a_call_is_costs_its_own_trials(faulty, bench_file, tmp_path):
+    table = """
+        [[engine]]
+        name = "faulty"
+        [engine.build]
+        build = ["mute", "fine"]
+        [[engine]]
+        name = "exact"
+    """
+    ran = recallatk("run", bench_file(MEASURE, table), "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    statuses = [(each["engine"], each["build"].get("build"), each["status"]) for each in found["trials"]]
+    assert statuses == [("faulty", "mute", "failed"), ("faulty", "fine", "done"), ("exact", None, "done")]
+    assert found["trials"][0]["failure"]["message"] == "faulty: nothing is built"
+    assert found["timed"].startswith("one faulty call (faulty), library call (exact) for the top 10,")
 
 
 def test_a_build_that_hangs_is_ended_at_its_limit(faulty, bench_file):

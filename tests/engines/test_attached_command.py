@@ -79,12 +79,13 @@ LOOP = "for line in sys.stdin:\n    asked = json.loads(line)\n    {}\n    sys.st
 ANSWER = 'print(json.dumps({"ids": ["b", "a"]}))'
 
 
-def test_a_program_hears_query_k_and_parameters(starting, tmp_path):
+def test_a_program_hears_id_query_k_and_parameters(starting, tmp_path):
     heard = tmp_path / "heard"
     code = LOOP.format(f"open({str(heard)!r}, 'a').write(line); {ANSWER}")
     engine = starting(code, {"parameters": '{"ef": 5}'})
     assert engine.search(QUERIES[:1], 3).tolist() == [[1, 0, -1]]
     assert json.loads(heard.read_text().splitlines()[-1]) == {
+        "id": 2,
         "query": [1.0, 0.0, 0.0],
         "k": 3,
         "parameters": {"ef": 5},
@@ -110,13 +111,78 @@ def test_a_program_that_fails_is_an_error_with_its_last_words(starting, code, sa
         starting(code)
 
 
-def test_a_program_that_crashes_later_stays_ended(starting):
+def test_a_program_that_crashes_later_stays_ended_until_the_next_setting(starting):
     engine = starting(LOOP.format(f"{ANSWER} if asked['k'] < 3 else sys.exit('too many')"))
     engine.search(QUERIES, 2)
     with pytest.raises(EngineError, match=r"it ended with code 1. .*: too many"):
         engine.search(QUERIES, 3)
     with pytest.raises(EngineError, match="it was ended"):
         engine.search(QUERIES, 2)
+    engine.configure(parameters="{}")
+    assert engine.search(QUERIES[:1], 2).tolist() == [[1, 0]]
+
+
+# k is above 1 once the engine has tried the program out.
+TAGGED = "print(json.dumps({'id': asked['id'], 'ids': ['b']}))"
+LATE = "sys.stdout.flush(); time.sleep(0.3)"
+MORE = r"it wrote more than one line for a query: 'debug'\. Accepted: one line of JSON"
+
+
+def test_a_line_too_many_is_never_the_answer_to_the_next_query(starting):
+    code = (
+        "os.write(1, (json.dumps({'ids': [asked['id']]}) + '\\n' + 'debug\\n' * (asked['k'] > 1)).encode())"
+    )
+    engine = starting(LOOP.format(code))
+    found = engine.search(QUERIES[:1], 2)
+    with pytest.raises(EngineError, match=MORE):
+        engine.search(QUERIES[:1], 2)
+    # Three rows are known by other ids.
+    assert found.tolist() == [[3, -1]]
+
+
+def test_a_line_too_many_after_the_last_answer_is_found(starting):
+    late = f"{ANSWER}\n    if asked['k'] > 1: sys.stdout.flush(); time.sleep(0.02); print('debug')"
+    engine = starting(LOOP.format(late))
+    engine.search(QUERIES[:1], 2)
+    with pytest.raises(EngineError, match=MORE):
+        engine.exercised()
+
+
+def test_a_slow_program_that_is_a_line_ahead_is_found_after_the_last_answer(starting):
+    """One line too many, which comes when the next query is on its way: from then on all answers are late."""
+    slow = f"time.sleep(0.3 * (asked['k'] > 1))\n    {ANSWER}\n    if asked['id'] == 2: {ANSWER}"
+    engine = starting(LOOP.format(slow))
+    with pytest.raises(EngineError, match="it wrote more than one line for a query"):
+        for _ in range(3):
+            engine.search(QUERIES[:1], 2)
+        engine.exercised()
+
+
+def test_a_late_answer_of_an_earlier_query_is_told_by_its_id(starting):
+    code = f"{TAGGED}\n    if asked['k'] > 1: {LATE}; print(json.dumps({{'id': asked['id'], 'ids': ['c']}}))"
+    engine = starting(LOOP.format(code))
+    engine.search(QUERIES[:1], 2)
+    with pytest.raises(EngineError, match="it wrote the answer to query 2 when it was asked query 3"):
+        engine.search(QUERIES[:1], 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("{'id': 'x', 'ids': []}", "it wrote the answer to query 'x' when it was asked query 2"),
+        ("{'id': None, 'ids': []}", "the answer to query None"),
+        ("{'ids': []}", 'it wrote an answer without "id", which its answers had before'),
+    ],
+)
+def test_ids_of_queries_that_are_wrong_or_missing_are_refused(starting, answer, said):
+    engine = starting(LOOP.format(f"print(json.dumps({answer})) if asked['k'] > 1 else {TAGGED}"))
+    with pytest.raises(EngineError, match=said):
+        engine.search(QUERIES[:1], 2)
+
+
+def test_a_long_line_comes_whole(starting):
+    engine = starting(LOOP.format("print(json.dumps({'ids': ['b'] * asked['k']}))"))
+    assert engine.search(QUERIES[:1], 100_000).tolist() == [[1] * 100_000]
 
 
 def alive(pid):

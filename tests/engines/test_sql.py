@@ -90,21 +90,23 @@ class TestLanceDBGraph(EngineContract):
 
 
 @pytest.mark.parametrize("name", PGVECTOR)
-def test_the_plan_is_the_evidence(name, making):
+def test_the_plan_is_the_evidence_before_searches_and_index_scans_are_after_them(name, making):
     dataset = data()
     engine = making(name, dataset)
     assert "Index Scan using items_vector" in engine.exercised()
     engine.search(vectors_of(dataset), K)
-    assert "Index Scan using items_vector" in engine.exercised()
+    method = name.removeprefix("pgvector-")
+    said = f"24 of 24 calls (100.0%) scanned items_vector ({method}), by the counters of PostgreSQL"
+    assert engine.exercised() == said
     engine.exact_search(vectors_of(dataset), K)
-    assert "Index Scan using items_vector" in engine.exercised()
+    assert engine.exercised() == said
 
 
 def test_a_planner_that_may_scan_the_table_is_found_out(making):
     dataset = data()
     engine = making("pgvector-hnsw", dataset, plan="free")
     engine.search(vectors_of(dataset), K)
-    with pytest.raises(EngineError, match="PostgreSQL ran Limit over Sort over Seq Scan"):
+    with pytest.raises(EngineError, match="PostgreSQL scanned the table in all 24 calls"):
         engine.exercised()
 
 
@@ -117,7 +119,7 @@ def test_an_index_dropped_behind_our_back_is_found_out(making):
     with psycopg.connect(bundled_server(), autocommit=True) as other:
         other.execute(f"DROP INDEX {engine.schema}.items_vector")
     engine.search(vectors_of(dataset), K)
-    with pytest.raises(EngineError, match=r"the index did not answer; PostgreSQL ran .*Seq Scan"):
+    with pytest.raises(EngineError, match=r"the index did not answer: items_vector was dropped"):
         engine.exercised()
 
 
@@ -273,8 +275,9 @@ def test_a_client_is_a_session_of_its_own_with_the_same_settings(making):
     configure(client, {"ef": 100})
     assert (client.search(vectors_of(dataset), K) >= 0).all()
     assert (engine.search(vectors_of(dataset), K)[:, 4:] == -1).all()
+    assert "Index Scan using items_vector" in client.exercised()
     client.close()
-    assert "Index Scan using items_vector" in engine.exercised()
+    assert engine.exercised().startswith("72 of 72 calls")
     with pytest.raises(EngineError, match="nothing is built"):
         client.exercised()
     assert engine.call() == "SQL statement over a local socket"

@@ -109,7 +109,6 @@ def make_run(trials=2, queries=3, rounds=2, k=4, dataset=None, **changes):
         metric=Metric.COSINE,
         fingerprints={**fingerprints(dataset), "truth": fingerprint_truth(make_truth(queries, k))},
         environment={"processor": "one", "cores": 2, "load_average": None},
-        timed="one call",
         measurements=tuple(make_measurement(number, queries, k, rounds=rounds) for number in range(trials)),
     )
     return dataclasses.replace(run, **changes)

@@ -221,13 +221,37 @@ def test_a_trial_that_is_there_twice_is_refused(begun, dataset):
         RunFolder.open(begun, make_plan(4), dataset)
 
 
-@pytest.mark.parametrize("part", ["fingerprints", "timed", "settings"])
+@pytest.mark.parametrize("part", ["fingerprints", "environment", "settings"])
 def test_a_header_without_a_part_is_refused_by_name(begun, dataset, part):
     header = json.loads((begun / "run.json").read_text())
     del header[part]
     (begun / "run.json").write_text(json.dumps(header))
     with pytest.raises(FormatError, match=r"run\.json: cannot be read as run"):
         RunFolder.open(begun, make_plan(4), dataset)
+
+
+def test_run_json_and_trial_files_say_what_was_timed_as_the_builds_do(folder, dataset):
+    def timed(name="run.json"):
+        if name == "run.json":
+            return json.loads((folder / name).read_text())["timed"]
+        return json.loads(pq.read_schema(folder / name).metadata[b"recallatk.trial"])["run"]["timed"]
+
+    with RunFolder.open(folder, make_plan(4), dataset) as opened:
+        assert timed() is None
+        opened.add(make_measurement(0))
+        rest = "for the top 4, 1 search thread; build on 2 threads"
+        assert timed() == f"one library call {rest}"
+        there = make_measurement(1)
+        opened.add(dataclasses.replace(there, build=dataclasses.replace(there.build, call="round trip")))
+        assert timed() == f"one library call (faiss-hnsw), round trip (faiss-hnsw) {rest}"
+        assert timed("trial-2.parquet") == f"one round trip {rest}"
+        assert opened.run().timed == timed()
+    # What an older version wrote there was a guess.
+    header = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**header, "timed": "a guess"}))
+    assert load_run(folder).timed == f"one library call (faiss-hnsw), round trip (faiss-hnsw) {rest}"
+    with RunFolder.open(folder, make_plan(4), dataset):
+        assert timed() == load_run(folder).timed
 
 
 def test_a_longer_plan_goes_on_with_a_shorter_one(begun, dataset):

@@ -109,7 +109,7 @@ def test_a_newer_format_is_refused_with_the_way_out(saved):
         lambda header: {**header, "planned": [{"engine": "x"}]},
         lambda header: {**header, "failures": [{}]},
         lambda header: {**header, "fingerprints": {**header["fingerprints"], "truth": "another"}},
-        lambda header: {name: value for name, value in header.items() if name != "timed"},
+        lambda header: {name: value for name, value in header.items() if name != "environment"},
     ],
 )
 def test_a_damaged_header_is_refused(saved, change):
@@ -196,7 +196,8 @@ FORMAT_ONE = Path(__file__).parent / "format-1"
 
 def test_runs_of_format_1_are_still_read():
     run = load_run(FORMAT_ONE)
-    assert (run.dataset, run.metric, run.timed) == ("tiny é", Metric.COSINE, "one call")
+    assert (run.dataset, run.metric) == ("tiny é", Metric.COSINE)
+    assert run.timed == "one library call for the top 4, 1 search thread; build on 2 threads"
     assert (run.sampled_from, run.planned, run.settings, run.begun) == (117659, None, {}, None)
     first, second = run.measurements
     assert second.trial == Trial("faiss-hnsw", (("M", 8),), (("ef", 20),), Load(), 0)
@@ -209,6 +210,15 @@ def test_runs_of_format_1_are_still_read():
     assert first.calls.round_ns.tolist() == [1293798388, 1504411816]
     assert second.score["recall@4"] == pytest.approx(1 / 6)
     assert (first.exercised, second.exercised) == (None, "graph")
+
+
+def test_the_search_threads_of_format_1_are_read_from_its_words(tmp_path):
+    for each in FORMAT_ONE.iterdir():
+        shutil.copy(each, tmp_path)
+    header = json.loads((tmp_path / "run.json").read_text())
+    header["timed"] = "one library call per query, one client, 3 search thread; build on 2 threads"
+    (tmp_path / "run.json").write_text(json.dumps(header))
+    assert load_run(tmp_path).timed == "one library call for the top 4, 3 search threads; build on 2 threads"
 
 
 def test_runs_of_format_1_can_be_saved_in_the_new_one(tmp_path):

@@ -40,11 +40,14 @@ def test_no_file_of_a_run_holds_a_secret(tmp_path):
         planned=planned,
         settings=SETTINGS,
         environment={"url": f"https://{SECRET}@host/"},
-        timed=f"calls to http://me:{SECRET}@host",
     )
     measurement = dataclasses.replace(
         make_measurement(1, trial=planned[0]),
-        build=make_build(parameters=planned[0].build, version=f"http://me:{SECRET}@host"),
+        build=make_build(
+            parameters=planned[0].build,
+            version=f"http://me:{SECRET}@host",
+            call=f"call to http://me:{SECRET}@host",
+        ),
         exercised=f"asked postgresql://me:{SECRET}@host/db",
     )
     said = f"could not reach postgresql://me:{SECRET}@host/db: password={SECRET}"

@@ -83,7 +83,6 @@ def make_run(measurements, **others):
         "metric": Metric.COSINE,
         "fingerprints": {},
         "environment": {"processor": "A Processor", "cores": 2},
-        "timed": "one call",
     }
     return Run(measurements=tuple(measurements), **{**known, **others})
 

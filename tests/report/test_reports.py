@@ -58,7 +58,7 @@ def test_a_report_holds_the_numbers(render):
         "faiss 1.2.3",
         "A Processor",
         "2 cores",
-        "one call",
+        "Timed: one library call for the top 10, 1 search thread; build on 2 threads.",
         "short 3",
         "padding 1,200",
         "graph",
@@ -98,13 +98,13 @@ def test_a_percentile_of_too_few_calls_is_a_dash():
 @pytest.mark.parametrize("by", ["mode", "load"])
 def test_a_report_obeys_nothing_of_hostile_text(render, wide, by):
     def hostile(text, other):
-        run = varied_run((f"one{text}", f"two{text}"), dataset=text, timed=text, begun=None)
+        run = varied_run((f"one{text}", f"two{text}"), dataset=text, begun=None)
         measured = [
             dataclasses.replace(
                 each,
                 exercised=text,
                 trial=dataclasses.replace(each.trial, search=((text, other),)),
-                build=dataclasses.replace(each.build, version=text),
+                build=dataclasses.replace(each.build, version=text, call=text),
             )
             for each in run.measurements[:3]
         ]

@@ -28,6 +28,7 @@ from recallatk.bench.warming import warm_up
 from recallatk.bench.worker import Channel
 from recallatk.core import Load
 from recallatk.engines import get_engine
+from recallatk.engines.base import importing
 from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class Asker:
     def _try_to_answer(self, request: dict[str, Any]) -> None:
         number = request["number"]
         try:
-            self._answer(request)
+            with importing(self.kind):
+                self._answer(request)
         except EngineError as problem:
             self.channel.say(Failed(number, request.get("failing", "exception"), "search", str(problem)))
         except Exception as problem:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.cautions import other_machine
+from recallatk.bench.environment import possible_cores
 from recallatk.bench.measuring import conclude, describe_run, require_measurable
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.running import Manner, Runner
 from recallatk.bench.settings import Settings, open_data, read_settings
+from recallatk.bench.settings.problems import Problems
 from recallatk.bench.supervising import Limits
 from recallatk.files import PathLike, write_text
 from recallatk.history import RunFolder
@@ -50,11 +52,11 @@ def run(
     wanted = settings if isinstance(settings, Settings) else read_settings(settings)
     dataset = open_data(wanted) if dataset is None else dataset
     plan = plan_of(wanted, dataset)
+    manner = manner_of(wanted)
     truth = truth_of(wanted, dataset, progress)
     computed = time.monotonic() - began
-    manner = manner_of(wanted)
     require_measurable(dataset, truth, manner.at)
-    described = describe_run(dataset, truth, plan, manner, _recorded(wanted))
+    described = describe_run(dataset, truth, plan, _recorded(wanted))
     folder = run_folder(wanted, out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as keeper:
         write_text(folder / SETTINGS_FILE, wanted.to_toml())
@@ -122,6 +124,7 @@ def truth_of(
 def manner_of(settings: Settings) -> Manner:
     """How the settings want trials to be measured."""
     measure, limits = settings.measure, settings.limits
+    _require_cores(settings)
     return Manner(
         at=measure.k,
         measures=measure.measures,
@@ -132,3 +135,21 @@ def manner_of(settings: Settings) -> Manner:
         affinity=measure.affinity,
         limits=Limits(limits.trial, limits.build, limits.memory),
     )
+
+
+def _require_cores(settings: Settings) -> None:
+    """Refuse to pin to cores that this machine does not have: the system would leave them out in silence."""
+    possible, problems = possible_cores(), Problems()
+    for place, core in enumerate(settings.measure.affinity or ()):
+        if possible is not None and core not in possible:
+            known = _ranges(possible)
+            problems.add(("measure", "affinity", place), f"{core}: no such core here. Accepted: {known}")
+    problems.require_none(settings.name)
+
+
+def _ranges(cores: list[int]) -> str:
+    """Core numbers as the system writes them: `0-3,8`."""
+    firsts = [core for core in cores if core - 1 not in cores]
+    lasts = [core for core in cores if core + 1 not in cores]
+    pairs = zip(firsts, lasts, strict=True)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)

@@ -13,6 +13,8 @@ from recallatk.version import __version__
 
 _GROUPS = Path("/sys/fs/cgroup")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+# More than any kernel counts.
+_MOST_CORES = 8192
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -42,6 +44,19 @@ def describe_environment() -> dict[str, Any]:
 def usable_cores() -> int:
     """How many cores this process may run on."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def possible_cores() -> list[int] | None:
+    """The cores that a process started from here may be pinned to; None where the system cannot pin."""
+    if sys.platform != "linux":
+        return None
+    before = os.sched_getaffinity(0)
+    try:
+        # The system leaves out the cores that do not exist or that a container does not give us.
+        os.sched_setaffinity(0, range(_MOST_CORES))
+        return sorted(os.sched_getaffinity(0))
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def largest_cache(folder: Path = _CACHES) -> int | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.cautions import cautions_of
-from recallatk.bench.environment import describe_environment, usable_cores
+from recallatk.bench.environment import describe_environment
 from recallatk.bench.keeping import Kept
 from recallatk.bench.load import Questions
 from recallatk.bench.plan import Plan, PlannedBuild
@@ -22,8 +22,6 @@ from recallatk.fingerprint import fingerprint_truth, fingerprints
 
 if TYPE_CHECKING:
     from recallatk.bench.watching import Watch
-
-TIMED = "{call} for the top {k}, {threads} search thread{plural}; build on {build} threads"
 
 
 def measure(
@@ -75,7 +73,7 @@ def measure(
     manner = Manner(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
     require_measurable(dataset, truth, at)
     plan = _plan(found, dataset, dict(build or {}), settings, loads, builds, manner.k)
-    keeper = Kept(describe_run(dataset, truth, plan, manner, {}))
+    keeper = Kept(describe_run(dataset, truth, plan, {}))
     runner = Runner(plan, dataset, truth, keeper, manner, watch=watch)
     if isinstance(engine, str) or _is_registered(found):
         runner.run()
@@ -166,37 +164,18 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
         raise MismatchError(f"the truth was made from other data: {', '.join(other)} differ")
 
 
-def describe_run(
-    dataset: Dataset, truth: Truth, plan: Plan, manner: Manner, settings: Mapping[str, Any]
-) -> Run:
+def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[str, Any]) -> Run:
     """A run before anything is measured."""
     return Run(
         dataset=dataset.name,
         metric=Metric(dataset.metric),
         fingerprints={**fingerprints(dataset), "truth": fingerprint_truth(truth)},
         environment=describe_environment(),
-        timed=_timed(plan, manner, dataset),
         measurements=(),
         sampled_from=dataset.corpus.sampled_from,
         planned=plan.trials,
         settings=settings,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-def _timed(plan: Plan, manner: Manner, dataset: Dataset) -> str:
-    names = dict.fromkeys(each.engine for each in plan.builds)
-    called = {
-        name: get_engine(name)().call() if name in registered() else "Python function" for name in names
-    }
-    distinct = set(called.values())
-    listed = ", ".join(f"{call} ({name})" for name, call in called.items())
-    return TIMED.format(
-        call=f"one {distinct.pop()}" if len(distinct) == 1 else f"one {listed}",
-        k=min(manner.k, dataset.corpus.rows),
-        threads=manner.search_threads,
-        plural="" if manner.search_threads == 1 else "s",
-        build=manner.build_threads or usable_cores(),
     )
 
 

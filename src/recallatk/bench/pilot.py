@@ -13,6 +13,7 @@ from recallatk.bench.plan import Plan
 from recallatk.bench.running import Runner
 from recallatk.core import Load
 from recallatk.datasets import sample_queries, sampled
+from recallatk.engines import get_engine
 from recallatk.truth import ground_truth
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.plan import PlannedBuild
     from recallatk.bench.running import Manner
-    from recallatk.core import Dataset, Measurement, Trial
+    from recallatk.core import Dataset
 
 # Two sizes, so that growth is seen and not assumed.
 _ROWS = (1_500, 6_000)
@@ -42,25 +43,33 @@ class Estimate:
 
 
 def estimate(plan: Plan, dataset: Dataset, manner: Manner) -> list[Estimate]:
-    """Build every planned index small, twice, and draw the line on to the whole corpus."""
+    """Build every planned index small, twice, and draw the line on to the whole corpus.
+
+    Programs, services and servers of the user are neither started nor contacted: their cost stays unknown.
+    """
     if dataset.corpus.rows <= _ROWS[-1]:
         sizes: tuple[int, ...] = (dataset.corpus.rows,)
     else:
         sizes = _ROWS
-    measured = [_measured(plan, dataset, rows, manner) for rows in sizes]
+    tried = Plan(tuple(_reduced(each) for each in plan.builds if _reached(each) is None))
+    measured = [_measured(tried, dataset, rows, manner) for rows in sizes] if tried.builds else []
     return [_estimate(each, measured, sizes, dataset, manner) for each in plan.builds]
 
 
-def _measured(plan: Plan, dataset: Dataset, rows: int, manner: Manner) -> dict[Trial, Measurement]:
+def _reached(planned: PlannedBuild) -> str | None:
+    """What of the user's a build would start or contact."""
+    return get_engine(planned.engine).reaches(**dict(planned.parameters))
+
+
+def _measured(small: Plan, dataset: Dataset, rows: int, manner: Manner) -> Kept:
     """Each build on a few rows, at its first and last search setting."""
     few = dataset if rows == dataset.corpus.rows else sampled(dataset, rows)
     few = replace(few, queries=sample_queries(few.queries, min(_QUERIES, few.queries.rows)))
-    small = Plan(tuple(_reduced(each) for each in plan.builds))
     quick = replace(manner, at=tuple(min(k, rows) for k in manner.at), measures=(), rounds=1)
     truth = ground_truth(few, depth=min(quick.k, rows))
-    keeper = Kept(describe_run(few, truth, small, quick, {}))
+    keeper = Kept(describe_run(few, truth, small, {}))
     Runner(small, few, truth, keeper, quick).run()
-    return keeper.finished
+    return keeper
 
 
 def _reduced(planned: PlannedBuild) -> PlannedBuild:
@@ -70,16 +79,21 @@ def _reduced(planned: PlannedBuild) -> PlannedBuild:
 
 def _estimate(
     planned: PlannedBuild,
-    measured: list[dict[Trial, Measurement]],
+    measured: list[Kept],
     sizes: tuple[int, ...],
     dataset: Dataset,
     manner: Manner,
 ) -> Estimate:
+    queries, rows = dataset.queries.rows, dataset.corpus.rows
+    reached = _reached(planned)
+    if reached is not None:
+        problem = f"a dry run does not start or contact {reached}, so its cost is unknown"
+        return Estimate(planned, None, None, _seconds(planned, None, queries, manner.rounds), problem)
     trials = _reduced(planned).trials
-    found = [[each[trial] for trial in trials if trial in each] for each in measured]
+    found = [[each.finished[trial] for trial in trials if trial in each.finished] for each in measured]
     if not all(found):
-        return Estimate(planned, None, None, None, "a small build of it failed")
-    rows = dataset.corpus.rows
+        failed = (each.failed[trial] for each in measured for trial in trials if trial in each.failed)
+        return Estimate(planned, None, None, None, f"a small build of it failed: {next(failed).message}")
     builds = [each[0].build for each in found]
     calls = [float(np.mean([each.latencies_ns.mean() for each in of_size])) / 1e9 for of_size in found]
     per_call = _grown(calls, sizes, rows)
@@ -87,19 +101,24 @@ def _estimate(
         planned,
         build_seconds=_grown([each.seconds for each in builds], sizes, rows),
         memory_bytes=_grown([each.memory_bytes for each in builds], sizes, rows),
-        search_seconds=None
-        if per_call is None
-        else _seconds(planned, per_call, dataset.queries.rows, manner.rounds),
+        search_seconds=_seconds(planned, per_call, queries, manner.rounds),
     )
 
 
-def _seconds(planned: PlannedBuild, per_call: float, queries: int, rounds: int) -> float:
-    """What all trials of a build come to; loads of a stated length take that."""
-    lengths = [
-        load.seconds if load.seconds is not None else queries / (load.rate or load.clients / per_call)
-        for load in planned.loads
-    ]
-    return rounds * len(planned.searches) * sum(lengths)
+def _seconds(planned: PlannedBuild, per_call: float | None, queries: int, rounds: int) -> float | None:
+    """What all trials of a build come to; loads of a stated length or rate take that."""
+    lengths = [_length(load, per_call, queries) for load in planned.loads]
+    known = [each for each in lengths if each is not None]
+    return rounds * len(planned.searches) * sum(known) if len(known) == len(lengths) else None
+
+
+def _length(load: Load, per_call: float | None, queries: int) -> float | None:
+    """The seconds of one round."""
+    if load.seconds is not None:
+        return load.seconds
+    if load.rate is not None:
+        return queries / load.rate
+    return None if per_call is None else queries * per_call / load.clients
 
 
 def _grown(values: Sequence[float | None], sizes: tuple[int, ...], rows: int) -> float | None:

@@ -19,6 +19,7 @@ from recallatk.bench.raw import Collected, Raw
 from recallatk.bench.sentinel import Sentinel
 from recallatk.bench.warming import warm_up
 from recallatk.core import Metric, Mode
+from recallatk.engines.base import importing
 from recallatk.errors import EngineError, RecallError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def load_library(engine: Engine, job: Job, corpus: Corpus) -> None:
         return
     few = make_corpus(corpus.vectors.read(0, _FEW_ROWS))
     try:
-        with type(engine)() as small:
+        with importing(type(engine)), type(engine)() as small:
             small.set_threads(job.build_threads)
             small.build(few, Metric(job.metric), **job.build)
     except (RecallError, RuntimeError, ValueError):
@@ -103,7 +104,8 @@ def build_index(engine: Engine, job: Job, corpus: Corpus) -> Built:
     before = private_bytes()
     used = time.process_time()
     started = time.perf_counter()
-    engine.build(corpus, Metric(job.metric), **job.build)
+    with importing(type(engine)):
+        engine.build(corpus, Metric(job.metric), **job.build)
     seconds, used = time.perf_counter() - started, time.process_time() - used
     attached = engine.abilities.attaches
     inside = engine.in_process() and not attached
@@ -154,16 +156,18 @@ class _Turns:
         phase = "warm-up"
         yield Began(phase, task.number)
         try:
-            seconds = self._ready(task, asked)
+            with importing(type(self.engine)):
+                seconds = self._ready(task, asked)
             phase = "search"
             yield Began(phase, task.number)
             started = time.perf_counter()
-            load = self._settled(task, asked)
-            block = run_block(self.engine, load, self.questions, asked, seed=self.job.seed + turn)
+            with importing(type(self.engine)):
+                load = self._settled(task, asked)
+                block = run_block(self.engine, load, self.questions, asked, seed=self.job.seed + turn)
             seconds += time.perf_counter() - started
             collected = self.collected[task.number]
             collected.add(block, self.order)
-            collected.exercised = self.engine.exercised()
+            collected.exercised = self._evidence()
             collected.sentinel_ns.append(self.sentinel.pace_ns())
             yield Blocked(task.number, turn, seconds, percentile(block.latency_ns, 0.95))
         except _NoEvidenceError as problem:
@@ -185,11 +189,14 @@ class _Turns:
         collected.warmed(warm_up(self.engine, self.questions, asked, first=self.untouched))
         self.untouched = False
         seconds = time.perf_counter() - started
+        collected.exercised = self._evidence()
+        return seconds
+
+    def _evidence(self) -> str:
         try:
-            collected.exercised = self.engine.exercised()
+            return self.engine.exercised()
         except EngineError as problem:
             raise _NoEvidenceError(str(problem)) from problem
-        return seconds
 
     def _settled(self, task: Task, asked: NDArray[np.int64]) -> Load:
         """The load, with the rate that was looked for where it states none."""

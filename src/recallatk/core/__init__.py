@@ -27,6 +27,7 @@ from recallatk.core.measured import (
     Score,
     WarmUp,
 )
+from recallatk.core.timed_calls import TimedCall, describe_calls
 from recallatk.core.trials import Knob, Load, Mode, Parameters, Trial, Via
 from recallatk.core.truth import Origin, Truth
 
@@ -55,11 +56,13 @@ __all__ = [
     "Records",
     "Run",
     "Score",
+    "TimedCall",
     "Trial",
     "Truth",
     "Vectors",
     "Via",
     "WarmUp",
     "blocks",
+    "describe_calls",
     "in_memory",
 ]

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from recallatk.core.timed_calls import TimedCall, describe_calls
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -191,6 +192,12 @@ class Measurement:
         return (begun if self.times is None else self.times) > 0
 
     @property
+    def timed_call(self) -> TimedCall:
+        """What each latency of the trial covers."""
+        built = self.build
+        return TimedCall(self.trial.engine, built.call, self.k, built.search_threads, built.threads)
+
+    @property
     def latencies_ns(self) -> NDArray[np.int64]:
         """One number per call."""
         return self.calls.latency_ns
@@ -229,8 +236,6 @@ class Run:
     fingerprints: Mapping[str, str]
     """Of the data that was measured, and of the truth that it was scored against."""
     environment: Mapping[str, Any]
-    timed: str
-    """What a latency covers, in words."""
     measurements: tuple[Measurement, ...]
     sampled_from: int | None = None
     """Set when the corpus was a sample: of how many rows. Recall on it does not carry over to them."""
@@ -257,6 +262,11 @@ class Run:
     def to_pandas(self) -> Any:
         """The same for pandas."""
         return self.to_arrow().to_pandas()
+
+    @property
+    def timed(self) -> str | None:
+        """What a latency covers, as the built engines said; None where nothing was measured."""
+        return describe_calls(each.timed_call for each in self.measurements)
 
     @property
     def complete(self) -> bool:

@@ -73,6 +73,13 @@ class Via(StrEnum):
     PROCESSES = "processes"
 
 
+# Beyond these, a load measures the machine that makes it: more threads than it can hold, arrivals faster than
+# Python makes calls, rounds longer than a day.
+_MOST = {"clients": 10_000, "batch": 10_000_000, "rate": 1_000_000, "p99_ms": 86_400_000, "seconds": 86_400}
+# All arrivals of a round are held in memory.
+_MOST_ARRIVALS = 100_000_000
+
+
 @dataclass(frozen=True)
 class Load:
     """One way of putting queries to an index, with its settings."""
@@ -100,12 +107,15 @@ class Load:
 
     def _problem(self) -> str | None:
         for name in ("clients", "batch"):
-            if getattr(self, name) < 1:
-                return f"{name} = {getattr(self, name)}. Accepted: from 1"
+            if not 1 <= getattr(self, name) <= _MOST[name]:
+                return f"{name} = {getattr(self, name)}. Accepted: from 1 to {_MOST[name]:,}"
         for name in ("rate", "p99_ms", "seconds"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                return f"{name} = {value}. Accepted: above 0"
+            if value is not None and not 0 < value <= _MOST[name]:
+                return f"{name} = {value}. Accepted: above 0, up to {_MOST[name]:,}"
+        arrivals = (self.rate or 0) * (self.seconds or 0)
+        if arrivals > _MOST_ARRIVALS:
+            return f"rate times seconds = {arrivals:,.0f} arrivals. Accepted: up to {_MOST_ARRIVALS:,}"
         if self.mode is Mode.RATE and (self.rate is None) == (self.p99_ms is None):
             return "needs either a rate, or a p99_ms to look for the highest rate within"
         if self.mode is Mode.RATE and (self.batch != 1 or self.via is not Via.THREADS):

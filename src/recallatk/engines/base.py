@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.errors import EngineError, MissingExtraError, UsageError, choices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -72,6 +73,14 @@ class Engine:
     build_knobs: ClassVar[tuple[Knob, ...]] = ()
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     constraints: ClassVar[tuple[Constraint, ...]] = ()
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """What a build with these parameters starts or contacts that is the user's; None: nothing.
+
+        A dry run leaves it alone.
+        """
+        return "what it attaches to" if cls.abilities.attaches else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Make the index of all corpus rows anew; return when it is ready to be searched."""
@@ -192,6 +201,19 @@ def require_installed(engine: type[Engine]) -> None:
     if engine.extra is not None:
         raise MissingExtraError(f"the engine {engine.name}", engine.extra)
     raise UsageError(f"{engine.distribution} is not installed. Install it: pip install {engine.distribution}")
+
+
+@contextmanager
+def importing(engine: type[Engine]) -> Iterator[None]:
+    """Turn the absence of a module that the engine imports into the line that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        what = f"{problem.name}, which the engine {engine.name} needs,"
+        if engine.extra is not None:
+            raise MissingExtraError(what, engine.extra) from problem
+        line = f"pip install {engine.distribution or problem.name}"
+        raise UsageError(f"{what} is not installed. Install it: {line}") from problem
 
 
 def require_metric(engine: type[Engine], metric: Metric) -> None:

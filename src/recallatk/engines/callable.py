@@ -59,6 +59,11 @@ class Callable(Attached):
             made["search_knobs"] = tuple(knobs)
         return type("Callable", (cls,), made)
 
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str:
+        """The function."""
+        return "the function"
+
     def connect(self, parameters: dict[str, Any]) -> None:
         """Find the function."""
         if self.function is not None:

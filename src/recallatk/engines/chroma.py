@@ -47,6 +47,11 @@ class Chroma(Database):
     )
     search_knobs = (Knob("ef_search", default=DEFAULT_EF, low=1, high=10_000, effort=True),)
 
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the server at url" if parameters["url"] else None
+
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Add every row to a new collection."""
         self.close()

@@ -2,131 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shlex
-import signal
-import subprocess
-import threading
-import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Knob
 from recallatk.engines.attached import Attached, shortened
+from recallatk.engines.program import Program, SurplusError
 from recallatk.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A program that was asked to end gets this long before it is ended.
-_GRACE_SECONDS = 2.0
-_KEPT_LINES = 20
-
-
-class Program:
-    """A running program with its lines, and a clock that ends it when an answer does not come."""
-
-    def __init__(self, arguments: list[str], timeout: float) -> None:
-        self.timeout = timeout
-        self.late = False
-        self._deadline: float | None = None
-        self._closing = threading.Event()
-        self._errors: deque[str] = deque(maxlen=_KEPT_LINES)
-        # A session of its own, so that what the program starts ends with it.
-        self._process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=os.name == "posix",
-        )
-        self._threads = [
-            threading.Thread(target=work, name="command", daemon=True)
-            for work in (self._keep_errors, self._watch)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def exchange(self, line: bytes) -> bytes:
-        """Write one line and read one; empty when the program ended or was ended."""
-        process = self._process
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
-        self._deadline = time.monotonic() + self.timeout
-        try:
-            process.stdin.write(line + b"\n")
-            process.stdin.flush()
-            return process.stdout.readline()
-        except OSError:
-            return b""
-        finally:
-            self._deadline = None
-
-    def ending(self) -> str:
-        """How it ended, in words."""
-        if self.late:
-            return f"no answer within {self.timeout:g} s"
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self._process.wait(_GRACE_SECONDS)
-            return f"it ended with signal {-code}" if code < 0 else f"it ended with code {code}"
-        return "it closed its output"
-
-    def last_error(self) -> str:
-        """The last line that it wrote to standard error."""
-        if self._process.poll() is not None:
-            self._threads[0].join(_GRACE_SECONDS)
-        return next((line for line in reversed(self._errors) if line), "")
-
-    def close(self) -> None:
-        """End it, first by the end of its input, and collect it."""
-        process = self._process
-        self._closing.set()
-        with contextlib.suppress(OSError):
-            if process.stdin is not None:
-                process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_SECONDS)
-            self._threads[0].join(_GRACE_SECONDS / 10)
-        # Once all have ended, the number of their group may be somebody else's.
-        if process.poll() is None or self._threads[0].is_alive():
-            self._kill()
-        process.wait()
-        for thread in self._threads:
-            thread.join(_GRACE_SECONDS)
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None and not self._threads[0].is_alive():
-                pipe.close()
-
-    def _kill(self) -> None:
-        """End the program and what it started."""
-        with contextlib.suppress(OSError):
-            if os.name == "posix":
-                os.killpg(self._process.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
-
-    def _keep_errors(self) -> None:
-        if self._process.stderr is not None:
-            for line in self._process.stderr:
-                self._errors.append(shortened(line.decode("utf-8", "replace")))
-
-    def _watch(self) -> None:
-        # One clock for all queries: a timer for each would cost more than many an answer.
-        while not self._closing.wait(min(0.5, self.timeout / 4)):
-            deadline = self._deadline
-            if deadline is not None and time.monotonic() > deadline:
-                self.late = True
-                self._kill()
-                return
+# A line too many is waited for this long after the last answer, and as long as the slowest answer took.
+_LATE_SECONDS = 0.1
 
 
 class Command(Attached):
-    """A program that reads {"query": [...], "k": 10, "parameters": {...}} and writes {"ids": [...]}.
+    """A program that reads {"id": 7, "query": [...], "k": 10, "parameters": {...}} and writes {"ids": [...]}.
 
-    One line for one query, in turn, until its input ends. What it has to say beside it writes to standard
-    error, of which messages show the last line. It is started without a shell.
+    One line for one query, in turn, until its input ends. An answer may repeat the id of its query, which is
+    then checked. Anything else the program has to say belongs on standard error, of which messages show the
+    last line. It is started without a shell, and ends with all that it started when we do.
     """
 
     name = "command"
@@ -138,6 +35,13 @@ class Command(Attached):
     def __init__(self) -> None:
         super().__init__()
         self._program: Program | None = None
+        self._number = 0
+        self._tags = False
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str:
+        """The program."""
+        return "the program"
 
     def connect(self, parameters: dict[str, Any]) -> None:
         """Start the program."""
@@ -148,10 +52,17 @@ class Command(Attached):
         if not arguments:
             raise UsageError(f"{self.name} needs command, a program and its arguments")
         self.target = arguments[0]
+        self._number, self._tags = 0, False
         try:
             self._program = Program(arguments, float(parameters["timeout"]))
         except OSError as problem:
             raise self.failed(f"it cannot be started: {problem.strerror or problem}") from problem
+
+    def configure(self, **parameters: Any) -> None:
+        """Set what goes along with every query; a program that failed at another setting is started again."""
+        if self._program is None and self.ids is not None:
+            self.connect(self.parameters)
+        super().configure(**parameters)
 
     def call(self) -> str:
         """One line of each side."""
@@ -161,23 +72,62 @@ class Command(Attached):
         """One line after the other."""
         return [self._answer(query, k) for query in queries.tolist()]
 
+    def exercised(self) -> str:
+        """What the program said, and that it said no more than it was asked."""
+        if self._program is not None:
+            try:
+                self._program.require_silence(_LATE_SECONDS + self._program.slowest)
+            except SurplusError as problem:
+                raise self._surplus(self._program, problem) from None
+        return super().exercised()
+
     def _answer(self, query: list[float], k: int) -> list[object]:
-        if self._program is None:
+        program = self._program
+        if program is None:
             raise self.failed("it was ended")
-        asked = {"query": query, "k": k, "parameters": self.passed}
-        line = self._program.exchange(json.dumps(asked).encode())
+        self._number += 1
+        asked = {"id": self._number, "query": query, "k": k, "parameters": self.passed}
+        try:
+            line = program.exchange(json.dumps(asked).encode())
+        except SurplusError as problem:
+            raise self._surplus(program, problem) from None
         if not line:
-            raise self._broken(self._program, self._program.ending())
+            raise self._broken(program, program.ending())
+        return self._ids(program, line)
+
+    def _ids(self, program: Program, line: bytes) -> list[object]:
+        """The ids of an answer to the last query."""
+        shown = shortened(line.decode("utf-8", "replace"))
         try:
             said = json.loads(line)
         except ValueError:
-            shown = shortened(line.decode("utf-8", "replace"))
-            raise self._broken(self._program, f"it wrote a line that is no JSON: {shown}") from None
+            raise self._broken(program, f"it wrote a line that is no JSON: {shown}") from None
         ids = said.get("ids") if isinstance(said, dict) else None
         if not isinstance(ids, list):
-            shown = shortened(line.decode("utf-8", "replace"))
-            raise self._broken(self._program, f'it wrote {shown}. Accepted: {{"ids": [...]}}')
+            raise self._broken(program, f'it wrote {shown}. Accepted: {{"ids": [...]}}')
+        self._require_tag(program, said)
         return ids
+
+    def _require_tag(self, program: Program, said: dict[str, Any]) -> None:
+        """Refuse the answer to another query, where the program repeats their ids."""
+        if not self._tags and "id" not in said:
+            return
+        self._tags = True
+        if "id" not in said:
+            raise self._broken(program, 'it wrote an answer without "id", which its answers had before')
+        if said["id"] != self._number:
+            raise self._broken(
+                program,
+                f"it wrote the answer to query {said['id']!r} when it was asked query {self._number}. "
+                "Accepted: one answer for each query, in turn",
+            )
+
+    def _surplus(self, program: Program, problem: SurplusError) -> EngineError:
+        return self._broken(
+            program,
+            f"it wrote more than one line for a query: {shortened(str(problem))!r}. Accepted: one line of "
+            "JSON for each line that it reads; everything else belongs on standard error",
+        )
 
     def _broken(self, program: Program, what: str) -> EngineError:
         """The error with the last words of the program, whose answers would be out of step from here."""

@@ -111,6 +111,11 @@ class Http(Attached):
         self._retries = 0
         self._server: str | None = None
 
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str:
+        """The service."""
+        return "the service"
+
     def connect(self, parameters: dict[str, Any]) -> None:
         """Read the templates and open the connection."""
         self._secrets = Secrets(self.name)

@@ -66,6 +66,11 @@ class Milvus(Database):
         ),
     )
 
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the server at uri" if parameters["uri"] else None
+
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Insert and flush every row, index, and load."""
         from pymilvus import MilvusClient

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.counting import share_of
 from recallatk.engines.base import Abilities
 from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.postgres_server import DSN_VARIABLE, connected
+from recallatk.engines.postgres_server import DSN_VARIABLE, connected, stated_dsn
+from recallatk.engines.postgres_usage import CallCounter
 from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
 from recallatk.errors import EngineError
 
@@ -33,6 +35,12 @@ POSTGRES_BUILD_KNOBS = (
 POSTGRES_SEARCH_KNOBS = (
     Knob("rerank", default=4, low=1, high=100, help="candidates per neighbour, with storage=bit"),
     Knob("plan", default="index", choices=("index", "free"), help="whether the planner may scan the table"),
+    Knob(
+        "plan_cache_mode",
+        default="force_custom_plan",
+        choices=("force_custom_plan", "auto", "force_generic_plan"),
+        help="whether each call is planned for its own values, or a plan without them may be reused",
+    ),
 )
 _OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
 _MOST_DIMENSIONS = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
@@ -63,16 +71,23 @@ class Postgres(SqlEngine):
 
     def __init__(self) -> None:
         self.connection: Any = None
+        self.counter: CallCounter
         self.schema = f"recallatk_{secrets.token_hex(8)}"
         self.threads = 1
         self.rerank = 1
-        self.asked: Statement | None = None
         self.settings: dict[str, Any] = {}
         self.owner = True
+        self.setting = 0
+        """How often it was configured."""
 
     def options(self, **parameters: Any) -> dict[str, int]:
         """What stands in the WITH of CREATE INDEX."""
         raise NotImplementedError
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the PostgreSQL server" if stated_dsn(parameters["dsn"]) else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Load every row by COPY, then make the index, then let the planner look."""
@@ -85,7 +100,9 @@ class Postgres(SqlEngine):
         self.close()
         self.dsn, self.dimension, self.settings, self.owner = parameters["dsn"], dimension, {}, True
         self.connection = connected(self.dsn, self.name)
+        self.counter = self._counter()
         with self.reported("cannot build"):
+            self.counter.require_counts()
             run = self.connection.execute
             run("CREATE EXTENSION IF NOT EXISTS vector")
             self._register()
@@ -97,11 +114,15 @@ class Postgres(SqlEngine):
             run(f"CREATE INDEX {_INDEX} ON items USING {self.method} ({expression}) WITH ({listed})")
             run("ANALYZE items")
             self.set({"enable_seqscan": "off"})
+            self.counter.create()
 
     def _register(self) -> None:
         from pgvector.psycopg import register_vector
 
         register_vector(self.connection)
+
+    def _counter(self) -> CallCounter:
+        return CallCounter(self.name, self.connection, "items", _INDEX)
 
     def client(self) -> Engine:
         """A session of its own, with all that is set in this one."""
@@ -109,7 +130,8 @@ class Postgres(SqlEngine):
             raise self.unbuilt()
         other = copy.copy(self)
         other.connection = connected(self.dsn, self.name)
-        other.settings, other.asked, other.owner = {}, None, False
+        other.counter = other._counter()
+        other.settings, other.owner = {}, False
         try:
             other.set(self.settings)
             with other.reported("cannot be a client"):
@@ -167,7 +189,16 @@ class Postgres(SqlEngine):
         self.rerank = parameters["rerank"]
         # The index is what is measured, and a small table the planner would rather read as a whole; what it
         # would do by itself, with filters too, is measured with plan=free.
-        self.set({"enable_seqscan": "on" if parameters["plan"] == "free" else "off"})
+        self.set(
+            {
+                "enable_seqscan": "on" if parameters["plan"] == "free" else "off",
+                "plan_cache_mode": parameters["plan_cache_mode"],
+            }
+        )
+        self.setting += 1
+        if self.owner:
+            with self.reported("cannot be configured"):
+                self.counter.restart()
 
     def set(self, settings: dict[str, Any]) -> None:
         """Set parameters of the session."""
@@ -181,8 +212,9 @@ class Postgres(SqlEngine):
         nearest, values = self._nearest(self.order, k * self.rerank if self.bit else k, condition)
         if self.bit:
             nearest = f"FROM (SELECT * {nearest}) AS candidates ORDER BY {self.distance} LIMIT {k:d}"
-        self.asked = f"SELECT number {nearest}", [*values, *[query] * (1 + self.bit)]
-        return self.asked
+        # Another text is another prepared statement: a plan that was cached at one setting must not answer at
+        # the next.
+        return f"SELECT number {nearest} /* {self.setting} */", [*values, *[query] * (1 + self.bit)]
 
     def exact_statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
         """The same by the float32 vectors of the table."""
@@ -196,6 +228,7 @@ class Postgres(SqlEngine):
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The nearest rows, one prepared statement a query."""
+        self.counter.calls += len(queries)
         return self.answers(queries, k, filters, lambda *asked: self._rows(self.statement, k, *asked))
 
     def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
@@ -213,10 +246,30 @@ class Postgres(SqlEngine):
         return found
 
     def exercised(self) -> str:
-        """The plan of the statement that was asked last, or would be, which must go through the index."""
+        """How many calls scanned the index since the last `configure`; before the first, the plan of one.
+
+        Those of clients are counted with the engine whose clients they are.
+        """
         if self.connection is None:
             raise self.unbuilt()
-        statement, values = self.asked or self.statement(np.zeros(self.dimension, np.float32), 1, None)
+        if not self.owner:
+            return self._planned()
+        with self.reported("cannot tell what answered"):
+            used = self.counter.usage()
+        if not used.calls:
+            return self._planned()
+        if not used.scans:
+            raise EngineError(
+                f"{self.name}: the index did not answer: PostgreSQL scanned the table in all "
+                f"{used.calls:,} calls. plan=index keeps the planner to the index"
+            )
+        scanned = share_of(used.scans, used.calls, "calls", "scanned", "scanned")
+        others = "" if used.scans == used.calls else ", the others the table"
+        return f"{scanned} {_INDEX} ({self.method}){others}, by the counters of PostgreSQL"
+
+    def _planned(self) -> str:
+        """The plan of a search that nobody asked for yet."""
+        statement, values = self.statement(np.zeros(self.dimension, np.float32), 1, None)
         with self.reported("cannot explain"):
             ((plan,),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
         nodes = list(_nodes(plan[0]["Plan"]))
@@ -259,13 +312,15 @@ class Postgres(SqlEngine):
 
     def close(self) -> None:
         """Disconnect; the engine that made the table drops it first."""
-        connection, self.connection, self.asked = self.connection, None, None
+        connection, self.connection = self.connection, None
         if connection is not None:
             import psycopg
 
             # A connection that is broken has nothing left to drop by.
             with contextlib.suppress(psycopg.Error), connection:
-                if self.owner:
+                if not self.owner:
+                    self.counter.hand_over()
+                else:
                     connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
 
     def driver_errors(self) -> tuple[type[Exception], ...]:

@@ -25,6 +25,11 @@ _KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FOLDER"'
 _START_SECONDS = 60
 
 
+def stated_dsn(dsn: str) -> str:
+    """The server that the user names; empty where one is to be started."""
+    return dsn or os.environ.get(DSN_VARIABLE, "")
+
+
 def connected(dsn: str, engine: str) -> Any:
     """A connection; no error of it tells a secret of the DSN."""
     try:
@@ -32,7 +37,7 @@ def connected(dsn: str, engine: str) -> Any:
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
         raise MissingExtraError(f"the engine {engine}", "pgvector") from None
-    given = dsn or os.environ.get(DSN_VARIABLE, "")
+    given = stated_dsn(dsn)
     try:
         hidden = [
             str(value) for name, value in conninfo_to_dict(given).items() if "password" in name and value

@@ -50,6 +50,11 @@ class Qdrant(Engine):
         self.store: Shard | Server | None = None
         self.rows = 0
 
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the server at url" if parameters["url"] else None
+
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Upload every row and wait for the graph."""
         self.close()

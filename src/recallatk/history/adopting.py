@@ -54,7 +54,7 @@ def stored_run(found: Contents, run: Run) -> Run | None:
     heads = {trial_name(number): header for number, header in found.trials.items()}
     if found.header is not None:
         heads = {RUN: found.header, **heads}
-    here = run_head(run)
+    here = run_head(run, None)
     for name, header in heads.items():
         where = found.folder / name
         with reading(str(where), "run"):

@@ -7,10 +7,12 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from recallatk.core import describe_calls
 from recallatk.errors import MismatchError, UsageError
 from recallatk.history.adopting import WAY_OUT, adopt, adopt_failures, stored_run
 from recallatk.history.contents import RUN, forget, survey, sweep, trial_name, trial_number, trial_numbers
 from recallatk.history.lock import FolderLock
+from recallatk.history.records import timed_call
 from recallatk.history.redaction import public
 from recallatk.history.run import local_folder, require_same_data
 from recallatk.history.run_file import line, planned_lines, run_head, write_run_file
@@ -120,7 +122,8 @@ class RunFolder:
         if trial in self._finished:
             raise UsageError(f"{trial}: is finished already, and nothing is measured twice")
         with self._writing(path):
-            write_trial(path, measurement, self._dataset, run_head(self._run))
+            head = run_head(self._run, describe_calls([measurement.timed_call]))
+            write_trial(path, measurement, self._dataset, head)
         self._summaries[trial] = file_summary(path, measurement)
         self._lines[trial] = line(self._summaries[trial])
         # Last: after Ctrl-C at any moment above, run.json is still written, of what is complete here.
@@ -190,7 +193,8 @@ class RunFolder:
     def _write_run_file(self) -> None:
         with self._writing(self.folder / RUN):
             lines = [self._lines[trial] for trial in self._ordered()]
-            write_run_file(self.folder, self.described, self._planned_lines, lines)
+            timed = describe_calls(timed_call(each) for each in self._summaries.values())
+            write_run_file(self.folder, self.described, timed, self._planned_lines, lines)
 
     @contextlib.contextmanager
     def _writing(self, path: Path) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,16 +28,21 @@ def read_format_one(header: Mapping[str, Any], folder: Path) -> Run:
         metric=Metric[header["metric"].upper()],
         fingerprints=header["fingerprints"],
         environment=header["environment"],
-        timed=header["timed"],
         sampled_from=header.get("sampled_from"),
         measurements=tuple(
-            _measurement(trial, folder / trial_name(number))
+            _measurement(trial, folder / trial_name(number), _search_threads(header["timed"]))
             for number, trial in enumerate(header["trials"], 1)
         ),
     )
 
 
-def _measurement(trial: Mapping[str, Any], path: Path) -> Measurement:
+def _search_threads(timed: str) -> int:
+    """How many threads a search had, which stood in the words about timing only."""
+    found = re.search(r"(\d+) search thread", timed)
+    return 1 if found is None else int(found[1])
+
+
+def _measurement(trial: Mapping[str, Any], path: Path, search_threads: int) -> Measurement:
     with reading(str(path), "trial of a run"):
         table = pq.read_table(path, columns=["rows", "latencies_ns"], page_checksum_verification=True)
         answers, latencies = _matrix(table["rows"]), _matrix(table["latencies_ns"]).T
@@ -51,6 +57,7 @@ def _measurement(trial: Mapping[str, Any], path: Path) -> Measurement:
             seconds=trial["build_seconds"],
             memory_bytes=trial["memory_bytes"],
             size_bytes=trial["size_bytes"],
+            search_threads=search_threads,
         ),
         k=trial["k"],
         answers=answers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from recallatk.core import Build, Caution, Failure, Load, Mean, Score, Trial, WarmUp
+from recallatk.core import Build, Caution, Failure, Load, Mean, Score, TimedCall, Trial, WarmUp
 from recallatk.history.redaction import public
 
 if TYPE_CHECKING:
@@ -138,6 +138,11 @@ def summary(record: Mapping[str, Any], file: str, calls: int, differing: int) ->
         "calls": calls,
         "differing_answers": differing,
     }
+
+
+def timed_call(summary: Mapping[str, Any]) -> TimedCall:
+    """What the latencies of a finished trial cover, by what run.json says of it."""
+    return TimedCall(*(summary[each.name] for each in fields(TimedCall)))
 
 
 def failure_record(failure: Failure) -> Record:

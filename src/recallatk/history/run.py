@@ -8,6 +8,7 @@ Format history:
    finished; run.json is written again after each, and has `tool_version`, `settings`, `begun`, `planned`,
    `failures`, `cautions` and `seconds` too. Lists of any length replace those of one length; columns
    `calls`, `sent_ns`, `late_ns`, `rounds`, `clients` and `others` join. N is the place in `planned`.
+   Later `timed` is what the builds say of their calls: null until one is measured, and not read back.
 """
 
 from __future__ import annotations
@@ -54,14 +55,15 @@ def save_run(run: Run, dataset: Dataset, folder: PathLike) -> Path:
         found = survey(target)
         found.require_room(numbers)
         forget(found)
-        lines, head = [], run_head(run)
+        timed = run.timed
+        lines, head = [], run_head(run, timed)
         for number, measurement in sorted(
             zip(numbers, run.measurements, strict=True), key=lambda each: each[0]
         ):
             path = target / trial_name(number)
             write_trial(path, measurement, dataset, head)
             lines.append(line(file_summary(path, measurement)))
-        write_run_file(target, run, planned_lines(run), lines)
+        write_run_file(target, run, timed, planned_lines(run), lines)
     finally:
         lock.release()
     return target

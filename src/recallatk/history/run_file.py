@@ -34,15 +34,20 @@ def identity(metric: str, fingerprints: Mapping[str, str]) -> str:
     return Hash("run", str(metric), dict(sorted(fingerprints.items()))).text()
 
 
-def run_head(run: Run) -> Record:
-    """What every trial file says of its run, so that it can be told without run.json."""
+def run_head(run: Run, timed: str | None) -> Record:
+    """The description of a run in run.json and in every trial file, which must be readable alone.
+
+    Args:
+        run: the run, whose measurements need not be loaded.
+        timed: what the latencies beside this head cover; not read back, because builds say it too.
+    """
     return {
         "identity": identity(run.metric, run.fingerprints),
         "dataset": public(run.dataset),
         "metric": str(run.metric),
         "fingerprints": dict(run.fingerprints),
         "environment": public(dict(run.environment)),
-        "timed": public(run.timed),
+        "timed": public(timed),
         "sampled_from": run.sampled_from,
         "settings": public(dict(run.settings)),
         "begun": run.begun,
@@ -59,12 +64,14 @@ def planned_lines(run: Run) -> list[str] | None:
     return None if run.planned is None else [line(trial_record(each)) for each in run.planned]
 
 
-def write_run_file(folder: Path, run: Run, planned: list[str] | None, trials: Iterable[str]) -> None:
+def write_run_file(
+    folder: Path, run: Run, timed: str | None, planned: list[str] | None, trials: Iterable[str]
+) -> None:
     """Write run.json with the lines of what is planned and of what is finished.
 
     It is written after each trial, so nothing that was turned into text before is turned again.
     """
-    head = {name: line(value) for name, value in run_head(run).items() if name != "identity"}
+    head = {name: line(value) for name, value in run_head(run, timed).items() if name != "identity"}
     parts = {
         "format_version": line(FORMAT_VERSION),
         "tool_version": line(__version__),
@@ -94,7 +101,6 @@ def read_run(header: Mapping[str, Any], measurements: tuple[Measurement, ...]) -
         metric=Metric[header["metric"].upper()],
         fingerprints=header["fingerprints"],
         environment=header["environment"],
-        timed=header["timed"],
         measurements=measurements,
         sampled_from=header["sampled_from"],
         # A trial that was tried again and killed before run.json could say so is finished all the same.

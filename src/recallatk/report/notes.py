@@ -24,7 +24,7 @@ _LONGEST_EVIDENCE = 300
 def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
     """One sentence or two for each thing that a reader must know."""
     if not lines:
-        return [*_sample(run), f"Timed: {run.timed}.", _machine(run)]
+        return [*_sample(run), _machine(run)]
     ordered = [
         line
         for mode in Mode
@@ -33,7 +33,6 @@ def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
     return [
         *_sample(run),
         f"Timed: {run.timed}.",
-        *_calls(ordered, names),
         *_asked(ordered),
         *_engines(ordered, names),
         _machine(run),
@@ -53,15 +52,6 @@ def _sample(run: Run) -> list[str]:
         f"The corpus is a sample of {run.sampled_from:,} rows: recall on a sample does not carry over to "
         "all of them."
     ]
-
-
-def _calls(lines: list[Line], names: Naming) -> list[str]:
-    """What one call is, where engines differ in it; otherwise the words about timing say it."""
-    found = {name: {each.measurement.build.call for each in _of(lines, name)} for name in names.engines}
-    if len(set().union(*found.values())) < 2:
-        return []
-    listed = "; ".join(f"{name}: {', '.join(sorted(calls))}" for name, calls in found.items() if calls)
-    return [f"One call is, {listed}."]
 
 
 def _asked(lines: list[Line]) -> list[str]:

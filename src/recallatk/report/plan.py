@@ -62,7 +62,8 @@ def plan_to_text(described: dict[str, Any]) -> str:
         )
     more = len(described["builds"]) - _SHOWN
     seconds = described["seconds"]
-    total = "unknown time" if seconds is None else f"about {seconds:,.0f} s"
+    unknown = any(None in (each["build_seconds"], each["search_seconds"]) for each in described["builds"])
+    total = "unknown time" if seconds is None else f"{'at least' if unknown else 'about'} {seconds:,.0f} s"
     trials = counted(described["trials"], "trial", "trials")
     builds = counted(len(described["builds"]), "build", "builds")
     lines = [
@@ -73,7 +74,9 @@ def plan_to_text(described: dict[str, Any]) -> str:
         "",
         "Estimates from builds of a few thousand rows; loads at a stated rate or length take that long.",
         *(f"Left out: {each}" for each in described["dropped"]),
-        *(f"{each['engine']}: {each['problem']}" for each in described["builds"] if each["problem"]),
+        *dict.fromkeys(
+            f"{each['engine']}: {each['problem']}" for each in described["builds"] if each["problem"]
+        ),
     ]
     return "\n".join(printable(line) for line in lines)
 

@@ -145,6 +145,26 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         ({"load": [{"mode": "rate", "rate": 0}]}, "load[0].rate[0]: 0. Accepted: above 0"),
         (
+            {"load": [{"mode": "throughput", "clients": [8, 1_000_000]}]},
+            "load[0]: mode throughput: clients = 1000000. Accepted: from 1 to 10,000",
+        ),
+        (
+            {"load": [{"mode": "rate", "rate": 1e300}]},
+            "load[0]: mode rate: rate = 1e+300. Accepted: above 0, up to 1,000,000",
+        ),
+        (
+            {"load": [{"mode": "rate", "rate": 100, "seconds": 1e6}]},
+            "load[0]: mode rate: seconds = 1000000. Accepted: above 0, up to 86,400",
+        ),
+        (
+            {"load": [{"mode": "rate", "rate": 1e5, "seconds": 3600}]},
+            "load[0]: mode rate: rate times seconds = 360,000,000 arrivals. Accepted: up to 100,000,000",
+        ),
+        (
+            {"measure": {"threads": {"search": 10**9}}},
+            "measure.threads.search: 1000000000. Accepted: to 1024",
+        ),
+        (
             {"load": [{"mode": "rate"}]},
             "load[0]: mode rate: needs either a rate, or a p99 to look for the highest rate within",
         ),

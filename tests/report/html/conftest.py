@@ -131,12 +131,12 @@ def hostile():
             trial, queries=60, answers=answers, scale=1 + place, version=text, evidence=text
         )
         found = score(answers, truth, (1, 10), eligibility=dataset.eligibility, row_numbers=True)
-        measured.append(dataclasses.replace(made, score=found))
+        built = dataclasses.replace(made.build, call=text)
+        measured.append(dataclasses.replace(made, score=found, build=built))
     failed = Trial(ATTACK, ((ATTACK, ATTACK),), ())
     run = make_run(
         measured,
         dataset=ATTACK,
-        timed=ATTACK,
         environment={ATTACK: ATTACK, "processor": ATTACK, "cores": LONG},
         failures=(Failure(failed, ATTACK, ATTACK, ATTACK, ATTACK),),
         cautions=(Caution(ATTACK, ATTACK),),

@@ -33,6 +33,7 @@ from recallatk.goals import parse_goal, sort_goals
 from recallatk.truth.budget import SMALLEST
 
 Whole = Annotated[int, Field(ge=0)]
+Threads = Annotated[int, Field(ge=1, le=1_024)]
 Many = BeforeValidator(one_or_many)
 Some = BeforeValidator(none_or_many)
 Distinct = AfterValidator(distinct)
@@ -96,8 +97,8 @@ class TruthSettings(Table):
 class ThreadSettings(Table):
     """How many threads an engine may use."""
 
-    build: Count | None = None
-    search: Count = 1
+    build: Threads | None = None
+    search: Threads = 1
 
 
 class MeasureSettings(Table):

@@ -31,7 +31,7 @@ def identity(run: Run) -> Table:
         ["Data", cut(printable(run.dataset), _LONGEST)],
         ["Metric", str(run.metric)],
         ["Begun", printable(run.begun or "-")],
-        ["What was timed", cut(printable(run.timed), _LONGEST)],
+        ["What was timed", cut(printable(run.timed or "-"), _LONGEST)],
     ]
     rows += [
         [f"Fingerprint of {_words(name).lower()}", printable(text)] for name, text in run.fingerprints.items()

@@ -54,7 +54,7 @@ def _said(found: ReportData) -> dict[str, Any]:
         "settings_text": origin.settings_text(run) if run.settings else "",
         "heading": shown(found.contents.title, HEADING),
         "about": [shown(each, HEADING) for each in found.contents.about],
-        "timed": shown(run.timed),
+        "timed": shown(run.timed or "-"),
         "untold": shown(found.untold),
         "failures": [shown(each) for each in found.contents.failures],
         "cautions": [shown(each) for each in found.contents.cautions],

@@ -31,6 +31,7 @@ def write(setting: Setting) -> str:
         "",
         f"SET {effort[0]} = {effort[1]};",
         f"SET {method}.iterative_scan = {search['iterative_scan']};",
+        f"SET plan_cache_mode = {search['plan_cache_mode']};",
         _plan(search["plan"]),
         "",
         _query(setting, dimension),
@@ -40,7 +41,7 @@ def write(setting: Setting) -> str:
 def _plan(plan: str) -> str | None:
     if plan == "free":
         return None
-    return "-- Measured with SET enable_seqscan = off, so that the planner takes the index, as EXPLAIN shows."
+    return "-- Measured with SET enable_seqscan = off, so that the planner takes the index."
 
 
 def _indexed(storage: str, dimension: int | str) -> str:
