@@ -28,6 +28,7 @@ from recallatk.bench.worker import Channel
 from recallatk.core import Load
 from recallatk.engines import get_engine
 from recallatk.errors import EngineError
+from recallatk.redaction import redact_text
 
 if TYPE_CHECKING:
     from recallatk.core import WarmUp
@@ -110,7 +111,7 @@ class Asker:
         seconds = time.perf_counter() - started
         request["failing"] = "no evidence"
         said = {
-            "evidence": engine.exercised(),
+            "evidence": redact_text(engine.exercised()),
             "seconds": seconds,
             "warm_up": None if warmed is None else warmed.calls,
         }

@@ -72,6 +72,8 @@ class Engine:
     build_knobs: ClassVar[tuple[Knob, ...]] = ()
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     constraints: ClassVar[tuple[Constraint, ...]] = ()
+    secret_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables that it, or its library, reads a key, a password or a connection string from."""
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Make the index of all corpus rows anew; return when it is ready to be searched."""

@@ -38,7 +38,7 @@ class Chroma(Database):
     family = "chroma"
     distribution = "chromadb"
     extra = "chroma"
-    key_variable = "CHROMA_API_KEY"
+    secret_variables = ("CHROMA_API_KEY",)
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core import Knob
 from recallatk.engines.attached import Attached, shortened
 from recallatk.errors import EngineError, UsageError
+from recallatk.references import expanded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,12 +127,15 @@ class Command(Attached):
     """A program that reads {"query": [...], "k": 10, "parameters": {...}} and writes {"ids": [...]}.
 
     One line for one query, in turn, until its input ends. What it has to say beside it writes to standard
-    error, of which messages show the last line. It is started without a shell.
+    error, of which messages show the last line. It is started without a shell. `${NAME}` in `command` and
+    `parameters` is taken from the environment.
     """
 
     name = "command"
     build_knobs = (
-        Knob("command", default="", help="the program and its arguments"),
+        Knob(
+            "command", default="", help="the program and its arguments; ${NAME} is taken from the environment"
+        ),
         Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that an answer may take"),
     )
 
@@ -149,7 +153,8 @@ class Command(Attached):
             raise UsageError(f"{self.name} needs command, a program and its arguments")
         self.target = arguments[0]
         try:
-            self._program = Program(arguments, float(parameters["timeout"]))
+            # Expanded after it is split: a value may hold spaces and quotes.
+            self._program = Program(expanded(arguments, "command", self.name), float(parameters["timeout"]))
         except OSError as problem:
             raise self.failed(f"it cannot be started: {problem.strerror or problem}") from problem
 

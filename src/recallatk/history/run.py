@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, MismatchError, UsageError
-from recallatk.files import PathLike, is_url, locate, reading, require_version, without_secrets
+from recallatk.files import PathLike, locate, reading, require_version
 from recallatk.fingerprint import fingerprints
 from recallatk.history.contents import RUN, forget, read_run_header, survey, sweep, trial_name, trial_numbers
 from recallatk.history.format_one import read_format_one
@@ -30,6 +30,7 @@ from recallatk.history.trial_file import (
     read_trial,
     write_trial,
 )
+from recallatk.redaction import is_url, without_secrets
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Run, Trial

@@ -18,8 +18,8 @@ from recallatk.history.records import (
     read_trial_record,
     trial_record,
 )
-from recallatk.history.redaction import public
 from recallatk.history.trial_file import FORMAT_VERSION
+from recallatk.redaction import public
 from recallatk.version import __version__
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from recallatk.redaction import public
 from recallatk.report.naming import naming
 from recallatk.report.summary import summarise
 
@@ -46,8 +47,6 @@ _NOT_MEASURED = (
 
 def run_to_dict(run: Run) -> dict[str, Any]:
     """Everything about a run but its answers and single calls, as strict JSON can hold it."""
-    from recallatk.history.redaction import public
-
     found: dict[str, Any] = plain(
         {
             "dataset": run.dataset,
@@ -62,10 +61,11 @@ def run_to_dict(run: Run) -> dict[str, Any]:
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
             "environment": run.environment,
-            "settings": public(plain(run.settings)),
+            "settings": run.settings,
         }
     )
-    return found
+    shown: dict[str, Any] = public(found)
+    return shown
 
 
 def _trials(run: Run) -> list[dict[str, Any]]:
@@ -84,12 +84,10 @@ def _trials(run: Run) -> list[dict[str, Any]]:
 
 
 def _named(trial: Trial, status: str) -> dict[str, Any]:
-    from recallatk.history.redaction import public
-
     return {
         "engine": trial.engine,
-        "build": public(plain(dict(trial.build))),
-        "search": public(plain(dict(trial.search))),
+        "build": dict(trial.build),
+        "search": dict(trial.search),
         "mode": trial.load.mode,
         "load": asdict(trial.load),
         "repeat": trial.repeat,
@@ -98,9 +96,7 @@ def _named(trial: Trial, status: str) -> dict[str, Any]:
 
 
 def _unmeasured(failure: Failure | None) -> dict[str, Any]:
-    from recallatk.history.redaction import public
-
-    said = {name: public(getattr(failure, name, None)) for name in ("kind", "phase", "message", "log")}
+    said = {name: getattr(failure, name, None) for name in ("kind", "phase", "message", "log")}
     return {
         "measures": {},
         **dict.fromkeys(_NOT_MEASURED),

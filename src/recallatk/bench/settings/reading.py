@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -16,7 +16,10 @@ from recallatk.bench.settings.checking import check_engine
 from recallatk.bench.settings.problems import Problems, SettingsError, described, unknown
 from recallatk.bench.settings.settings import Settings
 from recallatk.errors import UsageError
-from recallatk.files import PathLike, is_url, without_secrets
+from recallatk.redaction import is_url, without_secrets
+
+if TYPE_CHECKING:
+    from recallatk.files import PathLike
 
 _TABLES: dict[str, type[BaseModel]] = {
     "data": models.DataSettings,
