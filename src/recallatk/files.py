@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 
 _URL_SIGNS = "%:/?#@!$&'()*+,;=~"
+_SPECIAL = "is a pipe, a socket or a device"
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 
 
@@ -74,6 +75,11 @@ class Location:
         """The length of the file in bytes."""
         return int(self._info.size or 0)
 
+    def require_ordinary(self) -> None:
+        """Refuse a pipe, a socket or a device, from which reading may never end."""
+        if self.local and self._info.type.name == "Unknown":
+            raise UsageError(f"{self.text}: {_SPECIAL}")
+
     def __truediv__(self, name: str) -> Location:
         path, text = (f"{folder.rstrip('/')}/{name}" for folder in (self.path, self.text))
         return Location(self.filesystem, path, text, self.local)
@@ -97,6 +103,7 @@ class Location:
 
     def open(self) -> Any:
         """A file that can be read at any offset."""
+        self.require_ordinary()
         try:
             return self.filesystem.open_input_file(self.path)
         except OSError as problem:
@@ -116,6 +123,7 @@ def locate(path: PathLike) -> Location:
     location = _resolve(os.fspath(path))
     if not location.exists:
         raise UsageError(f"{location.text}: no such file or folder")
+    location.require_ordinary()
     return location
 
 
@@ -266,6 +274,12 @@ def require_version(where: str, kind: str, found: int, known: int) -> None:
             f"format {known} or older",
             hint="Upgrade: pip install --upgrade recallatk",
         )
+
+
+def require_ordinary(path: Path) -> None:
+    """The same of a file that is read without a Location."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FormatError(str(path), _SPECIAL, "an ordinary file")
 
 
 def read_exactly(location: Location, offset: int, count: int) -> bytes:

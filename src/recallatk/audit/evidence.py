@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.audit.opening import find_truth
 from recallatk.audit.survey import Survey, survey
+from recallatk.bench.inputs import find_truth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

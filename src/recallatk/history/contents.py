@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, UsageError
-from recallatk.files import reading
+from recallatk.files import reading, require_ordinary
 from recallatk.history.trial_file import read_header
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def read_run_header(folder: Path) -> Record | None:
     """What run.json says; None where there is none."""
     path = folder / RUN
     with reading(str(path), "run"):
+        require_ordinary(path)
         try:
             header = json.loads(path.read_bytes())
         except FileNotFoundError:

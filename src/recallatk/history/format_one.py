@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from recallatk.core import Build, Calls, Measurement, Metric, Run, Trial
-from recallatk.files import reading
+from recallatk.files import reading, require_ordinary
 from recallatk.history.contents import trial_name
 from recallatk.history.records import parameters, read_score
 
@@ -38,6 +38,7 @@ def read_format_one(header: Mapping[str, Any], folder: Path) -> Run:
 
 def _measurement(trial: Mapping[str, Any], path: Path) -> Measurement:
     with reading(str(path), "trial of a run"):
+        require_ordinary(path)
         table = pq.read_table(path, columns=["rows", "latencies_ns"], page_checksum_verification=True)
         answers, latencies = _matrix(table["rows"]), _matrix(table["latencies_ns"]).T
     build = parameters(trial["build"])

@@ -101,7 +101,7 @@ def read_run(header: Mapping[str, Any], measurements: tuple[Measurement, ...]) -
         failures=tuple(each for each in failures if each.trial not in finished),
         cautions=tuple(read_caution(each) for each in header.get("cautions", ())),
         planned=None if planned is None else tuple(read_trial_record(each) for each in planned),
-        settings=header["settings"],
+        settings=dict(header["settings"]),
         seconds=header.get("seconds", {}),
         begun=header["begun"],
     )

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from recallatk.core import Measurement
 from recallatk.errors import FormatError
-from recallatk.files import atomic_file, reading, require_version
+from recallatk.files import atomic_file, reading, require_ordinary, require_version
 from recallatk.history.call_columns import NAMES, call_columns, lists, read_calls, read_others
 from recallatk.history.records import (
     Record,
@@ -106,6 +106,7 @@ def _times(measurement: Measurement) -> NDArray[np.int64]:
 def read_header(path: Path) -> Record | None:
     """What a trial file says of itself; None where it is a sound file and none of ours."""
     with reading(str(path), _KIND):
+        require_ordinary(path)
         text = (pq.read_schema(path).metadata or {}).get(_KEY)
         if text is None:
             return None
