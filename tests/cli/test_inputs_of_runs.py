@@ -252,3 +252,14 @@ def test_a_run_that_says_nonsense_of_its_data_is_no_traceback(tmp_path):
         ran = recallatk("report", tmp_path / "run")
         assert ran.returncode == 0
         assert "--corpus CORPUS --queries QUERIES" in ran.stderr
+
+
+def test_runs_are_compared_query_by_query_without_their_truth(tmp_path):
+    run, dataset, _ = scored_run()
+    for name in ("one", "other"):
+        save_run(run, dataset, tmp_path / name)
+    ran = recallatk("report", tmp_path / "one", tmp_path / "other")
+    assert "single queries are left out" in ran.stderr
+    page = (tmp_path / "one" / "report.html").read_text()
+    assert "How recall is spread" in page and "no query differs" in page
+    assert "Segments and the worst queries are left out" in page

@@ -29,6 +29,7 @@ def read_format_one(header: Mapping[str, Any], folder: Path) -> Run:
         environment=header["environment"],
         timed=header["timed"],
         sampled_from=header.get("sampled_from"),
+        checked=False,
         measurements=tuple(
             _measurement(trial, folder / trial_name(number))
             for number, trial in enumerate(header["trials"], 1)

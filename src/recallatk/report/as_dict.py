@@ -54,6 +54,7 @@ def run_to_dict(run: Run) -> dict[str, Any]:
             "complete": run.complete,
             "planned": None if run.planned is None else len(run.planned),
             "begun": run.begun,
+            "checked": run.checked,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
             "trials": _trials(run),

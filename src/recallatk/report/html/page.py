@@ -56,7 +56,7 @@ class ReportData:
     facts: dict[int, Facts]
     """By point; empty where single queries cannot be told."""
     untold: str
-    """Why they cannot be, in words."""
+    """Why segments and the worst queries cannot be told, in words."""
     parts: list[Part]
     charts: dict[str, Chart]
     comparison: Comparison | None
@@ -101,7 +101,9 @@ def report_data(
         verdict=chosen,
         contents=contents(run),
         facts=facts,
-        untold="" if facts else no_truth or "no recall was measured, or the truth does not fit the answers",
+        untold=""
+        if facts and truth is not None
+        else no_truth or "no recall was measured, or the truth does not fit the answers",
         parts=followed(curve, facts, truth, dataset),
         charts=drawings(curve, facts, chosen, comparison),
         comparison=comparison,
