@@ -42,8 +42,9 @@ class Named:
     vector_column: str | None = None
 
     def __post_init__(self) -> None:
-        if self.corpus is None and (self.queries, self.where) != (None, None):
-            raise UsageError(f"--queries{'' if self.where is None else ' and --where'} needs --corpus too")
+        alone = [f"--{name}" for name in ("queries", "where") if getattr(self, name) is not None]
+        if self.corpus is None and alone:
+            raise UsageError(f"{' and '.join(alone)} cannot be used without --corpus")
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +226,9 @@ def _truths(
     """Every truth that may be the one of the run; why a file cannot be opened is added to the reasons."""
     corpus = None if dataset is None else dataset.corpus
     files = [each.truth.file for each in stated if each.truth.file is not None]
-    beside = None if folder is None else folder / _TRUTH_BESIDE
-    for file in dict.fromkeys([*files, *([str(beside)] if beside is not None and beside.is_file() else [])]):
+    if folder is not None and (folder / _TRUTH_BESIDE).is_file():
+        files.append(str(folder / _TRUTH_BESIDE))
+    for file in dict.fromkeys(files):
         try:
             _require_local("truth", file)
             yield TruthFile(file).read(corpus, run.metric)
@@ -235,10 +237,8 @@ def _truths(
     if dataset is None:
         return
     rows = dataset.corpus.rows
-    depths = [each.depth(rows) for each in stated] + [
-        min(100, rows),
-        *sorted({m.k for m in run.measurements}),
-    ]
+    asked = sorted({each.k for each in run.measurements})
+    depths = [*(each.depth(rows) for each in stated), min(100, rows), *asked]
     for store in dict.fromkeys([*(each.truth.store for each in stated), None]):
         yield from _stored(Store(store), dataset, depths)
 

@@ -68,7 +68,7 @@ class Chroma(Database):
             return chromadb.PersistentClient(path=self.folder.name, settings=settings)
         url = urlsplit(address(self.name, self.parameters["url"]))
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise EngineError("chroma: an address is written http://host:port")
+            raise EngineError("chroma: an address is written http://host:8000")
         token = self.key()
         return chromadb.HttpClient(
             host=url.hostname,

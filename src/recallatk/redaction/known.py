@@ -43,7 +43,8 @@ def remember(value: str | None, name: str = "", *, secret: bool = True) -> None:
     """
     if value is None:
         return
-    for each in {value, *(line for line in value.splitlines() if len(line) >= _ANYWHERE)}:
+    lines = [line.strip() for line in value.splitlines()]
+    for each in {value, value.strip(), *(line for line in lines if len(line) >= _ANYWHERE)}:
         if len(each) >= _SHORTEST:
             store = _secrets if secret else _expanded
             store[each] = name or store.get(each, "")
