@@ -89,7 +89,7 @@ def test_changed_text_in_run_json_is_refused_by_every_command(saved, before, aft
         ran = recallatk(command, folder)
         assert ran.returncode == 2
         assert "run.json: its checksum does not match its content. " in ran.stderr
-        assert "measure it again" in ran.stderr
+        assert "`recallatk run` measures damaged trials again" in ran.stderr
     (listed,) = list_runs(folder)
     assert "checksum" in listed.problem
 

@@ -255,6 +255,11 @@ def test_a_run_of_an_older_format_is_replaced_but_not_resumed(number, tmp_path):
     said = rf"run\.json: run format {number} can be read but not resumed.*--out.*--fresh"
     with pytest.raises(MismatchError, match=said):
         RunFolder.open(folder, run, tiny_dataset(20, 3))
+    data = tmp_path / "data.npy"
+    np.save(data, np.eye(30, dtype="float32"))
+    ran = recallatk("run", data, data, "--metric", "l2", "--engine", "exact", "--at", 1, "--out", folder)
+    assert ran.returncode == 2
+    assert f"run.json: run format {number} can be read but not resumed. " in ran.stderr
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
     with RunFolder.open(folder, run, tiny_dataset(20, 3), fresh=True) as opened:
         assert len(opened.finished) == 0

@@ -57,8 +57,8 @@ def require_columns(where: str, table: pa.Table, stated: Mapping[str, str]) -> N
 
 def damaged(where: str, found: str) -> FormatError:
     """The refusal of a file that is not what was written."""
-    hint = "Copy it from where it is sound, or measure it again: recallatk run"
-    return FormatError(where, found, "a file as it was written", hint=hint)
+    hint = "Restore a sound copy, or resume the run: `recallatk run` measures damaged trials again"
+    return FormatError(where, found, "the file as it was written", hint=hint)
 
 
 def column_checksum(column: pa.ChunkedArray) -> str:
