@@ -1,6 +1,9 @@
 """What all tests share: property tests that are the same on every machine and at every run."""
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from recallatk.redaction import known
 
 settings.register_profile(
     "recallatk",
@@ -10,3 +13,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("recallatk")
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests():
+    """Values that a test has had remembered as secrets are no secrets to the next."""
+    yield
+    known._secrets.clear()
+    known._expanded.clear()

@@ -9,7 +9,8 @@ import pytest
 
 from recallatk.datasets import convert
 from recallatk.errors import FormatError, UsageError
-from recallatk.files import atomic_file, is_url, locate, locate_all, read_exactly, without_secrets, write_text
+from recallatk.files import atomic_file, locate, locate_all, read_exactly, write_text
+from recallatk.redaction import is_url, without_secrets
 
 
 @pytest.mark.parametrize(

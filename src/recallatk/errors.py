@@ -15,12 +15,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recallatk.redaction import hide_known, redact_text, writable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 class RecallError(Exception):
-    """Anything that the user can cause or mend; the command line prints it without a traceback."""
+    """Anything that the user can cause or mend; the command line prints it without a traceback.
+
+    Its message can be written anywhere: known secrets are removed, and lone surrogates are spelled out.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(hide_known(writable(message)))
 
 
 class UsageError(RecallError):
@@ -62,7 +70,10 @@ class MismatchError(RecallError):
 
 
 class EngineError(RecallError):
-    """An engine failed, or was asked for what it cannot do."""
+    """An engine failed, or was asked for what it cannot do; what its library or server said is redacted."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redact_text(message))
 
 
 def choices(names: Iterable[object]) -> str:

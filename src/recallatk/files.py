@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError
+from recallatk.redaction import hide_known, is_url, redact_text, without_secrets, writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://")
 _URL_SIGNS = "%:/?#@!$&'()*+,;=~"
+_SPECIAL = "is a pipe, a socket or a device"
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 
 
@@ -56,7 +57,7 @@ class Location:
             raise self._failure("reached", problem) from problem
 
     def _failure(self, what: str, problem: Exception) -> UsageError:
-        reason = scrubbed(_reason(problem).replace(self.path, self.text))
+        reason = redact_text(_reason(problem).replace(self.path, self.text))
         return UsageError(f"{self.text}: cannot be {what}: {reason}")
 
     @property
@@ -73,6 +74,11 @@ class Location:
     def size(self) -> int:
         """The length of the file in bytes."""
         return int(self._info.size or 0)
+
+    def require_ordinary(self) -> None:
+        """Refuse a pipe, a socket or a device, from which reading may never end."""
+        if self.local and self._info.type.name == "Unknown":
+            raise UsageError(f"{self.text}: {_SPECIAL}")
 
     def __truediv__(self, name: str) -> Location:
         path, text = (f"{folder.rstrip('/')}/{name}" for folder in (self.path, self.text))
@@ -97,6 +103,7 @@ class Location:
 
     def open(self) -> Any:
         """A file that can be read at any offset."""
+        self.require_ordinary()
         try:
             return self.filesystem.open_input_file(self.path)
         except OSError as problem:
@@ -116,6 +123,7 @@ def locate(path: PathLike) -> Location:
     location = _resolve(os.fspath(path))
     if not location.exists:
         raise UsageError(f"{location.text}: no such file or folder")
+    location.require_ordinary()
     return location
 
 
@@ -140,31 +148,6 @@ def _by_number(name: str) -> list[tuple[bool, int, str]]:
     return [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece) for piece in pieces]
 
 
-def is_url(text: str) -> bool:
-    """Whether the text is a URL and not a path."""
-    return bool(_SCHEME.match(text))
-
-
-def without_secrets(text: str) -> str:
-    """A path or URL as it may be shown: no user, no password, no query string."""
-    if not is_url(text):
-        return text
-    scheme, _, rest = text.partition("://")
-    rest = re.split("[?#]", rest, maxsplit=1)[0]
-    host, slash, path = rest.partition("/")
-    if "@" in host:
-        host = host.rpartition("@")[2]
-    elif ":" in host and ("@" in path or not host.rpartition(":")[2].isdecimal()):
-        # A password with an unescaped slash in it: whatever may be part of it is left out.
-        host, slash, path = rest.rpartition("@")[2] if "@" in path else "…", "", ""
-    return f"{scheme}://{host}{slash}{path}"
-
-
-def scrubbed(message: str) -> str:
-    """Somebody else's message with every URL in it as it may be shown."""
-    return re.sub(rf"{_SCHEME.pattern}[^\s'\")>]+", lambda found: without_secrets(found[0]), message)
-
-
 @contextlib.contextmanager
 def reading(where: str, kind: str) -> Iterator[None]:
     """Turn whatever a reader library raises on a damaged file into a FormatError.
@@ -177,7 +160,7 @@ def reading(where: str, kind: str) -> Iterator[None]:
     except RecallError:
         raise
     except Exception as problem:
-        said = scrubbed(" ".join(str(problem).split()))[:200] or type(problem).__name__
+        said = redact_text(" ".join(str(problem).split()))[:200] or type(problem).__name__
         raise FormatError(where, f"cannot be read as {kind}: {said}", f"a sound {kind}") from problem
 
 
@@ -188,7 +171,8 @@ def _resolve(text: str) -> Location:
         raise UsageError("an empty path. Accepted: a file, a pattern, a folder or a URL")
     if not is_url(text):
         return Location(fs.LocalFileSystem(), str(Path(text).absolute()), text, local=True)
-    shown = without_secrets(text)
+    # A value that stood for ${NAME} is shown as ${NAME}.
+    shown = hide_known(without_secrets(text))
     scheme = text.partition("://")[0].lower()
     try:
         if scheme in _ARROW_SCHEMES:
@@ -259,9 +243,9 @@ class _NotMeant(Exception):  # noqa: N818 - ends a trial write; nobody sees it
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Write a small text file, whole or not at all."""
+    """Write a small text file, whole or not at all; characters that UTF-8 cannot hold are spelled out."""
     with atomic_file(path) as scratch:
-        scratch.write_text(text, encoding="utf-8")
+        scratch.write_text(writable(text), encoding="utf-8")
 
 
 def _usual_mode() -> int:
@@ -290,6 +274,12 @@ def require_version(where: str, kind: str, found: int, known: int) -> None:
             f"format {known} or older",
             hint="Upgrade: pip install --upgrade recallatk",
         )
+
+
+def require_ordinary(path: Path) -> None:
+    """The same of a file that is read without a Location."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FormatError(str(path), _SPECIAL, "an ordinary file")
 
 
 def read_exactly(location: Location, offset: int, count: int) -> bytes:

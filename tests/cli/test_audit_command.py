@@ -123,16 +123,22 @@ def test_a_target_that_names_nothing_measurable_is_refused(folder, what):
     assert "no measure 'banana'. Accepted: recall@10 >= 0.95" in ran.stderr
 
 
-def test_a_run_whose_data_are_gone_is_audited_as_far_as_it_goes(folder, tmp_path):
-    (tmp_path / "run").mkdir()
-    for path in (folder / "run").glob("*.*"):
-        (tmp_path / "run" / path.name).write_bytes(path.read_bytes())
-    bench_file = tmp_path / "run" / "bench.toml"
-    bench_file.write_text(bench_file.read_text().replace("corpus.npy", "gone.npy"))
+def test_a_run_whose_data_are_gone_is_audited_as_far_as_it_goes_or_with_named_ones(folder, tmp_path):
+    for name in ("corpus", "queries"):
+        (tmp_path / f"{name}.npy").write_bytes((folder / f"{name}.npy").read_bytes())
+    bench.run(write(tmp_path, more='[[waive]]\nrule = "R26"\nreason = "quick"'))
+    (tmp_path / "corpus.npy").rename(tmp_path / "moved.npy")
     ran = said(tmp_path / "run")
-    assert "rules that need them are left out" in ran.stderr
-    assert "R26" in ran.stdout
+    assert "rules that need the data are skipped: " in ran.stderr and "corpus.npy: no such file" in ran.stderr
+    assert "(waived: quick)" in ran.stdout
     assert "R02" not in ran.stdout
+    named = ("--corpus", tmp_path / "moved.npy", "--queries", tmp_path / "queries.npy")
+    ran = said(tmp_path / "run", *named)
+    assert ran.stderr == ""
+    assert "R02" in ran.stdout
+    other = ("--corpus", tmp_path / "queries.npy", "--queries", tmp_path / "queries.npy")
+    assert "error R16" in said(tmp_path / "run", *other, "--strict", code=1).stdout
+    assert "cannot be combined" in said(tmp_path / "bench.toml", *named, code=2).stderr
 
 
 def test_what_is_no_run_is_one_line_and_code_2(tmp_path):

@@ -77,7 +77,7 @@ def test_further_runs_stand_beside_the_first(folder, tmp_path):
     ("arguments", "said"),
     [
         (["nowhere"], "nowhere"),
-        (["FOLDER", "--queries", "q.npy"], "--queries needs --corpus"),
+        (["FOLDER", "--queries", "q.npy"], "--queries cannot be used without --corpus"),
         (["FOLDER", "--truth", "nowhere.parquet"], "nowhere.parquet"),
         (["FOLDER", "--out", "FOLDER"], "run"),
     ],

@@ -246,6 +246,20 @@ def test_closing_ends_the_program_and_leaves_nothing(starting, tmp_path):
     assert not any(each.name == "command" for each in threading.enumerate())
 
 
+def test_arguments_and_parameters_come_from_the_environment_and_are_never_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_SECRET", "hush 'hush' ; exit 1")
+    code = "import sys, json\nasked = json.loads(sys.stdin.readline())\nsys.exit(str([sys.argv[1:], asked]))"
+    (tmp_path / "tell.py").write_text(code)
+    command = f"'{sys.executable}' '{tmp_path / 'tell.py'}' --token ${{MY_SECRET}}"
+    search = {"parameters": '{"password": "${MY_SECRET}"}'}
+    with pytest.raises(EngineError, match=r"Last line of its standard error") as caught:
+        attached(Command, three_rows(["a", "b", "c"]), {"command": command}, search)
+    assert "hush" not in str(caught.value)
+    assert str(caught.value).count("${MY_SECRET}") == 2
+    with pytest.raises(UsageError, match="--token may hold a secret"):
+        attached(Command, three_rows(["a", "b", "c"]), {"command": "prog --token hush"})
+
+
 def test_commands_that_cannot_be_are_refused():
     dataset = three_rows(None)
     for command, kind, said in (

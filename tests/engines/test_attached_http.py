@@ -172,12 +172,13 @@ def test_the_body_is_what_the_template_says(service, asking):
         ({"url": ""}, "Accepted: http://host/path"),
         ({"url": "ftp://host/"}, "Accepted: http://host/path"),
         ({"url": "http://host:port/"}, "Accepted: http://host/path"),
-        ({"url": "http://me:hush@localhost/"}, "has a user in it"),
+        ({"url": "http://me:hush@localhost/"}, "the user in the URL may hold a secret"),
+        ({"url": "http://me@localhost/"}, "has a user in it"),
         ({"url": "http://localhost/a b"}, "%XX"),
         ({"headers": '{"X": "a\\nb"}'}, "cannot be sent"),
         ({"headers": '{"X Y": "a"}'}, "cannot be sent"),
         ({"headers": '{"Authorization": "Bearer hush"}'}, "Take it from the environment"),
-        ({"url": "http://localhost/?api_key=hush"}, "api_key in url may hold a secret"),
+        ({"url": "http://localhost/?api_key=hush"}, "api_key in the URL may hold a secret"),
         ({"headers": '{"X": "${RECALLATK_NO_SUCH}"}'}, "no variable RECALLATK_NO_SUCH"),
         ({"method": "DELETE"}, "Accepted: POST, GET, PUT"),
     ],
@@ -208,6 +209,31 @@ def test_secrets_come_from_the_environment_and_are_never_shown(service, asking, 
         shown = f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
         assert "hush" not in str(caught.value)
         assert "k%20k" not in shown
+
+
+def test_the_body_and_its_parameters_take_what_is_no_parameter_from_the_environment(
+    service, asking, monkeypatch
+):
+    monkeypatch.setenv("MY_KEY", 'hush "hush" $5')
+    monkeypatch.setenv("MY_TENANT", "we-are-many")
+    engine = asking(
+        {"parameters": '{"ef": 40, "login": {"token": "${MY_KEY}"}}'},
+        body='{"vector": "$vector", "k": "$k", "api_key": "${MY_KEY}", "text": "${ef} $$ ${MY_TENANT}", '
+        '"login": "$login", "kept": "$${MY_KEY}"}',
+    )
+    client = engine.client()
+    client.search(QUERIES[:1], 1)
+    client.close()
+    for body in (service.requests[0][2], service.requests[-1][2]):
+        assert body["api_key"] == body["login"]["token"] == 'hush "hush" $5'
+        assert body["text"] == "40 $ we-are-many"
+        assert body["kept"] == "${MY_KEY}"
+    service.failures = [(400, {}, json.dumps(body))]
+    with pytest.raises(EngineError) as caught:
+        engine.search(QUERIES[:1], 1)
+    assert "hush" not in str(caught.value)
+    with pytest.raises(UsageError, match=r"http: body: the environment has no variable RECALLATK_NO_SUCH"):
+        asking(body='{"vector": "${RECALLATK_NO_SUCH}"}')
 
 
 def test_a_failure_says_its_status_and_the_beginning_of_its_body(service, asking):

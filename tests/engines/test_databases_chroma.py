@@ -143,7 +143,7 @@ def test_closing_leaves_nothing_behind(engine, server):
 
 
 def test_an_address_has_a_scheme(engine):
-    with pytest.raises(EngineError, match="http://host:port"):
+    with pytest.raises(EngineError, match="http://host:8000"):
         rebuild(engine, data(rows=20), {"url": "localhost:8000"}, {})
 
 

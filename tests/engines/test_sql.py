@@ -1,5 +1,6 @@
 """The contract over engines that are asked in SQL, against real databases, and what else can go wrong."""
 
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -206,6 +207,20 @@ def test_a_password_among_the_parameters_is_refused():
     with pytest.raises(UsageError, match=DSN_VARIABLE) as raised:
         built("pgvector-hnsw", dsn="postgresql://someone:hunter2@127.0.0.1/nothing")
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    ["postgresql://postgres:${OUR_LOGIN}@/postgres?host={}", "user=postgres password=${OUR_LOGIN} host={}"],
+)
+def test_a_password_in_a_dsn_comes_from_the_environment(dsn, making, monkeypatch):
+    monkeypatch.setenv("OUR_LOGIN", "hush /@ 'hush'")
+    folder = re.search(r"host=(\S+)", bundled_server())[1]
+    engine = making("pgvector-hnsw", data(), {"dsn": dsn.replace("{}", folder)}, ef=1000)
+    assert engine.connection.info.password == "hush /@ 'hush'"
+    with pytest.raises(EngineError, match="cannot connect") as raised:
+        built("pgvector-hnsw", dsn="host=127.0.0.1 port=1 password=${OUR_LOGIN} connect_timeout=2")
+    assert "hush" not in str(raised.value)
 
 
 def test_a_dsn_may_be_given(making):

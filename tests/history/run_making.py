@@ -1,12 +1,15 @@
 """Runs to write and read, made without measuring anything."""
 
 import dataclasses
+import json
 
 import numpy as np
 
 from recallatk import score
 from recallatk.core import Build, Calls, Load, Measurement, Metric, Mode, Others, Run, Trial, Truth, WarmUp
 from recallatk.fingerprint import fingerprint_truth, fingerprints
+from recallatk.history import run_file
+from recallatk.history.checksums import text_checksum
 from recallatk.testing import tiny_dataset
 
 ROWS = 20
@@ -123,6 +126,14 @@ def make_plan(trials=4, **changes):
     )
 
 
+def write_sealed(folder, header):
+    """A run.json that somebody else changed, with a checksum that fits."""
+    if isinstance(header, dict):
+        header = {name: value for name, value in header.items() if name != "checksum"}
+        header["checksum"] = text_checksum(run_file._rewritten(header))
+    (folder / "run.json").write_text(json.dumps(header))
+
+
 RATE = Load(mode=Mode.RATE, rate=100.0)
 WARM = WarmUp(calls=20, settled=True, cold_ns=5)
 
@@ -132,6 +143,10 @@ def assert_same_measurement(one, other):
         assert getattr(one, name) == getattr(other, name)
     for name in ("queries", "scored", "measures", "anomalies", "sampled_from", "missing"):
         assert getattr(one.score, name) == getattr(other.score, name)
+    assert list(one.score.per_query) == list(other.score.per_query)
+    for name, values in one.score.per_query.items():
+        assert values.dtype == np.float64
+        np.testing.assert_array_equal(values, other.score.per_query[name])
     arrays = ("answers", "sentinel_ns", "times")
     assert_same_arrays([getattr(one, name) for name in arrays], [getattr(other, name) for name in arrays])
     assert one.calls.batch == other.calls.batch

@@ -45,7 +45,7 @@ def test_runs_are_listed_with_how_far_they_have_come(folder):
     assert (one.done, one.planned, one.failed, one.begun) == (1, 4, 1, "2026-01-02T03:04:05Z")
     assert (two.name, two.done, two.planned, two.failed, two.begun) == ("two", 2, None, 0, None)
     assert (one.size_bytes, two.size_bytes) == (size(folder / "deep"), size(folder / "two"))
-    assert (one.format_version, one.metric, one.problem) == (2, "cosine", None)
+    assert (one.format_version, one.metric, one.problem) == (3, "cosine", None)
 
 
 def test_a_folder_that_is_a_run_is_listed_itself(folder):

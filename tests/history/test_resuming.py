@@ -10,7 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from run_making import ROWS, assert_same_measurement, make_build, make_measurement, make_plan, make_trial
+from run_making import (
+    ROWS,
+    assert_same_measurement,
+    make_build,
+    make_measurement,
+    make_plan,
+    make_trial,
+    write_sealed,
+)
 
 from recallatk import load_run
 from recallatk.core import Caution, Failure, Metric
@@ -160,7 +168,7 @@ def test_trial_files_are_the_truth_of_what_is_finished(begun, dataset, damage):
         (begun / "run.json").write_bytes((begun / "run.json").read_bytes()[:50])
     else:
         header = json.loads((begun / "run.json").read_text())
-        (begun / "run.json").write_text(json.dumps({**header, "trials": []}))
+        write_sealed(begun, {**header, "trials": []})
     with RunFolder.open(begun, make_plan(4), dataset) as opened:
         assert set(opened.finished) == {make_trial(0), make_trial(2)}
         assert opened.run().begun == "2026-01-02T03:04:05Z"
@@ -225,7 +233,7 @@ def test_a_trial_that_is_there_twice_is_refused(begun, dataset):
 def test_a_header_without_a_part_is_refused_by_name(begun, dataset, part):
     header = json.loads((begun / "run.json").read_text())
     del header[part]
-    (begun / "run.json").write_text(json.dumps(header))
+    write_sealed(begun, header)
     with pytest.raises(FormatError, match=r"run\.json: cannot be read as run"):
         RunFolder.open(begun, make_plan(4), dataset)
 
@@ -410,10 +418,10 @@ def test_a_folder_of_other_people_is_taken_where_nothing_is_written_over(folder,
 
 def test_a_newer_format_is_refused_and_stays(begun, dataset):
     header = json.loads((begun / "run.json").read_text())
-    (begun / "run.json").write_text(json.dumps({**header, "format_version": 3}))
-    with pytest.raises(FormatError, match=r"run format 3.*format 2 or older.*pip install --upgrade"):
+    (begun / "run.json").write_text(json.dumps({**header, "format_version": 4}))
+    with pytest.raises(FormatError, match=r"run format 4.*format 3 or older.*pip install --upgrade"):
         RunFolder.open(begun, make_plan(4), dataset)
-    assert json.loads((begun / "run.json").read_text())["format_version"] == 3
+    assert json.loads((begun / "run.json").read_text())["format_version"] == 4
 
 
 def test_versions_of_an_engine_are_not_mixed(begun, dataset):

@@ -23,6 +23,7 @@ from run_making import (
     make_plan,
     make_run,
     make_trial,
+    write_sealed,
 )
 
 from recallatk import ground_truth, load_run, save_run, save_truth
@@ -176,7 +177,7 @@ def test_a_trial_file_says_all_about_itself_to_pyarrow_and_pandas(tmp_path):
     save_run(run, tiny_dataset(ROWS, 3), tmp_path)
     path = tmp_path / "trial-2.parquet"
     header = json.loads(pq.read_schema(path).metadata[b"recallatk.trial"])
-    assert header["format_version"] == 2
+    assert header["format_version"] == 3
     assert header["trial"] == {
         "engine": "faiss-hnsw",
         "build": {"M": 8},
@@ -211,6 +212,8 @@ def test_a_trial_file_says_all_about_itself_to_pyarrow_and_pandas(tmp_path):
         "clients",
         "sizes",
         "others",
+        "value:recall@1",
+        "value:recall@4",
     ]
 
 
@@ -233,7 +236,7 @@ def test_without_run_json_the_trials_still_say_what_was_measured(tmp_path, lost)
         expected = dataclasses.replace(run, planned=None)
     else:
         header = json.loads((tmp_path / "run.json").read_text())
-        (tmp_path / "run.json").write_text(json.dumps({**header, "trials": header["trials"][:1]}))
+        write_sealed(tmp_path, {**header, "trials": header["trials"][:1]})
         expected = run
     assert_same_run(load_run(tmp_path), expected)
 

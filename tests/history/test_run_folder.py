@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from run_making import assert_same_run, make_measurement, make_run
+from run_making import assert_same_run, make_measurement, make_run, write_sealed
 
+from commands import recallatk
 from recallatk import load_run, make_corpus, make_queries, open_dataset, save_run
 from recallatk.core import Load, Metric, Trial
 from recallatk.errors import FormatError, MismatchError, UsageError
@@ -48,7 +49,7 @@ def saved(tmp_path):
 
 def test_run_json_is_plain_and_states_its_format(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    assert header["format_version"] == 2
+    assert header["format_version"] == 3
     assert header["dataset"] == "tiny é"
     assert list(header) == [
         "format_version",
@@ -66,6 +67,7 @@ def test_run_json_is_plain_and_states_its_format(saved):
         "failures",
         "cautions",
         "seconds",
+        "checksum",
     ]
     first, second = header["trials"]
     assert first["memory_bytes"] is first["version"] is None
@@ -91,8 +93,8 @@ def test_a_run_that_could_not_be_saved_leaves_nothing_of_the_older_one(saved, mo
 
 def test_a_newer_format_is_refused_with_the_way_out(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    (saved / "run.json").write_text(json.dumps({"format_version": 3, "experiments": header["trials"]}))
-    with pytest.raises(FormatError, match=r"run format 3.*format 2 or older.*pip install --upgrade"):
+    (saved / "run.json").write_text(json.dumps({"format_version": 4, "experiments": header["trials"]}))
+    with pytest.raises(FormatError, match=r"run format 4.*format 3 or older.*pip install --upgrade"):
         load_run(saved)
 
 
@@ -114,7 +116,7 @@ def test_a_newer_format_is_refused_with_the_way_out(saved):
 )
 def test_a_damaged_header_is_refused(saved, change):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    (saved / "run.json").write_text(json.dumps(change(header)))
+    write_sealed(saved, change(header))
     with pytest.raises(FormatError, match=r"run\.json|trial-\d\.parquet"):
         load_run(saved)
 
@@ -224,15 +226,51 @@ def test_the_search_threads_of_format_1_are_read_from_its_words(tmp_path):
 def test_runs_of_format_1_can_be_saved_in_the_new_one(tmp_path):
     run = load_run(FORMAT_ONE)
     save_run(run, tiny_dataset(20, 3), tmp_path)
-    assert_same_run(load_run(tmp_path), run)
+    assert_same_run(load_run(tmp_path), dataclasses.replace(run, checked=True))
 
 
-def test_a_run_of_format_1_is_replaced_but_not_gone_on_with(tmp_path):
-    folder = shutil.copytree(FORMAT_ONE, tmp_path / "run")
+FORMAT_TWO = Path(__file__).parent / "format-2"
+
+
+def test_runs_of_format_2_are_still_read_without_values_of_single_queries():
+    run = load_run(FORMAT_TWO)
+    assert (run.dataset, run.begun, len(run.planned)) == ("tiny é", "2026-01-02T03:04:05Z", 3)
+    assert (run.failures[0].log, run.cautions[0].kind) == ("the end\nof the log", "drift")
+    first, second = run.measurements
+    assert first.trial == make_measurement(0).trial
+    assert len(second.others) == 2
+    assert second.answers.tolist() == make_measurement(2).answers.tolist()
+    assert second.score.per_query == {}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_older_formats_do_not_check_is_said_by_commands(number, tmp_path):
+    folder = shutil.copytree(Path(__file__).parent / f"format-{number}", tmp_path / "run")
+    assert not load_run(folder).checked
+    shown = recallatk("show", folder)
+    assert shown.stdout.count("has no checksums, so damage to its files goes unnoticed") == 1
+    assert json.loads(recallatk("show", folder, "--json").stdout)["checked"] is False
+    assert recallatk("report", folder).returncode == 0
+    assert "has no checksums" in (folder / "report.html").read_text()
+    save_run(make_run(), tiny_dataset(20, 3), tmp_path / "new")
+    assert "has no checksums" not in recallatk("show", tmp_path / "new").stdout
+    assert json.loads(recallatk("show", tmp_path / "new", "--json").stdout)["checked"] is True
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_run_of_an_older_format_is_replaced_but_not_resumed(number, tmp_path):
+    folder = shutil.copytree(Path(__file__).parent / f"format-{number}", tmp_path / "run")
     run = dataclasses.replace(make_run(trials=0), planned=(make_measurement(0).trial,))
-    with pytest.raises(MismatchError, match=r"run\.json is of format 1.*--out.*--fresh"):
+    before = {each.name: each.read_bytes() for each in folder.iterdir()}
+    said = rf"run\.json: run format {number} can be read but not resumed.*--out.*--fresh"
+    with pytest.raises(MismatchError, match=said):
         RunFolder.open(folder, run, tiny_dataset(20, 3))
-    assert len(load_run(folder).measurements) == 2
+    data = tmp_path / "data.npy"
+    np.save(data, np.eye(30, dtype="float32"))
+    ran = recallatk("run", data, data, "--metric", "l2", "--engine", "exact", "--at", 1, "--out", folder)
+    assert ran.returncode == 2
+    assert f"run.json: run format {number} can be read but not resumed. " in ran.stderr
+    assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
     with RunFolder.open(folder, run, tiny_dataset(20, 3), fresh=True) as opened:
         assert len(opened.finished) == 0
     assert [each.name for each in folder.iterdir()] == ["run.json"]

@@ -12,7 +12,7 @@ from run_making import ROWS, make_build, make_measurement, make_plan
 from recallatk import load_run
 from recallatk.core import Caution, Failure, Trial
 from recallatk.history import RunFolder
-from recallatk.history.redaction import public
+from recallatk.redaction import public
 from recallatk.testing import tiny_dataset
 
 SECRET = "hunter2-Swordfish"

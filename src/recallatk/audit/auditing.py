@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.audit.evidence import Evidence
-from recallatk.audit.opening import find_truth, open_if_there, settings_beside
 from recallatk.audit.registry import RULES, rule_codes
+from recallatk.bench.inputs import find_truth, run_inputs
 from recallatk.core import Run
 from recallatk.core.findings import Finding, Severity, Waiver
 from recallatk.errors import UsageError
@@ -78,7 +78,7 @@ def audit_run(
     tuning_queries: QuerySet | None = None,
     targets: Iterable[str] = (),
 ) -> list[Finding]:
-    """What can be told of a run; data and truth that are not given are looked for where its bench file says.
+    """What can be told of a run; of one in a folder, inputs that are not given are looked for where it says.
 
     Args:
         run: what was measured, or its folder.
@@ -93,12 +93,11 @@ def audit_run(
     from recallatk.history import load_run
 
     loaded = run if isinstance(run, Run) else load_run(run)
-    if settings is None and not isinstance(run, Run):
-        settings = settings_beside(Path(run))
-    if dataset is None and settings is not None:
-        dataset = open_if_there(settings)
-    if truth is None and settings is not None and dataset is not None:
-        truth = find_truth(settings, dataset)
+    if not isinstance(run, Run):
+        found = run_inputs(loaded, Path(run), same=False)
+        settings = found.settings if settings is None else settings
+        dataset = found.dataset if dataset is None else dataset
+        truth = found.truth if truth is None else truth
     known = Evidence(settings, dataset, truth, loaded, production, tuned, tuning_queries, tuple(targets))
     return audit(known)
 

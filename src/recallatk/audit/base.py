@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from recallatk.core.findings import Finding, Severity
-from recallatk.history.redaction import public
+from recallatk.redaction import public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ import numpy as np
 
 from recallatk.analysis.headline import USUAL_K, headline_k, recall_cutoffs
 from recallatk.analysis.measures import Recall
-from recallatk.audit.opening import find_truth
 from recallatk.audit.survey import Survey, survey
+from recallatk.bench.inputs import find_truth
 from recallatk.goals import Target, sort_goals
 from recallatk.goals.runs import goals_of
 

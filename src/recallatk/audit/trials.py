@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.engines import get_engine, registered
 from recallatk.errors import RecallError
-from recallatk.history.redaction import public
+from recallatk.redaction import public
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -30,6 +30,7 @@ from recallatk.core import Load
 from recallatk.engines import get_engine
 from recallatk.engines.base import importing
 from recallatk.errors import EngineError
+from recallatk.redaction import redact_text
 
 if TYPE_CHECKING:
     from recallatk.core import WarmUp
@@ -114,7 +115,7 @@ class Asker:
         seconds = time.perf_counter() - started
         request["failing"] = "no evidence"
         said = {
-            "evidence": engine.exercised(),
+            "evidence": redact_text(engine.exercised()),
             "seconds": seconds,
             "pace_ns": self._pace() if request["pace"] else None,
             "warm_up": None if warmed is None else warmed.calls,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.cautions import other_machine
 from recallatk.bench.environment import possible_cores
+from recallatk.bench.inputs import SETTINGS_FILE, truth_of
 from recallatk.bench.measuring import conclude, describe_run, require_measurable
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.running import Manner, Runner
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from recallatk.bench.watching import Watch
-    from recallatk.core import Dataset, Run, Truth
+    from recallatk.core import Dataset, Run
 
-SETTINGS_FILE = "bench.toml"
 _RUNS = "runs"
 
 
@@ -97,28 +97,6 @@ def plan_of(settings: Settings, dataset: Dataset) -> Plan:
     """Every build and trial that the settings ask for on this data."""
     corpus = dataset.corpus
     return make_plan(settings, rows=corpus.rows, dimension=corpus.dimension, metric=dataset.metric)
-
-
-def truth_of(
-    settings: Settings, dataset: Dataset, progress: Callable[[int, int], None] | None = None
-) -> Truth:
-    """The truth that the settings name, or the one in the store, or a new one."""
-    from recallatk.datasets import read_truth
-    from recallatk.truth import is_truth_file, load_truth, obtain_truth
-
-    asked = settings.truth
-    if asked.file is not None:
-        if is_truth_file(asked.file):
-            return load_truth(asked.file)
-        return read_truth(asked.file, corpus=dataset.corpus, metric=dataset.metric)
-    found = obtain_truth(
-        dataset,
-        depth=settings.depth(dataset.corpus.rows),
-        store=asked.store,
-        memory=asked.memory,
-        progress=progress,
-    )
-    return found.truth
 
 
 def manner_of(settings: Settings) -> Manner:

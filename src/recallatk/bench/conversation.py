@@ -10,14 +10,15 @@ import sys
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recallatk.bench.environment import usable_cores
 from recallatk.bench.events import Began, Built, Event, Failed, Finished, from_line
-from recallatk.bench.job import Job, write_job
+from recallatk.bench.job import Job, remember_secrets, write_job
 from recallatk.bench.parentage import starting
+from recallatk.bench.process_log import ProcessLog
 from recallatk.bench.supervising import (
     THREAD_VARIABLES,
     Limits,
@@ -26,7 +27,6 @@ from recallatk.bench.supervising import (
     ending,
     lines_of,
     on_cores,
-    tail_of,
 )
 from recallatk.errors import EngineError
 
@@ -101,20 +101,20 @@ class Conversation:
         self.folder.mkdir(parents=True, exist_ok=True)
         job = self.speaker.job()
         write_job(self.folder, job)
-        self.log = self.folder / "log.txt"
-        self._errors = self.log.open("ab")
+        self._log = ProcessLog(self.folder / "log.txt")
         self._number = 0
         try:
             with starting():
-                self._process = self._started(job, self._errors)
+                self._process = self._started(job)
                 self._watch = Watch(self._process.pid, self.limits)
                 self._said = lines_of(self._process)
                 self.alive = True
+            self._log.handed_over()
         except (KeyboardInterrupt, SystemExit):
             self.close()
             raise
 
-    def _started(self, job: Job, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _started(self, job: Job) -> subprocess.Popen[bytes]:
         threads = str(max(job.build_threads, job.search_threads))
         module = [sys.executable, "-P", "-m", "recallatk.bench.asker"]
         with on_cores(self.affinity):
@@ -124,13 +124,14 @@ class Conversation:
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=errors,
+                stderr=self._log.descriptor,
                 env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
                 start_new_session=True,
             )
 
     def build(self, parameters: Mapping[str, Any], rows: NDArray[np.int64] | int | None = None) -> Built:
         """Build anew, of all rows, of the first so many, or of these; the index before is let go."""
+        remember_secrets(self.speaker.engine, parameters)
         self._watch.peak = 0
         named = None
         if rows is not None:
@@ -155,6 +156,7 @@ class Conversation:
         pace: bool = False,
     ) -> Answered:
         """Ask these queries one at a time under these search parameters, after a warm-up if wanted."""
+        remember_secrets(self.speaker.engine, search)
         self._number += 1
         number = self._number
         asked, answers = self.folder / f"queries-{number}.npy", self.folder / f"answers-{number}.npz"
@@ -175,7 +177,7 @@ class Conversation:
 
     def _asked(self, request: dict[str, Any]) -> Event:
         if not self.alive or self._process.stdin is None:
-            raise TrialFailed("crash", "start", "the process has ended", tail_of(self.log))
+            raise TrialFailed("crash", "start", "the process has ended", self._log.tail())
         self._watch.limits, self._watch.since = self.limits, time.monotonic()
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write((json.dumps(request) + "\n").encode())
@@ -198,14 +200,14 @@ class Conversation:
         code = self._process.wait()
         phase = self._watch.phase
         self.close()
-        raise TrialFailed("crash", phase, f"the process ended with {ending(code)}", tail_of(self.log))
+        raise TrialFailed("crash", phase, f"the process ended with {ending(code)}", self._log.tail())
 
     def _failed(self, event: Failed) -> TrialFailed:
-        return TrialFailed(event.kind, event.phase, event.message, tail_of(self.log))
+        return TrialFailed(event.kind, event.phase, event.message, self._log.tail())
 
     def _broken(self, message: str) -> TrialFailed:
         self.close()
-        return TrialFailed("crash", self._watch.phase, message, tail_of(self.log))
+        return TrialFailed("crash", self._watch.phase, message, self._log.tail())
 
     def close(self) -> None:
         """End the process and all that it started; may be called twice."""
@@ -226,7 +228,7 @@ class Conversation:
             self._said.close()
         if process.stdout is not None:
             process.stdout.close()
-        self._errors.close()
+        self._log.close()
 
     def __enter__(self) -> Conversation:
         return self

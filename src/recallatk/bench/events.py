@@ -6,6 +6,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
+from recallatk.redaction import redact_text
+
+
+def _redact(event: Built | Failed, *names: str) -> None:
+    """What an engine says comes in here, in its process and in ours, and goes on without secrets."""
+    for name in names:
+        text = getattr(event, name)
+        object.__setattr__(event, name, None if text is None else redact_text(text))
+
 
 @dataclass(frozen=True)
 class Began:
@@ -29,6 +38,9 @@ class Built:
     call: str
     peak_bytes: int | None = None
     """Added by whoever watches the process."""
+
+    def __post_init__(self) -> None:
+        _redact(self, "version", "call")
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,9 @@ class Failed:
     phase: str
     message: str
     log: str = ""
+
+    def __post_init__(self) -> None:
+        _redact(self, "message", "log")
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,12 @@ from pyarrow import feather
 
 from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
+from recallatk.engines import get_engine, registered
 from recallatk.filters import filter_from_json
+from recallatk.references import remember_references, remember_variables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -55,6 +58,7 @@ class Job:
 
 def write_job(folder: Path, job: Job) -> None:
     """Lay out what one process is to do."""
+    remember_secrets(job.engine, job.build, *(task.search for task in job.tasks))
     (folder / _JOB).write_text(json.dumps(asdict(job)))
 
 
@@ -62,7 +66,20 @@ def read_job(folder: Path) -> Job:
     """The job of a folder."""
     plain = json.loads((folder / _JOB).read_text())
     tasks = [Task(each["number"], each["search"], Load(**each["load"])) for each in plain.pop("tasks")]
-    return Job(**plain, tasks=tuple(tasks))
+    job = Job(**plain, tasks=tuple(tasks))
+    remember_secrets(job.engine, job.build, *(task.search for task in tasks))
+    return job
+
+
+def remember_secrets(engine: str, *parameters: Mapping[str, Any]) -> None:
+    """Remove the secrets that an engine is given or reads itself from what is written or shown.
+
+    Called in the measuring process, which words its errors, and in its parent, which writes everything else.
+    """
+    if engine in registered():
+        remember_variables(get_engine(engine).secret_variables)
+    for each in parameters:
+        remember_references(each)
 
 
 def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:

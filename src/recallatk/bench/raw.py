@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Calls, Others, WarmUp
+from recallatk.redaction import redact_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +136,7 @@ class Collected:
             answers=self.answers,
             times=self.times,
             others=Others(*others) if others else None,
-            exercised=self.exercised,
+            exercised=redact_text(self.exercised),
             warm_up=self.warm_up,
             sentinel_ns=np.asarray(self.sentinel_ns, np.int64),
             highest_rate=self.highest_rate,

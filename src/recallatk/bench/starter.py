@@ -20,7 +20,7 @@ from recallatk.bench.settings.sweeps import USUAL_K, build_values, effort_sweep,
 from recallatk.bench.settings.toml import toml_key, toml_text, toml_value
 from recallatk.engines.base import require_metric
 from recallatk.errors import UsageError
-from recallatk.files import is_url
+from recallatk.redaction import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

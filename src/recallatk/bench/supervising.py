@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from recallatk.bench.events import Began, Blocked, Built, Event, Failed, Finished, Paused, from_line
 from recallatk.bench.memory import held_bytes
 from recallatk.bench.parentage import starting
+from recallatk.bench.process_log import ProcessLog
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -33,7 +34,6 @@ THREAD_VARIABLES = (
 # Short against any build, long against what a look costs.
 _LOOK_SECONDS = 0.05
 _BUILDING = ("start", "preparing", "build")
-_LOG_LINES = 20
 # Servers that an engine started may need a moment to notice that it has gone.
 _LEAVE_SECONDS = 10.0
 
@@ -59,11 +59,12 @@ def supervise(
 ) -> Generator[Event]:
     """Start a process on a job and pass on what it says; its end, if too early, becomes a Failed."""
     with contextlib.ExitStack() as stack:
-        errors = stack.enter_context(log.open("ab"))
+        said = stack.enter_context(ProcessLog(log))
         with starting():
-            worker = stack.enter_context(_started(data, folder, job, errors, affinity))
+            worker = stack.enter_context(_started(data, folder, job, said, affinity))
             stack.callback(_end, worker)
-        yield from _followed(worker, Watch(worker.pid, limits), log)
+        said.handed_over()
+        yield from _followed(worker, Watch(worker.pid, limits), said)
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:
@@ -72,17 +73,17 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
     clear_group(worker.pid)
 
 
-def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: Path) -> Iterator[Event]:
+def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: ProcessLog) -> Iterator[Event]:
     for line in lines_of(worker):
         if line is None:
             failed = watch.exceeded()
             if failed is not None:
                 worker.kill()
-                yield replace(failed, log=tail_of(log))
+                yield replace(failed, log=log.tail())
                 return
             continue
         event = watch.seen(from_line(line))
-        yield event if not isinstance(event, Failed) else replace(event, log=tail_of(log))
+        yield event if not isinstance(event, Failed) else replace(event, log=log.tail())
         if isinstance(event, Failed) and event.number is None:
             return
         if isinstance(event, Paused) and worker.stdin is not None:
@@ -91,7 +92,7 @@ def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: Path) -> Itera
     code = _waited(worker)
     if watch.unfinished(code):
         message = f"the process ended with {ending(code)}"
-        yield Failed(watch.number, "crash", watch.phase, message, tail_of(log))
+        yield Failed(watch.number, "crash", watch.phase, message, log.tail())
 
 
 def _waited(worker: subprocess.Popen[bytes]) -> int:
@@ -104,7 +105,7 @@ def _waited(worker: subprocess.Popen[bytes]) -> int:
 
 
 def _started(
-    data: Path, folder: Path, job: Job, errors: IO[bytes], affinity: Sequence[int] | None
+    data: Path, folder: Path, job: Job, log: ProcessLog, affinity: Sequence[int] | None
 ) -> subprocess.Popen[bytes]:
     threads = str(max(job.build_threads, job.search_threads))
     # -P: a file in the user's folder must not be imported in place of a library.
@@ -116,7 +117,7 @@ def _started(
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=errors,
+            stderr=log.descriptor,
             env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
             # Ctrl-C is for us to answer, and all that the process starts can be found again.
             start_new_session=True,
@@ -241,14 +242,6 @@ def clear_group(group: int) -> None:
             os.killpg(group, 0)
             time.sleep(0.02)
         os.killpg(group, signal.SIGKILL)
-
-
-def tail_of(log: Path) -> str:
-    """The end of what the process had said."""
-    with contextlib.suppress(OSError):
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return "\n".join(line[:500] for line in lines[-_LOG_LINES:])
-    return ""
 
 
 def ending(code: int) -> str:

@@ -20,6 +20,7 @@ from recallatk.cli.run import run
 from recallatk.cli.runs import runs
 from recallatk.cli.score import score
 from recallatk.cli.show import show
+from recallatk.cli.streams import take_any_text
 from recallatk.cli.truth import DefaultGroup, compute, verify
 from recallatk.cli.tune import tune
 from recallatk.version import __version__
@@ -66,5 +67,6 @@ def _options(
 
 def main() -> None:
     """Run the command line; being asked to end leaves no scratch files and no process behind."""
+    take_any_text()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     app()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recallatk.cli.guard import FAILED, complain
 from recallatk.cli.progress import progress
+from recallatk.cli.run_files import CorpusPath, QueriesPath, TruthPath
+from recallatk.cli.show import opened
 from recallatk.cli.truth import Json
+from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
+    from recallatk.bench.inputs import Named
     from recallatk.core import QuerySet
     from recallatk.core.findings import Finding
 
@@ -25,6 +28,9 @@ def audit(
     target: Annotated[
         list[str] | None, typer.Option(help='What recall is asked for, such as "recall@10 >= 0.95".')
     ] = None,
+    truth: TruthPath = None,
+    corpus: CorpusPath = None,
+    queries: QueriesPath = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 where there is an error that is not waived.")
     ] = False,
@@ -33,16 +39,19 @@ def audit(
     """Say what is misleading about a benchmark: its queries, data, truth, engines and timing.
 
     A bench file is looked at before anything is measured; a run with its data, where these are still there.
+    URLs that a run folder names are not opened: name them with --corpus, --queries and --truth.
 
     Example: recallatk audit bench.toml --production sample.parquet --strict
 
     Example: recallatk audit recallatk-demo
     """
+    from recallatk.bench.inputs import Named
     from recallatk.report.findings import findings_to_dict, findings_to_text
 
+    named = Named(corpus, queries, truth)
     sample = None if production is None else _opened(production)
     with progress("audit"):
-        found = _found(what, sample, target or [])
+        found = _found(what, named, sample, target or [])
     if as_json:
         typer.echo(
             json.dumps({"audited": what, **findings_to_dict(found)}, ensure_ascii=False, allow_nan=False)
@@ -59,18 +68,25 @@ def _opened(path: str) -> QuerySet:
     return open_queries(path)
 
 
-def _found(what: str, production: QuerySet | None, targets: list[str]) -> list[Finding]:
+def _found(what: str, named: Named, production: QuerySet | None, targets: list[str]) -> list[Finding]:
     from recallatk.audit import audit_run, audit_settings
-    from recallatk.audit.opening import open_if_there, settings_beside
+    from recallatk.bench.inputs import Named, run_inputs
     from recallatk.bench.settings import read_settings
 
     if what.endswith(".toml"):
+        if named != Named():
+            raise UsageError("--corpus, --queries and --truth cannot be combined with a bench file")
         return audit_settings(read_settings(what), production=production, targets=targets)
-    folder = Path(what).parent if Path(what).name == "run.json" else Path(what)
-    settings = settings_beside(folder)
-    dataset = None if settings is None else open_if_there(settings)
-    if dataset is None and (folder / "run.json").exists():
-        complain(
-            f"{folder}: the data of this run cannot be opened from here; rules that need them are left out"
-        )
-    return audit_run(folder, dataset=dataset, settings=settings, production=production, targets=targets)
+    run, folder = opened(what)
+    inputs = run_inputs(run, folder, named, same=False)
+    for part, why in (("data", inputs.no_dataset), ("truth", inputs.no_truth)):
+        if why:
+            complain(f"{folder}: rules that need the {part} are skipped: {why}")
+    return audit_run(
+        run,
+        dataset=inputs.dataset,
+        truth=inputs.truth,
+        settings=inputs.settings,
+        production=production,
+        targets=targets,
+    )

@@ -12,6 +12,7 @@ from typing import NoReturn, ParamSpec
 import typer
 
 from recallatk.errors import RecallError
+from recallatk.redaction import hide_known, redact_text, without_secrets
 
 Arguments = ParamSpec("Arguments")
 
@@ -36,7 +37,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             _stop("out of memory", BAD_INPUT)
         except OSError as problem:
             where = f"{problem.filename}: " if problem.filename else ""
-            _stop(f"{where}{problem.strerror or problem}", BAD_INPUT)
+            _stop(redact_text(f"{where}{problem.strerror or problem}"), BAD_INPUT)
 
     return run
 
@@ -47,14 +48,13 @@ def _stop(message: str, code: int) -> NoReturn:
 
 
 def complain(message: str) -> None:
-    """Say it on standard error, with nothing in it that a terminal would obey but ends of lines."""
+    """Print to standard error, without known secrets or control characters other than line feeds."""
     from recallatk.report.text import printable
 
-    typer.echo("recallatk: " + "\n".join(printable(line) for line in message.split("\n")), err=True)
+    lines = hide_known(message).split("\n")
+    typer.echo("recallatk: " + "\n".join(map(printable, lines)), err=True)
 
 
 def _again() -> str:
     """The command that was given, without secrets."""
-    from recallatk.files import without_secrets
-
-    return shlex.join(["recallatk", *map(without_secrets, sys.argv[1:])])
+    return shlex.join(["recallatk", *(hide_known(without_secrets(each)) for each in sys.argv[1:])])

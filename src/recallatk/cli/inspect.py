@@ -29,7 +29,7 @@ def inspect(
     Example: recallatk inspect corpus.parquet queries.parquet
     """
     from recallatk.datasets import inspect as look
-    from recallatk.files import without_secrets
+    from recallatk.redaction import without_secrets
 
     refused = 0
     for file in files:

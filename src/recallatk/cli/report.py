@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.guard import complain
+from recallatk.cli.run_files import CorpusPath, QueriesPath, TruthPath
 from recallatk.cli.show import opened
-from recallatk.errors import MismatchError, UsageError
+from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recallatk.core import Dataset, Run, Truth
     from recallatk.report.charts.kinds import Chart
-    from recallatk.report.html.opening import Opened
 
 FILE = "report.html"
 
@@ -32,31 +31,25 @@ def report(
     png: Annotated[Path | None, typer.Option(help="A folder for every chart as PNG.")] = None,
     svg: Annotated[Path | None, typer.Option(help="A folder for every chart as SVG.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="A file for the report as Markdown.")] = None,
-    truth: Annotated[
-        str | None, typer.Option(help="The truth of the runs, where it is not where they say.")
-    ] = None,
-    corpus: Annotated[
-        str | None, typer.Option(help="Their corpus, likewise; it has the words of what was missed.")
-    ] = None,
-    queries: Annotated[
-        str | None, typer.Option(help="Their queries, where they are not in the corpus file.")
-    ] = None,
+    truth: TruthPath = None,
+    corpus: CorpusPath = None,
+    queries: QueriesPath = None,
 ) -> None:
     """Write one HTML file that needs nothing beside it: verdict, curves, segments, worst queries, origin.
 
-    Further runs of the same data are put beside the first, query by query. A tuning stands alone.
+    Further runs of the same data are put beside the first, query by query. A tuning stands alone. URLs that
+    a run folder names are not opened: name them with --corpus, --queries and --truth.
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
     from recallatk.audit import audit_run
-    from recallatk.audit.opening import settings_beside
+    from recallatk.bench.inputs import Named, run_inputs
     from recallatk.files import require_writable, write_text
     from recallatk.report import to_markdown
     from recallatk.report.html import report_data
     from recallatk.report.html.rendering import rendered
 
-    if queries is not None and corpus is None:
-        raise UsageError("--queries needs --corpus too")
+    named = Named(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
         _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
@@ -65,10 +58,18 @@ def report(
     first, folder = found[0]
     target = folder / FILE if out is None else out
     require_writable(target)
-    data = _data(first, folder, truth, corpus, queries)
+    data = run_inputs(first, folder, named)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
-    findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=settings_beside(folder))
-    made = report_data(first, data.truth, data.dataset, findings=findings, others=others, names=names)
+    findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=data.settings)
+    made = report_data(
+        first,
+        data.truth,
+        data.dataset,
+        findings=findings,
+        others=others,
+        names=names,
+        no_truth=data.no_truth,
+    )
     write_text(target, rendered(made))
     typer.echo(f"{target}: {len(first.measurements):,} trials, {target.stat().st_size / 1e6:.1f} MB")
     if made.untold:
@@ -132,31 +133,3 @@ def _pictures(charts: Mapping[str, Chart], folders: dict[str, Path | None]) -> N
 
 def _name(folder: Path) -> str:
     return folder.resolve().name or str(folder)
-
-
-def _data(run: Run, folder: Path, truth: str | None, corpus: str | None, queries: str | None) -> Opened:
-    """What is named, and for the rest what the run names, if that is still the same."""
-    from recallatk.report.html.opening import Opened, open_recorded
-
-    found = open_recorded(run, folder)
-    dataset = found.dataset if corpus is None else _dataset(run, corpus, queries)
-    return Opened(found.truth if truth is None else _truth(run, truth), dataset, found.why)
-
-
-def _dataset(run: Run, corpus: str, queries: str | None) -> Dataset:
-    from recallatk.datasets import open_dataset
-    from recallatk.history.run import require_same_data
-
-    dataset = open_dataset(corpus, queries, metric=run.metric)
-    require_same_data(run, dataset)
-    return dataset
-
-
-def _truth(run: Run, path: str) -> Truth:
-    from recallatk.fingerprint import fingerprint_truth
-    from recallatk.truth import load_truth
-
-    truth = load_truth(path)
-    if run.fingerprints.get("truth") not in (None, fingerprint_truth(truth)):
-        raise MismatchError(f"{path}: the run was scored against another truth")
-    return truth

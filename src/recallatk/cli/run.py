@@ -60,8 +60,8 @@ def run(
     Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine faiss-hnsw
     """
     from recallatk.audit import Evidence
-    from recallatk.audit.opening import find_truth
     from recallatk.bench.benchmark import run_folder
+    from recallatk.bench.inputs import find_truth
     from recallatk.bench.settings import open_data
     from recallatk.cli.looking import look
 

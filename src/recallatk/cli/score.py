@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.truth import IdColumn, Json, MetricName, VectorColumn, Where, own_truth
+from recallatk.cli.truth import IdColumn, Json, MetricName, VectorColumn, Where
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,15 +52,16 @@ def score(
     Example: recallatk score truth.parquet answers.parquet --at 1,10 --by category
     """
     from recallatk.analysis import assess
-    from recallatk.datasets import read_answers, read_qrels, read_truth
+    from recallatk.bench.truth_file import TruthFile
+    from recallatk.datasets import read_answers, read_qrels
     from recallatk.report import assessment_to_dict, assessment_to_text
 
-    own = own_truth(truth)
-    stated = str(own.metric) if metric is None and own is not None and own.metric is not None else metric
+    file = TruthFile(truth)
+    stated = metric or file.metric
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
     found = assess(
         read_answers(answers, format=format),
-        own if own is not None else read_truth(truth, corpus=known, metric=stated),
+        file.read(known, stated),
         None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),
@@ -70,10 +71,8 @@ def score(
         dataset=dataset,
         row_numbers=row_numbers,
     )
-    if as_json:
-        typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
-    else:
-        typer.echo(assessment_to_text(found))
+    said = json.dumps(assessment_to_dict(found), ensure_ascii=False) if as_json else assessment_to_text(found)
+    typer.echo(said)
 
 
 def cutoffs(at: str) -> list[int]:

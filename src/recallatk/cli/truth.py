@@ -14,7 +14,7 @@ from recallatk.cli.progress import progress
 from recallatk.counting import counted
 
 if TYPE_CHECKING:
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset
     from recallatk.truth.obtaining import Obtained
     from recallatk.truth.verifying import Verification, Wrong
 
@@ -139,15 +139,16 @@ def verify(
 
     Example: recallatk truth verify glove-25-angular.hdf5 glove-25-angular.hdf5
     """
-    from recallatk.datasets import open_dataset, read_truth
+    from recallatk.bench.truth_file import TruthFile
+    from recallatk.datasets import open_dataset
     from recallatk.truth import verify_truth
 
-    read = own_truth(file)
-    stated = metric or (str(read.metric) if read is not None and read.metric is not None else None)
+    given = TruthFile(file)
+    stated = metric or given.metric
     dataset = open_dataset(
         corpus, queries, metric=stated, where=where, id_column=id_column, vector_column=vector_column
     )
-    truth = read if read is not None else read_truth(file, corpus=dataset.corpus, metric=dataset.metric)
+    truth = given.read(dataset.corpus, dataset.metric)
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = verify_truth(
             truth, dataset, sample=sample, seed=seed, memory=memory, threads=threads, progress=step
@@ -158,13 +159,6 @@ def verify(
         typer.echo("\n".join(_verdict(found, file)))
     if not found.right:
         raise typer.Exit(FAILED)
-
-
-def own_truth(file: str) -> Truth | None:
-    """A truth of ours, or None for other people's files."""
-    from recallatk.truth import is_truth_file, load_truth
-
-    return load_truth(file) if is_truth_file(file) else None
 
 
 def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:

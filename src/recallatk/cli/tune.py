@@ -178,7 +178,7 @@ def _require_columns(by: Sequence[str], dataset: Dataset) -> None:
 
 def _truth(settings: Settings, dataset: Dataset) -> Truth | None:
     """The one that a bench file names; any other is found or computed while engines load."""
-    from recallatk.bench.benchmark import truth_of
+    from recallatk.bench.inputs import truth_of
     from recallatk.cli.progress import progress
 
     asked = settings.truth

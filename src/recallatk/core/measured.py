@@ -70,7 +70,7 @@ class Score:
     anomalies: Mapping[str, int | None]
     """Counts by kind; None where it could not be told."""
     per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
-    """Each measure of every query; empty when the score was read from a file."""
+    """Each measure of every query that was asked; empty in a score that was read from run format 1 or 2."""
     sampled_from: int | None = None
     """Set when the truth is of a corpus sample: of how many rows."""
     missing: tuple[Any, ...] = ()
@@ -191,6 +191,17 @@ class Measurement:
         begun = np.bincount(self.calls.query, minlength=len(self.answers))
         return (begun if self.times is None else self.times) > 0
 
+    def values(self, measure: str) -> NDArray[np.float64] | None:
+        """A measure of every query in the set, NaN where it was not asked; None where it is not known."""
+        import numpy as np
+
+        known = self.score.per_query.get(measure)
+        if known is None or len(known) == len(self.answers):
+            return known
+        everywhere = np.full(len(self.answers), np.nan)
+        everywhere[self.asked] = known
+        return everywhere
+
     @property
     def timed_call(self) -> TimedCall:
         """What each latency of the trial covers."""
@@ -249,6 +260,8 @@ class Run:
     """Where the time went: building, searching, and everything else."""
     begun: str | None = None
     """When it was begun, ISO 8601 in UTC."""
+    checked: bool = True
+    """False where it was read from files without checksums, in which damage goes unnoticed."""
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

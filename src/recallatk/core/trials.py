@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 from recallatk.errors import UsageError
+from recallatk.redaction import public
 
 Parameters: TypeAlias = tuple[tuple[str, Any], ...]
 KnobValue: TypeAlias = int | float | str
@@ -150,7 +151,8 @@ class Trial:
 
     def __str__(self) -> str:
         build, search = (
-            ", ".join(f"{name}={value}" for name, value in part) for part in (self.build, self.search)
+            ", ".join(f"{name}={public(value, name)}" for name, value in part)
+            for part in (self.build, self.search)
         )
         load = "" if self.load == Load() else f" {self.load}"
         again = f" build {self.repeat + 1}" if self.repeat else ""

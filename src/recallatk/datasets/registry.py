@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from recallatk.datasets.source import Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError, choices
-from recallatk.files import PathLike, locate_all, without_secrets
+from recallatk.files import PathLike, locate_all
+from recallatk.redaction import without_secrets
 
 if TYPE_CHECKING:
     from recallatk.files import Location

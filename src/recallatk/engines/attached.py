@@ -12,6 +12,8 @@ from recallatk.core import Corpus, Knob, Metric
 from recallatk.counting import counted
 from recallatk.engines.base import Abilities, Engine
 from recallatk.errors import EngineError, UsageError
+from recallatk.redaction import literal_secret, redact_text
+from recallatk.references import expanded
 
 if TYPE_CHECKING:
     import collections.abc as abc
@@ -97,6 +99,7 @@ class Attached(Engine):
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Remember the ids and connect; which metric the target has is the target's affair."""
         self.close()
+        refuse_literals(self.name, parameters)
         self.parameters = parameters
         self.connect(parameters)
         self.ids = RowsById(corpus)
@@ -121,8 +124,10 @@ class Attached(Engine):
         self.answered = self.returned = self.known = 0
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """What goes along, by name."""
-        return json_object(self.name, "parameters", parameters["parameters"])
+        """What goes along, by name; `${NAME}` is taken from the environment."""
+        refuse_literals(self.name, parameters)
+        given = json_object(self.name, "parameters", parameters["parameters"])
+        return expanded(given, "parameters", self.name)
 
     def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
         """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
@@ -208,7 +213,18 @@ def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
     return found
 
 
+def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
+    """Refuse a secret that is written out: parameters are saved with the run."""
+    found = literal_secret(parameters)
+    if found is not None:
+        raise UsageError(
+            f"{engine}: {found} may hold a secret, and parameters are saved with the run. Take it from the "
+            "environment: ${NAME}"
+        )
+
+
 def shortened(text: str) -> str:
-    """The beginning of a text, on one line."""
-    line = " ".join(text.split())
+    """The beginning of what the target said, on one line and without secrets."""
+    # Redacted before it is cut: a secret of which a part is left is no longer recognized.
+    line = redact_text(" ".join(text.split()))
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."

@@ -73,6 +73,8 @@ class Engine:
     build_knobs: ClassVar[tuple[Knob, ...]] = ()
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     constraints: ClassVar[tuple[Constraint, ...]] = ()
+    secret_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables that it, or its library, reads a key, a password or a connection string from."""
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:

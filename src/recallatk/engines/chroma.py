@@ -38,7 +38,7 @@ class Chroma(Database):
     family = "chroma"
     distribution = "chromadb"
     extra = "chroma"
-    key_variable = "CHROMA_API_KEY"
+    secret_variables = ("CHROMA_API_KEY",)
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),
@@ -73,7 +73,7 @@ class Chroma(Database):
             return chromadb.PersistentClient(path=self.folder.name, settings=settings)
         url = urlsplit(address(self.name, self.parameters["url"]))
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise EngineError("chroma: an address is written http://host:port")
+            raise EngineError("chroma: an address is written http://host:8000")
         token = self.key()
         return chromadb.HttpClient(
             host=url.hostname,

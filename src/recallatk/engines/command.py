@@ -10,6 +10,7 @@ from recallatk.core import Knob
 from recallatk.engines.attached import Attached, shortened
 from recallatk.engines.program import Program, SurplusError
 from recallatk.errors import EngineError, UsageError
+from recallatk.references import expanded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,12 +24,15 @@ class Command(Attached):
 
     One line for one query, in turn, until its input ends. An answer may repeat the id of its query, which is
     then checked. Anything else the program has to say belongs on standard error, of which messages show the
-    last line. It is started without a shell, and ends with all that it started when we do.
+    last line. It is started without a shell, and ends with all that it started when we do. `${NAME}` in
+    `command` and `parameters` is taken from the environment.
     """
 
     name = "command"
     build_knobs = (
-        Knob("command", default="", help="the program and its arguments"),
+        Knob(
+            "command", default="", help="the program and its arguments; ${NAME} is taken from the environment"
+        ),
         Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that an answer may take"),
     )
 
@@ -54,7 +58,8 @@ class Command(Attached):
         self.target = arguments[0]
         self._number, self._tags = 0, False
         try:
-            self._program = Program(arguments, float(parameters["timeout"]))
+            # Expanded after it is split: a value may hold spaces and quotes.
+            self._program = Program(expanded(arguments, "command", self.name), float(parameters["timeout"]))
         except OSError as problem:
             raise self.failed(f"it cannot be started: {problem.strerror or problem}") from problem
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +14,8 @@ import numpy as np
 from recallatk.core import Metric
 from recallatk.engines.base import Engine
 from recallatk.errors import EngineError, RecallError
+from recallatk.redaction import redact_text
+from recallatk.references import expanded, secret_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +30,8 @@ class Database(Engine):
     """A collection in a temporary folder of this process, or on a server where an address is given."""
 
     metrics = frozenset(Metric)
-    key_variable: ClassVar[str]
-    """The environment variable that holds the key or token for a server."""
+    secret_variables: ClassVar[tuple[str, ...]]
+    """The first holds the key or token for a server."""
 
     def __init__(self) -> None:
         self.connection: Any = None
@@ -39,11 +40,11 @@ class Database(Engine):
 
     def key(self) -> str | None:
         """What a server is shown."""
-        return os.environ.get(self.key_variable)
+        return secret_variable(self.secret_variables[0])
 
     def told(self) -> contextlib.AbstractContextManager[None]:
-        """Errors of the library or the server, as ours and without the key."""
-        return told(self.name, self.key())
+        """Errors of the library or the server, as ours."""
+        return told(self.name)
 
     def in_process(self) -> bool:
         """Without a server, the index is in this process."""
@@ -62,7 +63,8 @@ def temporary_folder() -> TemporaryDirectory[str]:
 
 
 def address(engine: str, url: str) -> str:
-    """The address of a server; parameters are written down, so it may hold no password."""
+    """The address of a server, `${NAME}` expanded; parameters are saved, so it may hold no password."""
+    url = expanded(url, "url", engine)
     try:
         holds_secret = "@" in urlsplit(url).netloc
     except ValueError:
@@ -85,17 +87,16 @@ def dropping(engine: str, collection: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told(engine: str, *secrets: str | None) -> Iterator[None]:
-    """What goes wrong in a library or on the way to a server, as an EngineError without secrets."""
+def told(engine: str) -> Iterator[None]:
+    """What goes wrong in a library or on the way to a server, as an EngineError."""
     try:
         yield
     except RecallError:
         raise
     except Exception as problem:
-        reason = f"{type(problem).__name__}: {problem}"
-        for secret in filter(None, secrets):
-            reason = reason.replace(secret, "…")
-        raise EngineError(f"{engine} failed: {' '.join(reason.split())[:300]}") from None
+        # Redacted before it is cut: a secret of which a part is left is no longer recognized.
+        reason = redact_text(" ".join(f"{type(problem).__name__}: {problem}".split()))
+        raise EngineError(f"{engine} failed: {reason[:300]}") from None
 
 
 def grouped(filters: Filters, count: int) -> list[tuple[Filter | None, list[int]]]:

@@ -4,53 +4,27 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import string
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import urlsplit
 
 from recallatk.core import Knob
 from recallatk.engines.attached import Attached, json_object, shortened
 from recallatk.errors import UsageError
+from recallatk.redaction import redact_text, without_secrets
+from recallatk.references import expanded, expanded_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-_ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SECRET_NAME = re.compile(r"auth|cookie|key|token|secret|password", re.IGNORECASE)
 _BUSY = (429, 503)
 _RETRIES = 5
 _FIRST_PAUSE_SECONDS = 0.1
-
-
-class Secrets:
-    """What was taken from the environment, and never shown."""
-
-    def __init__(self, engine: str) -> None:
-        self.engine = engine
-        self.taken: dict[str, str] = {}
-
-    def filled(self, text: str) -> str:
-        """A text with the values of `${NAME}`."""
-        return _ENVIRONMENT.sub(lambda found: self._take(found[1]), text)
-
-    def hidden(self, text: str) -> str:
-        """Somebody's text with the names in place of the values."""
-        for name, value in sorted(self.taken.items(), key=lambda item: -len(item[1])):
-            for shown in {value, quote(value, safe=""), json.dumps(value)[1:-1]} - {""}:
-                text = text.replace(shown, f"${{{name}}}")
-        return text
-
-    def _take(self, name: str) -> str:
-        if name not in os.environ:
-            raise UsageError(f"{self.engine}: the environment has no variable {name}")
-        self.taken[name] = os.environ[name]
-        return self.taken[name]
 
 
 def rendered(template: Any, values: Mapping[str, Any]) -> Any:
@@ -75,9 +49,9 @@ class Http(Attached):
     """One request for each query over one connection that is kept open.
 
     In `body`, "$vector", "$k" and "$name" for each search parameter stand for their values, also within a
-    text; "$$" is a dollar. `${NAME}` in `url` and `headers` is taken from the environment, and in messages
-    stays as it is written. `ids` is a JMESPath to the list of ids. Chroma's service is among the tests; these
-    follow what others document:
+    text; "$$" is a dollar. `${NAME}` in `url`, `headers`, `body` and `parameters` is taken from the
+    environment, and in messages stays as it is written. `ids` is a JMESPath to the list of ids. Chroma's
+    service is among the tests; these follow what others document:
 
     Elasticsearch, url `https://host:9200/INDEX/_search`, ids `hits.hits[]._id`:
         {"knn": {"field": "FIELD", "query_vector": "$vector", "k": "$k", "num_candidates": "$candidates"},
@@ -95,10 +69,10 @@ class Http(Attached):
 
     name = "http"
     build_knobs = (
-        Knob("url", default="", help="what is asked"),
+        Knob("url", default="", help="what is asked; ${NAME} is taken from the environment"),
         Knob("method", default="POST", choices=("POST", "GET", "PUT")),
-        Knob("headers", default="{}", help="a JSON object; ${NAME} is taken from the environment"),
-        Knob("body", default='{"vector": "$vector", "k": "$k"}', help="a JSON template"),
+        Knob("headers", default="{}", help="a JSON object; ${NAME} likewise"),
+        Knob("body", default='{"vector": "$vector", "k": "$k"}', help="a JSON template; ${NAME} likewise"),
         Knob("ids", default="ids", help="a JMESPath to the list of ids"),
         Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that the service may be silent"),
     )
@@ -106,7 +80,8 @@ class Http(Attached):
     def __init__(self) -> None:
         super().__init__()
         self._connection: http.client.HTTPConnection | None = None
-        self._secrets = Secrets(self.name)
+        self._template: dict[str, Any] = {}
+        self._body: dict[str, Any] | None = None
         self._status = 0
         self._retries = 0
         self._server: str | None = None
@@ -118,20 +93,19 @@ class Http(Attached):
 
     def connect(self, parameters: dict[str, Any]) -> None:
         """Read the templates and open the connection."""
-        self._secrets = Secrets(self.name)
         self._method, self._timeout = parameters["method"], float(parameters["timeout"])
         self._headers = self._read_headers(parameters["headers"])
-        self._body = json_object(self.name, "body", parameters["body"])
+        self._template = json_object(self.name, "body", parameters["body"])
         self._ids, self._ids_text = _compiled(self.name, parameters["ids"]), parameters["ids"]
         self._connection = self._opened(parameters["url"])
         try:
             self._connection.connect()
         except OSError as problem:
             self._connection.close()
-            raise self.failed(f"it cannot be reached: {self._secrets.hidden(str(problem))}") from None
+            raise self.failed(f"it cannot be reached: {problem}") from None
 
     def _opened(self, url: str) -> http.client.HTTPConnection:
-        filled = self._secrets.filled(url)
+        filled = expanded(url, "url", self.name)
         try:
             parts = urlsplit(filled)
             port = parts.port
@@ -141,11 +115,8 @@ class Http(Attached):
             raise UsageError(f"{self.name}: url. Accepted: http://host/path or https://host/path")
         if parts.username is not None:
             raise UsageError(f"{self.name}: url has a user in it. Put it into headers, from the environment")
-        for name, value in parse_qsl(url.partition("?")[2]):
-            self._require_taken(f"{name} in url", name, value)
-        shown = urlsplit(self._secrets.hidden(filled))
         # Keys are often given after the question mark.
-        self.target = f"{shown.scheme}://{shown.netloc}{shown.path}"
+        self.target = without_secrets(url)
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if re.search(r"[^!-~]", self._path):
             raise UsageError(f"{self.name}: url has signs in it that have to be written as %XX")
@@ -154,24 +125,18 @@ class Http(Attached):
 
     def _read_headers(self, text: str) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        for name, value in json_object(self.name, "headers", text).items():
-            self._require_taken(f"the header {name}", name, str(value))
-            filled = self._secrets.filled(str(value))
+        given = expanded(json_object(self.name, "headers", text), "headers", self.name)
+        for name, value in given.items():
+            filled = str(value)
             if not (filled.isprintable() and filled.isascii() and _HEADER_NAME.fullmatch(name)):
                 raise UsageError(f"{self.name}: the header {shortened(name)!r} cannot be sent as it is")
             headers[name] = filled
         return headers
 
-    def _require_taken(self, what: str, name: str, value: str) -> None:
-        if _SECRET_NAME.search(name) and not _ENVIRONMENT.search(value):
-            raise UsageError(
-                f"{self.name}: {what} may hold a secret, and parameters are written down. "
-                "Take it from the environment: ${NAME}"
-            )
-
     def configure(self, **parameters: Any) -> None:
         """Set what goes into the body, and see that one query is answered."""
         self._retries = 0
+        self._body = None
         super().configure(**parameters)
 
     def ask(self, queries: NDArray[Any], k: int) -> list[list[object]]:
@@ -179,6 +144,9 @@ class Http(Attached):
         return [self._answer(query, k) for query in queries.tolist()]
 
     def _answer(self, query: list[float], k: int) -> list[object]:
+        if self._body is None:
+            own = {*self.passed, "vector", "k"}
+            self._body = expanded_template(self._template, "body", f"{self.name}: body", own)
         try:
             body = rendered(self._body, {**self.passed, "vector": query, "k": k})
         except KeyError as problem:
@@ -229,12 +197,12 @@ class Http(Attached):
                 connection.close()
                 dropped = isinstance(problem, ConnectionError)
                 if fresh or not dropped:
-                    reason = self._secrets.hidden(f"{type(problem).__name__}: {problem}")
-                    raise self.failed(f"the exchange failed: {shortened(reason)}") from None
+                    reason = shortened(f"{type(problem).__name__}: {problem}")
+                    raise self.failed(f"the exchange failed: {reason}") from None
         raise self.failed("the exchange failed")
 
     def _shown(self, text: bytes) -> str:
-        return shortened(self._secrets.hidden(text.decode("utf-8", "replace"))) or "nothing"
+        return shortened(text.decode("utf-8", "replace")) or "nothing"
 
     def call(self) -> str:
         """One request and its response."""
@@ -247,7 +215,7 @@ class Http(Attached):
 
     def version(self) -> str | None:
         """What the service calls itself."""
-        return None if self._server is None else self._secrets.hidden(self._server)
+        return None if self._server is None else redact_text(self._server)
 
     def close(self) -> None:
         """Close the connection."""

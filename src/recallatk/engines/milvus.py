@@ -38,7 +38,7 @@ class Milvus(Database):
     family = "milvus"
     distribution = "pymilvus"
     extra = "milvus"
-    key_variable = "MILVUS_TOKEN"
+    secret_variables = ("MILVUS_TOKEN",)
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("uri", default="", help="a server; without one, Milvus Lite (token: MILVUS_TOKEN)"),

@@ -66,6 +66,7 @@ class Postgres(SqlEngine):
         clients=True,
         forks=True,
     )
+    secret_variables = (DSN_VARIABLE, "PGPASSWORD")
     method: ClassVar[str]
     """The access method of the index."""
 

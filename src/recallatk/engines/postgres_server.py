@@ -18,6 +18,9 @@ from typing import Any
 
 from recallatk.engines.sql import packaged
 from recallatk.errors import EngineError, MissingExtraError, UsageError
+from recallatk.redaction import literal_secret, remember
+from recallatk.redaction.names import is_secret_name
+from recallatk.references import expanded
 
 DSN_VARIABLE = "RECALLATK_PG_DSN"
 # The shell ends the server when its standard input does, which happens however this process ends.
@@ -31,29 +34,30 @@ def stated_dsn(dsn: str) -> str:
 
 
 def connected(dsn: str, engine: str) -> Any:
-    """A connection; no error of it tells a secret of the DSN."""
+    """A connection; `${NAME}` in the DSN is taken from the environment, and no error tells a password."""
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
         raise MissingExtraError(f"the engine {engine}", "pgvector") from None
-    given = stated_dsn(dsn)
     try:
-        hidden = [
-            str(value) for name, value in conninfo_to_dict(given).items() if "password" in name and value
-        ]
+        # Taken apart before it is expanded: a password may hold any character.
+        parts = conninfo_to_dict(stated_dsn(dsn))
     except psycopg.ProgrammingError:
         raise EngineError(f"{engine}: the DSN cannot be read") from None
-    if dsn and hidden:
-        # Build parameters are written beside the measurements.
-        raise UsageError(f"{engine}: dsn holds a password; set {DSN_VARIABLE} to it instead")
+    if dsn:
+        if literal_secret(parts) is not None:
+            raise UsageError(
+                f"{engine}: dsn holds a password, and parameters are saved with the run. Take it from the "
+                f"environment: ${{NAME}} in its place, or the whole DSN in {DSN_VARIABLE}"
+            )
+        parts = expanded(parts, "dsn", engine)
+    for name, value in parts.items():
+        remember(str(value) if is_secret_name(name) else None)
     try:
-        return psycopg.connect(given or bundled_server(), autocommit=True)
+        return psycopg.connect("" if parts else bundled_server(), autocommit=True, **parts)
     except psycopg.OperationalError as problem:
-        said = str(problem).strip()
-        for secret in hidden:
-            said = said.replace(secret, "***")
-        raise EngineError(f"{engine}: cannot connect to PostgreSQL: {said}") from None
+        raise EngineError(f"{engine}: cannot connect to PostgreSQL: {str(problem).strip()}") from None
 
 
 @cache

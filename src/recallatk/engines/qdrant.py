@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Knob, Metric, blocks
@@ -14,6 +13,7 @@ from recallatk.engines.qdrant_server import Server
 from recallatk.engines.qdrant_shard import Shard
 from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
+from recallatk.references import secret_variable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +44,7 @@ class Qdrant(Engine):
         Knob("quantization", default="none", choices=("none", "scalar", "binary")),
         Knob("full_scan_threshold", default=10, low=10, high=10**9, help="KB below which it scans all"),
     )
+    secret_variables = ("QDRANT_API_KEY",)
     search_knobs = (Knob("hnsw_ef", default=64, low=1, high=10_000, effort=True),)
 
     def __init__(self) -> None:
@@ -62,9 +63,11 @@ class Qdrant(Engine):
         self.columns = StoredColumns(self.name, corpus)
         self.translated: dict[Filter, Any] = {}
         fields = {column.key: _SCHEMA[column.kind] for column in self.columns.stored.values()}
-        with told(self.name, _key()):
+        with told(self.name):
             self.store = (
-                Server(address(self.name, parameters["url"]), _key()) if parameters["url"] else Shard()
+                Server(address(self.name, parameters["url"]), secret_variable(self.secret_variables[0]))
+                if parameters["url"]
+                else Shard()
             )
             self.store.create(corpus.dimension, _DISTANCE[metric], fields, parameters)
             for start, block in blocks(corpus.vectors, BLOCK_BYTES):
@@ -90,7 +93,7 @@ class Qdrant(Engine):
             None if each is None else self._translate(each) for each in filters or [None] * len(queries)
         ]
         asked = [number for number, each in enumerate(conditions) if each is not False]
-        with told(self.name, _key()):
+        with told(self.name):
             vectors = float32_matrix(queries).tolist()
             found = store.query([(vectors[number], conditions[number]) for number in asked], k, how)
         answers: list[list[int]] = [[] for _ in conditions]
@@ -109,7 +112,7 @@ class Qdrant(Engine):
     def exercised(self) -> str:
         """What the collection says is indexed, and that it is too large to be scanned instead."""
         store = self._ready()
-        with told(self.name, _key()):
+        with told(self.name):
             points, indexed, segments = store.counts()
         if not indexed or self._bytes(points - indexed) > INDEXING_THRESHOLD * 1024:
             raise EngineError(f"qdrant: {indexed:,} of {points:,} points are indexed; the others are scanned")
@@ -134,14 +137,14 @@ class Qdrant(Engine):
         store = self._ready()
         self.columns.lose()
         self.translated.clear()
-        with told(self.name, _key()):
+        with told(self.name):
             store.upsert(self.rows, float32_matrix(vectors), [{} for _ in vectors])
             store.settle(0)
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
         """Take rows out."""
-        with told(self.name, _key()):
+        with told(self.name):
             self._ready().delete(rows.tolist())
 
     def size_bytes(self) -> int | None:
@@ -165,7 +168,3 @@ class Qdrant(Engine):
 
     def _bytes(self, rows: int) -> int:
         return rows * self.dimension * 4
-
-
-def _key() -> str | None:
-    return os.environ.get("QDRANT_API_KEY")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from recallatk.core import Measurement, Trial
 from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
-from recallatk.history.contents import RUN, Contents, require_reachable, trial_name
+from recallatk.history.contents import Contents, require_reachable, trial_name
 from recallatk.history.differences import differences
 from recallatk.history.records import read_trial_record, written
-from recallatk.history.run_file import read_run, run_head
+from recallatk.history.run_file import RUN, read_run, run_head
 from recallatk.history.trial_file import FORMAT_VERSION, read_trial
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ def stored_run(found: Contents, run: Run) -> Run | None:
 def _require_going_on(where: Path, version: int) -> None:
     require_version(str(where), "run", version, FORMAT_VERSION)
     if version < FORMAT_VERSION:
-        raise MismatchError(
-            f"{where} is of format {version}, which can be read but not gone on with. {WAY_OUT}"
-        )
+        raise MismatchError(f"{where}: run format {version} can be read but not resumed. {WAY_OUT}")
 
 
 def adopt(found: Contents, planned: tuple[Trial, ...] | None) -> tuple[Finished, dict[Trial, Record]]:

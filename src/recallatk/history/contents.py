@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, UsageError
-from recallatk.files import reading
+from recallatk.history.run_file import RUN, read_run_header
 from recallatk.history.trial_file import read_header
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from recallatk.history.records import Record
 
-RUN = "run.json"
 LOGS = "logs"
 _TRIAL = re.compile(r"trial-([1-9][0-9]*)\.parquet")
 _LOG = re.compile(r"build-[0-9]+\.txt")
@@ -115,18 +113,6 @@ def require_reachable(problem: FormatError) -> None:
     cause = problem.__cause__
     if isinstance(cause, OSError) and cause.errno:
         raise UsageError(f"{problem.where}: {problem.found}") from problem
-
-
-def read_run_header(folder: Path) -> Record | None:
-    """What run.json says; None where there is none."""
-    path = folder / RUN
-    with reading(str(path), "run"):
-        try:
-            header = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        int(header["format_version"])
-        return dict(header)
 
 
 def forget(contents: Contents) -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core import describe_calls
 from recallatk.errors import MismatchError, UsageError
 from recallatk.history.adopting import WAY_OUT, adopt, adopt_failures, stored_run
-from recallatk.history.contents import RUN, forget, survey, sweep, trial_name, trial_number, trial_numbers
+from recallatk.history.contents import forget, survey, sweep, trial_name, trial_number, trial_numbers
 from recallatk.history.lock import FolderLock
 from recallatk.history.records import timed_call
-from recallatk.history.redaction import public
 from recallatk.history.run import local_folder, require_same_data
-from recallatk.history.run_file import line, planned_lines, run_head, write_run_file
+from recallatk.history.run_file import RUN, line, planned_lines, run_head, write_run_file
 from recallatk.history.trial_file import file_summary, write_trial
+from recallatk.redaction import public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

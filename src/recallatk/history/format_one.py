@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from recallatk.core import Build, Calls, Measurement, Metric, Run, Trial
-from recallatk.files import reading
+from recallatk.files import reading, require_ordinary
 from recallatk.history.contents import trial_name
 from recallatk.history.records import parameters, read_score
 
@@ -29,6 +29,7 @@ def read_format_one(header: Mapping[str, Any], folder: Path) -> Run:
         fingerprints=header["fingerprints"],
         environment=header["environment"],
         sampled_from=header.get("sampled_from"),
+        checked=False,
         measurements=tuple(
             _measurement(trial, folder / trial_name(number), _search_threads(header["timed"]))
             for number, trial in enumerate(header["trials"], 1)
@@ -44,6 +45,7 @@ def _search_threads(timed: str) -> int:
 
 def _measurement(trial: Mapping[str, Any], path: Path, search_threads: int) -> Measurement:
     with reading(str(path), "trial of a run"):
+        require_ordinary(path)
         table = pq.read_table(path, columns=["rows", "latencies_ns"], page_checksum_verification=True)
         answers, latencies = _matrix(table["rows"]), _matrix(table["latencies_ns"]).T
     build = parameters(trial["build"])

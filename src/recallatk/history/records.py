@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Build, Caution, Failure, Load, Mean, Score, TimedCall, Trial, WarmUp
-from recallatk.history.redaction import public
+from recallatk.redaction import public
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,20 +9,34 @@ Format history:
    `failures`, `cautions` and `seconds` too. Lists of any length replace those of one length; columns
    `calls`, `sent_ns`, `late_ns`, `rounds`, `clients` and `others` join. N is the place in `planned`.
    Later `timed` is what the builds say of their calls: null until one is measured, and not read back.
+3. `checksum` in run.json and in the header of a trial file, and `columns` in that header with the checksum of
+   each column: damage is refused. A column `value:MEASURE` for each measure has every query's own value.
+   Formats 1 and 2 are read without a check, which a loaded run says (`Run.checked`), and are not resumed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, MismatchError, UsageError
-from recallatk.files import PathLike, is_url, locate, reading, require_version, without_secrets
+from recallatk.files import PathLike, locate, reading, require_version
 from recallatk.fingerprint import fingerprints
-from recallatk.history.contents import RUN, forget, read_run_header, survey, sweep, trial_name, trial_numbers
+from recallatk.history.checksums import CHECKED_VERSION
+from recallatk.history.contents import forget, survey, sweep, trial_name, trial_numbers
 from recallatk.history.format_one import read_format_one
 from recallatk.history.lock import FolderLock
-from recallatk.history.run_file import identity, line, planned_lines, read_run, run_head, write_run_file
+from recallatk.history.run_file import (
+    RUN,
+    identity,
+    line,
+    planned_lines,
+    read_run,
+    read_run_header,
+    run_head,
+    write_run_file,
+)
 from recallatk.history.trial_file import (
     FORMAT_VERSION,
     TrialFile,
@@ -31,6 +45,7 @@ from recallatk.history.trial_file import (
     read_trial,
     write_trial,
 )
+from recallatk.redaction import is_url, without_secrets
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Run, Trial
@@ -93,7 +108,10 @@ def _numbers(run: Run) -> list[int]:
 
 
 def load_run(folder: PathLike) -> Run:
-    """Read a run back, as far as it is finished; scores have their means but not each query's own."""
+    """Read a run back, as far as it is finished.
+
+    Damaged files are refused. Runs of formats 1 and 2 have no checksums, and no values of single queries.
+    """
     location = locate(Path(folder))
     where, path = f"{location.text}/{RUN}", Path(folder)
     header = read_run_header(path)
@@ -107,7 +125,7 @@ def load_run(folder: PathLike) -> Run:
         listed = [str(each["file"]) for each in header["trials"]]
         own = identity(header["metric"], header["fingerprints"])
         planned = None if header["planned"] is None else len(header["planned"])
-        return read_run(header, tuple(each.measurement for each in _trials(path, own, listed, planned)))
+        return _run(header, _trials(path, own, listed, planned), version)
 
 
 def _trials(folder: Path, own: str, listed: list[str], planned: int | None) -> list[TrialFile]:
@@ -121,19 +139,24 @@ def _trials(folder: Path, own: str, listed: list[str], planned: int | None) -> l
     files = []
     for number in numbers:
         path = folder / trial_name(number)
-        if path.name in listed or _is_ours(path, planned is None or number <= planned):
+        if path.name in listed or _is_ours(path, number, planned):
             files.append(read_trial(path))
             if files[-1].identity != own:
                 raise FormatError(str(path), "it belongs to another run", "trials of one run")
     return files
 
 
-def _is_ours(path: Path, is_planned: bool) -> bool:
+def _is_ours(path: Path, number: int, planned: int | None) -> bool:
     """Whether a file that run.json does not list is a trial; a damaged one only where one is planned."""
     try:
-        return read_header(path) is not None
+        if read_header(path) is not None:
+            return True
+        # A run begins only where no file of somebody else has the place of one of its trials.
+        if planned is not None and number <= planned:
+            raise FormatError(str(path), "no record of a trial in its metadata", "a trial file")
+        return False
     except FormatError:
-        if is_planned:
+        if planned is None or number <= planned:
             raise
         return False
 
@@ -148,4 +171,9 @@ def _without_run_file(folder: Path, where: str) -> Run:
         raise UsageError(f"{where}: no such file, so no run is here")
     head = headers[0]["run"]
     with reading(where, "run"):
-        return read_run(head, tuple(each.measurement for each in _trials(folder, head["identity"], [], None)))
+        return _run(head, _trials(folder, head["identity"], [], None), FORMAT_VERSION)
+
+
+def _run(header: Record, files: list[TrialFile], version: int) -> Run:
+    checked = version >= CHECKED_VERSION and all(each.checked for each in files)
+    return replace(read_run(header, tuple(each.measurement for each in files)), checked=checked)

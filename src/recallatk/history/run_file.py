@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Metric, Run
-from recallatk.files import write_text
+from recallatk.files import reading, require_ordinary, write_text
 from recallatk.fingerprint import Hash
-from recallatk.history.contents import RUN
+from recallatk.history.checksums import CHECKSUM, require_sound, text_checksum
 from recallatk.history.records import (
     Record,
     caution_record,
@@ -18,8 +18,8 @@ from recallatk.history.records import (
     read_trial_record,
     trial_record,
 )
-from recallatk.history.redaction import public
 from recallatk.history.trial_file import FORMAT_VERSION
+from recallatk.redaction import public
 from recallatk.version import __version__
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recallatk.core import Measurement
+
+
+RUN = "run.json"
 
 
 def identity(metric: str, fingerprints: Mapping[str, str]) -> str:
@@ -82,8 +85,38 @@ def write_run_file(
         "cautions": _listed(line(caution_record(each)) for each in run.cautions),
         "seconds": line(public(dict(run.seconds))),
     }
+    text = _document(parts)
+    write_text(folder / RUN, _document({**parts, CHECKSUM: line(text_checksum(text))}))
+
+
+def _document(parts: Mapping[str, str]) -> str:
     text = ",\n".join(f'  "{name}": {value}' for name, value in parts.items())
-    write_text(folder / RUN, f"{{\n{text}\n}}\n")
+    return f"{{\n{text}\n}}\n"
+
+
+def read_run_header(folder: Path) -> Record | None:
+    """What run.json says; None where there is none, and a damaged one is refused."""
+    path = folder / RUN
+    with reading(str(path), "run"):
+        require_ordinary(path)
+        try:
+            header = dict(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        if int(header["format_version"]) <= FORMAT_VERSION:
+            require_sound(str(path), header, _rewritten(header))
+        return header
+
+
+def _rewritten(header: Mapping[str, Any]) -> str:
+    """The text that a checksum in run.json is of."""
+    return _document(
+        {
+            name: _listed(map(line, value)) if isinstance(value, list) else line(value)
+            for name, value in header.items()
+            if name != CHECKSUM
+        }
+    )
 
 
 def _listed(lines: Iterable[str]) -> str:
@@ -107,7 +140,7 @@ def read_run(header: Mapping[str, Any], measurements: tuple[Measurement, ...]) -
         failures=tuple(each for each in failures if each.trial not in finished),
         cautions=tuple(read_caution(each) for each in header.get("cautions", ())),
         planned=None if planned is None else tuple(read_trial_record(each) for each in planned),
-        settings=header["settings"],
+        settings=dict(header["settings"]),
         seconds=header.get("seconds", {}),
         begun=header["begun"],
     )

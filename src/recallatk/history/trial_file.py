@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,16 @@ import pyarrow.parquet as pq
 
 from recallatk.core import Measurement
 from recallatk.errors import FormatError
-from recallatk.files import atomic_file, reading, require_version
+from recallatk.files import atomic_file, reading, require_ordinary, require_version
 from recallatk.history.call_columns import NAMES, call_columns, lists, read_calls, read_others
+from recallatk.history.checksums import (
+    CHECKED_VERSION,
+    CHECKSUM,
+    column_checksums,
+    require_columns,
+    require_sound,
+    sealed,
+)
 from recallatk.history.records import (
     Record,
     measurement_record,
@@ -33,9 +41,12 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+# The first format in which a trial file says what it is.
+_OLDEST = 2
 _KEY = b"recallatk.trial"
 _KIND = "trial of a run"
+_VALUES = "value:"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +56,11 @@ class TrialFile:
     path: Path
     measurement: Measurement
     header: Record
+
+    @property
+    def checked(self) -> bool:
+        """Whether the file has checksums, which were compared."""
+        return int(self.header["format_version"]) >= CHECKED_VERSION
 
     @property
     def identity(self) -> str:
@@ -66,9 +82,9 @@ def file_summary(path: Path, measurement: Measurement) -> Record:
 
 def write_trial(path: Path, measurement: Measurement, dataset: Dataset, run: Mapping[str, Any]) -> None:
     """Write a trial with the head of its run, whole or not at all."""
-    table = _table(measurement, dataset).replace_schema_metadata(
-        {_KEY: json.dumps(_header(measurement, run))}
-    )
+    table = _table(measurement, dataset)
+    header = {**_header(measurement, run), "columns": column_checksums(table)}
+    table = table.replace_schema_metadata({_KEY: sealed(header)})
     with atomic_file(path) as scratch:
         pq.write_table(table, scratch, compression="zstd", write_page_checksum=True)
 
@@ -93,7 +109,19 @@ def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
         "rows": lists(pa.array(rows, pa.int64()), lengths, present),
         "times": pa.array(_times(measurement), pa.int32()),
     }
-    return pa.table(columns | call_columns(measurement.calls, measurement.others, queries))
+    columns |= call_columns(measurement.calls, measurement.others, queries)
+    return pa.table(columns | _value_columns(measurement, queries))
+
+
+def _value_columns(measurement: Measurement, queries: int) -> dict[str, pa.Array]:
+    """Each measure of every query, null where it was not asked; NaN where it has no value."""
+    columns = {}
+    for name, values in measurement.score.per_query.items():
+        asked = np.ones(queries, bool) if len(values) == queries else measurement.asked
+        spread = np.zeros(queries)
+        spread[asked] = values
+        columns[f"{_VALUES}{name}"] = pa.array(spread, mask=~asked)
+    return columns
 
 
 def _times(measurement: Measurement) -> NDArray[np.int64]:
@@ -106,25 +134,34 @@ def _times(measurement: Measurement) -> NDArray[np.int64]:
 def read_header(path: Path) -> Record | None:
     """What a trial file says of itself; None where it is a sound file and none of ours."""
     with reading(str(path), _KIND):
+        require_ordinary(path)
         text = (pq.read_schema(path).metadata or {}).get(_KEY)
         if text is None:
             return None
-        return dict(json.loads(text))
+        header = dict(json.loads(text))
+        if int(header["format_version"]) <= FORMAT_VERSION:
+            rest = {name: value for name, value in header.items() if name != CHECKSUM}
+            require_sound(str(path), header, json.dumps(rest))
+        return header
 
 
 def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
     """Read a trial file; a damaged one is refused, and its ids are only looked at with every column."""
     header = read_header(path)
     with reading(str(path), _KIND):
-        if header is None or int(header["format_version"]) < FORMAT_VERSION:
-            raise FormatError(str(path), "no record of a trial in its metadata", "a trial file of format 2")
+        if header is None or int(header["format_version"]) < _OLDEST:
+            raise FormatError(str(path), "no record of a trial in its metadata", "a trial file")
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
-        columns = None if every_column else ["rows", "times", *NAMES]
+        stated = header.get("columns")
+        values = [name for name in stated or () if name.startswith(_VALUES)]
+        columns = None if every_column else ["rows", "times", *NAMES, *values]
         table = pq.read_table(path, columns=columns, page_checksum_verification=True)
-        return TrialFile(path, _measurement(table, header), header)
+        if stated is not None:
+            require_columns(str(path), table, stated)
+        return TrialFile(path, _measurement(table, header, values), header)
 
 
-def _measurement(table: pa.Table, header: Record) -> Measurement:
+def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurement:
     sentinel, rate = header["sentinel_ns"], header["highest_rate"]
     return Measurement(
         trial=read_trial_record(header["trial"]),
@@ -133,13 +170,18 @@ def _measurement(table: pa.Table, header: Record) -> Measurement:
         answers=_answers(table["rows"].combine_chunks(), header["k"]),
         calls=read_calls(table, header["round_ns"], header["batch"]),
         exercised=header["exercised"],
-        score=read_score(header["score"]),
+        score=replace(read_score(header["score"]), per_query=_per_query(table, values)),
         others=read_others(table["others"]),
         warm_up=read_warm_up(header["warm_up"]),
         sentinel_ns=None if sentinel is None else np.array(sentinel, np.int64),
         highest_rate=None if rate is None else float(rate),
         times=table["times"].to_numpy().astype(np.int64),
     )
+
+
+def _per_query(table: pa.Table, names: list[str]) -> dict[str, NDArray[np.float64]]:
+    """Each measure of every query that was asked."""
+    return {name.removeprefix(_VALUES): table[name].drop_null().to_numpy() for name in names}
 
 
 def _answers(rows: pa.ListArray, k: int) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.goals.runs import run_verdict, trial_numbers
+from recallatk.redaction import public
 from recallatk.report.summary import summarise
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
         run: what was measured.
         verdict: of its goals, where its truth and data were there to tell; by default what the run tells.
     """
-    from recallatk.history.redaction import public
-
     found: dict[str, Any] = plain(
         {
             "dataset": run.dataset,
@@ -62,6 +61,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "planned": None if run.planned is None else len(run.planned),
             "verdict": (run_verdict(run) if verdict is None else verdict).to_dict(),
             "begun": run.begun,
+            "checked": run.checked,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
             "trials": _trials(run),
@@ -69,10 +69,11 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
             "environment": run.environment,
-            "settings": public(plain(run.settings)),
+            "settings": run.settings,
         }
     )
-    return found
+    shown: dict[str, Any] = public(found)
+    return shown
 
 
 def _trials(run: Run) -> list[dict[str, Any]]:
@@ -91,13 +92,11 @@ def _trials(run: Run) -> list[dict[str, Any]]:
 
 
 def _named(trial: Trial, number: int, status: str) -> dict[str, Any]:
-    from recallatk.history.redaction import public
-
     return {
         "number": number,
         "engine": trial.engine,
-        "build": public(plain(dict(trial.build))),
-        "search": public(plain(dict(trial.search))),
+        "build": dict(trial.build),
+        "search": dict(trial.search),
         "mode": trial.load.mode,
         "load": asdict(trial.load),
         "repeat": trial.repeat,
@@ -106,9 +105,7 @@ def _named(trial: Trial, number: int, status: str) -> dict[str, Any]:
 
 
 def _unmeasured(failure: Failure | None) -> dict[str, Any]:
-    from recallatk.history.redaction import public
-
-    said = {name: public(getattr(failure, name, None)) for name in ("kind", "phase", "message", "log")}
+    said = {name: getattr(failure, name, None) for name in ("kind", "phase", "message", "log")}
     return {
         "measures": {},
         **dict.fromkeys(_NOT_MEASURED),

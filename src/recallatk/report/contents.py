@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recallatk.errors import UsageError
-from recallatk.files import scrubbed
+from recallatk.redaction import public
 from recallatk.report.naming import cut, naming
 from recallatk.report.notes import notes
 from recallatk.report.summary import summarise
@@ -85,7 +85,7 @@ def _failures(run: Run, names: Naming, logs: str | None) -> list[str]:
 
 
 def _failure(failure: Failure, names: Naming) -> str:
-    message = cut(scrubbed(" ".join(failure.message.split())), _LONGEST_MESSAGE)
+    message = cut(str(public(" ".join(failure.message.split()))), _LONGEST_MESSAGE)
     what = f"{failure.kind} in {failure.phase}" if failure.phase else failure.kind
     return f"{names.label(failure.trial)}: {what}: {message or 'no message'}"
 

@@ -69,7 +69,7 @@ def naming(run: Run) -> Naming:
 
 def listed(parameters: Iterable[tuple[str, object]]) -> str:
     """Parameters as text: no secret, and no value longer than a reader can bear."""
-    from recallatk.history.redaction import public
+    from recallatk.redaction import public
 
     return ", ".join(f"{name}={cut(str(public(value, name)), _LONGEST_VALUE)}" for name, value in parameters)
 

@@ -24,13 +24,14 @@ _LONGEST_EVIDENCE = 300
 def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
     """One sentence or two for each thing that a reader must know."""
     if not lines:
-        return [*_sample(run), _machine(run)]
+        return [*_unchecked(run), *_sample(run), _machine(run)]
     ordered = [
         line
         for mode in Mode
         for line in in_order([each for each in lines if each.trial.load.mode is mode], headline_measure(run))
     ]
     return [
+        *_unchecked(run),
         *_sample(run),
         f"Timed: {run.timed}.",
         *_asked(ordered),
@@ -43,6 +44,12 @@ def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
         *_odd(ordered, names),
         *_time(run),
     ]
+
+
+def _unchecked(run: Run) -> list[str]:
+    if run.checked:
+        return []
+    return ["The run is of format 1 or 2, which has no checksums, so damage to its files goes unnoticed."]
 
 
 def _sample(run: Run) -> list[str]:

@@ -9,7 +9,7 @@ from recallatk.core import Caution, Mean
 from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
 from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.errors import FormatError
-from recallatk.history.redaction import public
+from recallatk.redaction import public
 from recallatk.report.as_dict import plain
 
 if TYPE_CHECKING:
@@ -45,17 +45,18 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
             "runner_up": _candidate(tuned.runner_up),
             "no_runner_up": tuned.no_runner_up,
             "nearest": _candidate(tuned.nearest),
-            "binding": public(tuned.binding),
+            "binding": tuned.binding,
             "front": [_candidate(each) for each in tuned.front],
             "knee": _candidate(tuned.knee),
             "prices": [asdict(each) for each in tuned.prices],
             "worst_segment": _segment(tuned.worst_segment),
             "attempts": [_attempt(each) for each in tuned.attempts],
-            "verdict": None if tuned.verdict is None else public(tuned.verdict.to_dict()),
-            "cautions": [public(asdict(each)) for each in tuned.cautions],
+            "verdict": None if tuned.verdict is None else tuned.verdict.to_dict(),
+            "cautions": [asdict(each) for each in tuned.cautions],
         }
     )
-    return found
+    shown: dict[str, Any] = public(found)
+    return shown
 
 
 def _candidate(candidate: Candidate | None) -> dict[str, Any] | None:
@@ -77,8 +78,7 @@ def _candidate(candidate: Candidate | None) -> dict[str, Any] | None:
 
 
 def _parameters(named: Candidate | Attempt) -> dict[str, Any]:
-    search = None if named.search is None else public(plain(dict(named.search)))
-    return {"build": public(plain(dict(named.build))), "search": search}
+    return {"build": dict(named.build), "search": None if named.search is None else dict(named.search)}
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     return {
         "engine": attempt.engine,
         **_parameters(attempt),
-        **{name: public(getattr(attempt, name)) for name in names},
+        **{name: getattr(attempt, name) for name in names},
     }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from recallatk.core import Metric, Origin, Truth
 from recallatk.errors import RecallError
-from recallatk.files import atomic_file, write_text
+from recallatk.files import atomic_file, require_ordinary, write_text
 from recallatk.fingerprint import Hash
 from recallatk.truth.checkpoint import Checkpoint
 from recallatk.truth.file import FORMAT_VERSION, load_truth, save_truth
@@ -80,6 +80,7 @@ class Entry:
     def read(cls, file: Path) -> Entry | None:
         """The entry that a file tells of; None unless it is whole and lies where it belongs."""
         try:
+            require_ordinary(file)
             said = json.loads(file.read_text(encoding="utf-8"))
             identity = Identity(
                 said["fingerprints"], Metric(said["metric"]), said["depth"], said["sampled_from"]

@@ -178,7 +178,7 @@ def shown(budget: Budget, candidate: Candidate) -> str:
 
 def named(candidate: Candidate) -> str:
     """A setting in one line, without secrets."""
-    from recallatk.history.redaction import public
+    from recallatk.redaction import public
 
     parts = [f"{name}={public(value, name)}" for name, value in (*candidate.build, *candidate.search)]
     return " ".join([candidate.engine, *(part for part in parts if not part.endswith("="))])

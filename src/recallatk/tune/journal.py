@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.conversation import TrialFailed
+from recallatk.redaction import public
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,7 @@ class Journal:
             measure: gives a result that JSON can hold.
             seconds: what it may take now; None: as long as it needs.
         """
-        text = json.dumps(key, separators=(",", ":"))
+        text = json.dumps(public(key), separators=(",", ":"))
         found = self.steps.get(text)
         if found is not None and _was_too_short(found, seconds):
             found = None

@@ -340,7 +340,7 @@ def test_a_url_takes_its_secrets_from_the_environment(folder, monkeypatch):
     settings = settings_from(
         {"data": {"corpus": "s3://me:${OUR_KEY}@bucket/c.parquet"}, "engine": [{"name": "exact"}]}
     )
-    assert filled(settings.data.corpus) == "s3://me:mine@bucket/c.parquet"
+    assert filled(settings.data.corpus, "data.corpus") == "s3://me:mine@bucket/c.parquet"
     assert "mine" not in settings.to_toml() and "mine" not in json.dumps(settings.to_dict())
     monkeypatch.delenv("OUR_KEY")
     with pytest.raises(UsageError, match="the environment has no variable OUR_KEY"):

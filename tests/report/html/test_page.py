@@ -120,18 +120,18 @@ def test_without_truth_single_queries_are_left_out_and_it_is_said():
 
 
 def test_truth_and_data_are_found_again_by_what_the_run_says(measured):
-    from recallatk.report.html.opening import open_recorded
+    from recallatk.bench.inputs import run_inputs
 
     run = load_run(measured)
-    opened = open_recorded(run)
+    opened = run_inputs(run)
     assert opened.truth is not None and opened.dataset is not None
     (measured / "truth.parquet").rename(measured / "elsewhere.parquet")
     try:
-        assert open_recorded(run).truth is None
+        assert run_inputs(run).truth is None
     finally:
         (measured / "elsewhere.parquet").rename(measured / "truth.parquet")
     other = dataclasses.replace(run, fingerprints={**run.fingerprints, "truth": "another"})
-    assert open_recorded(other).truth is None
+    assert run_inputs(other).truth is None
 
 
 @pytest.mark.parametrize(

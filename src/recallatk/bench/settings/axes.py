@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from recallatk.bench.settings.models import RangeSettings
 from recallatk.bench.settings.problems import described, keys_of, unknown
 from recallatk.bench.settings.ranges import range_values
-from recallatk.bench.settings.secrets import refuse_secret_headers, refuse_secrets
+from recallatk.bench.settings.secrets import refuse_secrets
 from recallatk.engines.attached import json_object
 from recallatk.errors import UsageError
 
@@ -144,11 +144,9 @@ class _Reading:
 
     def _text(self, knob: Knob, given: str, place: Place) -> tuple[KnobValue, ...]:
         try:
-            refuse_secrets(given)
+            refuse_secrets(given, knob.name)
             if is_json(knob):
-                table = json_object(self.engine, knob.name, given)
-                if knob.name == "headers":
-                    refuse_secret_headers(table)
+                json_object(self.engine, knob.name, given)
         except (UsageError, ValueError) as problem:
             self.problems.add(place, str(problem))
             return ()

@@ -56,8 +56,8 @@ def _demo(settings: Settings) -> Dataset:
 def _opened(settings: Settings) -> Dataset:
     data = settings.data
     return open_dataset(
-        filled(data.corpus),
-        None if data.queries is None else filled(data.queries),
+        filled(data.corpus, "data.corpus"),
+        None if data.queries is None else filled(data.queries, "data.queries"),
         metric=data.metric,
         where=data.where,
         format=data.format,

@@ -25,7 +25,7 @@ from recallatk.bench.settings.kinds import (
     one_or_many,
 )
 from recallatk.bench.settings.problems import described
-from recallatk.bench.settings.secrets import refuse_secrets
+from recallatk.bench.settings.secrets import without_literals
 from recallatk.core.trials import Load, Mode
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
@@ -37,6 +37,7 @@ Threads = Annotated[int, Field(ge=1, le=1_024)]
 Many = BeforeValidator(one_or_many)
 Some = BeforeValidator(none_or_many)
 Distinct = AfterValidator(distinct)
+DataPath = Annotated[PathText, AfterValidator(without_literals)]
 # A truth of fewer rows is of little use for another k.
 USUAL_DEPTH = 100
 
@@ -44,8 +45,8 @@ USUAL_DEPTH = 100
 class DataSettings(Table):
     """What is searched and asked."""
 
-    corpus: PathText
-    queries: PathText | None = None
+    corpus: DataPath
+    queries: DataPath | None = None
     metric: MetricName | None = None
     format: Text | None = None
     id_column: Text | None = None
@@ -55,13 +56,6 @@ class DataSettings(Table):
     sample_corpus: Count | None = None
     split: Literal["tune", "validate"] | None = None
     seed: Seed = 0
-
-    @field_validator("corpus", "queries")
-    @classmethod
-    def _without_secrets(cls, value: str | None) -> str | None:
-        if value is not None:
-            refuse_secrets(value)
-        return value
 
     @field_validator("where")
     @classmethod
@@ -75,7 +69,7 @@ class TruthSettings(Table):
     """The right answers: computed to a depth, or read from a file."""
 
     depth: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    file: PathText | None = None
+    file: DataPath | None = None
     store: PathText | None = None
     memory: Bytes | None = None
 

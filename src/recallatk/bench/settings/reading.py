@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -16,7 +16,11 @@ from recallatk.bench.settings.checking import check_engine
 from recallatk.bench.settings.problems import Problems, SettingsError, described, unknown
 from recallatk.bench.settings.settings import Settings
 from recallatk.errors import UsageError
-from recallatk.files import PathLike, is_url, without_secrets
+from recallatk.files import require_ordinary
+from recallatk.redaction import is_url, without_secrets
+
+if TYPE_CHECKING:
+    from recallatk.files import PathLike
 
 _TABLES: dict[str, type[BaseModel]] = {
     "data": models.DataSettings,
@@ -42,10 +46,15 @@ _READ = _PLACES[:3]
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
-def read_settings(path: PathLike) -> Settings:
-    """Read a bench file; its paths are relative to its folder, and local files have to exist."""
+def read_settings(path: PathLike, *, look: bool = True) -> Settings:
+    """Read a bench file; its paths are relative to its folder.
+
+    Args:
+        path: the file.
+        look: refuse local files that do not exist.
+    """
     file = Path(path)
-    return _settings(_parsed(file), file.absolute().parent, os.fspath(path), look=True)
+    return _settings(_parsed(file), file.absolute().parent, os.fspath(path), look=look)
 
 
 def settings_from(values: Mapping[str, Any], *, folder: Path | None = None) -> Settings:
@@ -58,6 +67,7 @@ def _parsed(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file}: is a folder. Accepted: a bench file, which `recallatk init` writes")
     if not file.exists():
         raise UsageError(f"{file}: no such file. Write one: recallatk init CORPUS QUERIES --out {file}")
+    require_ordinary(file)
     try:
         return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as problem:

@@ -21,7 +21,7 @@ from recallatk.bench.settings.models import (
 )
 from recallatk.bench.settings.toml import toml_table
 from recallatk.core.trials import Load
-from recallatk.files import without_secrets
+from recallatk.redaction import without_known, without_secrets
 
 
 class Settings(Table):
@@ -71,7 +71,8 @@ class Settings(Table):
 
     def to_toml(self) -> str:
         """The bench file that reads back to the same settings, with every default spelled out."""
-        plain = self.model_dump(by_alias=True, exclude_none=True)
+        # Names tell secrets in settings, so that none is left here; a known value may stand anywhere.
+        plain = without_known(self.model_dump(by_alias=True, exclude_none=True))
         plain["measure"] = {name: value for name, value in plain["measure"].items() if value != ()}
         tables = [toml_table("", {"name": plain["name"]})]
         for name in ("data", "truth", "measure"):

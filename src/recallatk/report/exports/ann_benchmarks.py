@@ -10,9 +10,9 @@ import numpy as np
 
 from recallatk.core import Metric, Mode
 from recallatk.errors import UsageError
-from recallatk.files import atomic_file, is_url, without_secrets
+from recallatk.files import atomic_file
+from recallatk.redaction import is_url, without_secrets, writable
 from recallatk.report.exports.exported import Exported
-from recallatk.report.exports.rows import encodable
 from recallatk.report.naming import listed
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _attributes(run: Run, measurement: Measurement, best: float) -> dict[str, An
 
 def _attribute(text: str) -> str:
     # HDF5 ends a text at its first NUL.
-    return encodable(text).replace("\0", "\\x00")
+    return writable(text).replace("\0", "\\x00")
 
 
 def _times(measurement: Measurement) -> tuple[NDArray[np.float64], float]:

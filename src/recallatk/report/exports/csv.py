@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.files import write_text
+from recallatk.redaction import writable
 from recallatk.report.exports.exported import Exported
-from recallatk.report.exports.rows import encodable, flat_rows
+from recallatk.report.exports.rows import flat_rows
 
 if TYPE_CHECKING:
     from recallatk.core import Run
@@ -38,7 +39,7 @@ def csv_text(run: Run) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return inert(encodable(value)) if isinstance(value, str) else value
+    return inert(writable(value)) if isinstance(value, str) else value
 
 
 def inert(text: str) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.files import atomic_file
+from recallatk.redaction import writable
 from recallatk.report.as_dict import run_to_dict
 from recallatk.report.exports.exported import Exported
-from recallatk.report.exports.rows import TEXTS, encodable, flat_rows
+from recallatk.report.exports.rows import TEXTS, flat_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,7 @@ def arrow_table(run: Run) -> pa.Table:
     import pyarrow as pa
 
     columns, rows = flat_rows(run)
-    arrays = {encodable(name): _column(name, [row[name] for row in rows]) for name in columns}
+    arrays = {writable(name): _column(name, [row[name] for row in rows]) for name in columns}
     about = {name: value for name, value in run_to_dict(run).items() if name != "trials"}
     return pa.table(arrays).replace_schema_metadata({b"recallatk.run": json.dumps(about).encode()})
 
@@ -52,5 +53,5 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         return pa.array(values, pa.int64())
     if kinds <= {int, float}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    texts = [None if value is None else encodable(str(value)) for value in values]
+    texts = [None if value is None else writable(str(value)) for value in values]
     return pa.array(texts, pa.string())

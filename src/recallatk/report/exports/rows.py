@@ -95,8 +95,3 @@ def _prefixed(prefix: str, values: Mapping[str, Any]) -> Row:
 
 def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | dict) else value
-
-
-def encodable(text: str) -> str:
-    """The text, with what UTF-8 has no place for spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from recallatk.analysis.comparing import compare, holm
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import curve_of
@@ -18,7 +20,6 @@ from recallatk.report.verdict import spoken_verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from recallatk.analysis.comparing import Difference
@@ -113,10 +114,12 @@ def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
 
 def _difference(truth: Truth | None, k: int, mine: Measurement, theirs: Measurement) -> Difference | None:
     values = [_values(truth, k, each) for each in (mine, theirs)]
-    if values[0] is None or values[1] is None:
+    if values[0] is None or values[1] is None or len(values[0]) != len(values[1]):
         return None
+    # In an open loop, each run asks its own queries.
+    both = ~(np.isnan(values[0]) | np.isnan(values[1]))
     try:
-        return compare({"first": values[0], "second": values[1]})[0]
+        return compare({"first": values[0][both], "second": values[1][both]})[0]
     except RecallError:
         return None
 
@@ -126,9 +129,11 @@ def _values(truth: Truth | None, k: int, measurement: Measurement) -> NDArray[np
     from recallatk.analysis.compared import Compared
     from recallatk.analysis.measures import Recall
 
-    if truth is None or truth.depth < k or len(truth) != len(measurement.answers):
-        return measurement.score.per_query.get(f"recall@{k}")
-    return Recall(k).per_query(Compared(truth, bounded(measurement.answers, truth.corpus_rows)))
+    known = measurement.values(f"recall@{k}")
+    if known is not None or truth is None or truth.depth < k or len(truth) != len(measurement.answers):
+        return known
+    found = Recall(k).per_query(Compared(truth, bounded(measurement.answers, truth.corpus_rows)))
+    return np.where(measurement.asked, found, np.nan)
 
 
 def _judged(found: Difference, p_value: float) -> str:

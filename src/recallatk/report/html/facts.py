@@ -106,7 +106,7 @@ def _kept(curve: Curve) -> dict[int, Facts]:
     """The spread alone, of scores that still have each query's own value."""
     found = {}
     for number in detailed(curve):
-        values = curve.lines[number].measurement.score.per_query.get(curve.measure or "")
+        values = curve.lines[number].measurement.values(curve.measure or "")
         if values is not None and len(values):
             found[number] = Facts(values, distribution(values))
     return found

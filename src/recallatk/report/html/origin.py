@@ -19,7 +19,7 @@ _LONGEST = 400
 
 def environment(run: Run) -> Table:
     """The machine and the software, one line each."""
-    from recallatk.history.redaction import public
+    from recallatk.redaction import public
 
     rows = [[_words(name), _shown(public(value, name), name)] for name, value in run.environment.items()]
     return Table("Environment", ["", ""], rows, 2)
@@ -60,7 +60,7 @@ def _shown(value: Any, name: str) -> str:
 def bench_file(run: Run) -> str | None:
     """The bench file that measures the same again; None where the settings do not tell."""
     from recallatk.bench.settings import settings_from
-    from recallatk.history.redaction import public
+    from recallatk.redaction import public
 
     stated = public(dict(run.settings))
     tables = {name: _told(stated.get(name)) for name in ("data", "truth", "measure")}
@@ -100,7 +100,7 @@ def command(run: Run) -> str:
 
 def settings_text(run: Run) -> str:
     """The settings as JSON, for a reader."""
-    from recallatk.history.redaction import public
+    from recallatk.redaction import public
     from recallatk.report.as_dict import plain
 
     return json.dumps(public(plain(dict(run.settings))), indent=2, ensure_ascii=True)

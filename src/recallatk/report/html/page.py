@@ -11,7 +11,6 @@ from recallatk.report.html.comparison import compared
 from recallatk.report.html.drawings import drawings
 from recallatk.report.html.facts import facts_of
 from recallatk.report.html.followed import followed
-from recallatk.report.html.opening import Opened, open_recorded
 from recallatk.report.naming import cut
 from recallatk.report.text import printable
 from recallatk.report.verdict import spoken_verdict
@@ -57,7 +56,7 @@ class ReportData:
     facts: dict[int, Facts]
     """By point; empty where single queries cannot be told."""
     untold: str
-    """Why they cannot be, in words."""
+    """Why segments and the worst queries cannot be told, in words."""
     parts: list[Part]
     charts: dict[str, Chart]
     comparison: Comparison | None
@@ -73,6 +72,7 @@ def report_data(
     findings: Iterable[Any] | None = None,
     others: Sequence[Run] = (),
     names: Sequence[str] = (),
+    no_truth: str = "",
 ) -> ReportData:
     """What there is to say of a run, query by query where its truth is given or can be opened.
 
@@ -84,20 +84,27 @@ def report_data(
             nobody looked.
         others: more runs, to compare with this one.
         names: what the runs are called, this one first.
+        no_truth: why there is no truth, where somebody has looked for it.
     """
-    opened = open_recorded(run) if truth is None else Opened(truth, dataset)
+    if truth is None and not no_truth:
+        from recallatk.bench.inputs import run_inputs
+
+        found = run_inputs(run)
+        truth, dataset, no_truth = found.truth, found.dataset, found.no_truth
     curve = curve_of(run)
-    facts = facts_of(curve, opened.truth, opened.dataset)
-    chosen = spoken_verdict(curve, opened.truth, opened.dataset)
-    comparison = compared(curve, others, names, opened.truth)
+    facts = facts_of(curve, truth, dataset)
+    chosen = spoken_verdict(curve, truth, dataset)
+    comparison = compared(curve, others, names, truth)
     return ReportData(
         run=run,
         curve=curve,
         verdict=chosen,
         contents=contents(run),
         facts=facts,
-        untold="" if facts else opened.why or "no recall was measured, or the truth does not fit the answers",
-        parts=followed(curve, facts, opened.truth, opened.dataset),
+        untold=""
+        if facts and truth is not None
+        else no_truth or "no recall was measured, or the truth does not fit the answers",
+        parts=followed(curve, facts, truth, dataset),
         charts=drawings(curve, facts, chosen, comparison),
         comparison=comparison,
         findings=None if findings is None else said_findings(findings),

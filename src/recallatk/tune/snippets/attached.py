@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from recallatk.history.redaction import public
+from recallatk.redaction import public
 
 if TYPE_CHECKING:
     from recallatk.tune.snippets.setting import Setting

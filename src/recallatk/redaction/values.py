@@ -1,0 +1,91 @@
+"""Values as they may be written: plain, for JSON, and without secrets."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from recallatk.redaction.known import hiding
+from recallatk.redaction.literals import is_literal, json_value
+from recallatk.redaction.names import HARMLESS_HEADERS, is_secret_name
+from recallatk.redaction.text import HIDDEN, redact_text, writable
+
+Hide = Callable[[str], str]
+
+_HEADERS = "headers"
+# A filter names columns, and compares them with values of the data.
+_FILTER = "where"
+
+
+def public(value: Any, name: str = "") -> Any:
+    """A value as it may be written: plain, finite, and without what its name or form says is a secret."""
+    return _public(value, name, hiding(expanded=False))
+
+
+def without_known(value: Any) -> Any:
+    """A value in which nothing but the secrets that are known is hidden, such as a file to use again."""
+    return _mapped(value, hiding(expanded=False))
+
+
+def _mapped(value: Any, hide: Hide) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _mapped(each, hide) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(each, hide) for each in value)
+    return hide(value) if isinstance(value, str) else value
+
+
+def _public(value: Any, name: str, hide: Hide) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            writable(str(key)): _public(each, str(key), hide) for key, each in _opened(value, name).items()
+        }
+    if hasattr(value, "tolist"):
+        # A number or an array of numpy.
+        return _public(value.tolist(), name, hide)
+    if is_secret_name(name, number=isinstance(value, int | float)):
+        return _hidden(value)
+    if isinstance(value, str):
+        return _text(str(value), name, hide)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_public(each, name, hide) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no such numbers; Python's float() reads these words back.
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float) else _text(str(value), name, hide)
+
+
+def _opened(value: Mapping[Any, Any], name: str) -> dict[Any, Any]:
+    """The mapping, where it is one of headers with all but the harmless ones hidden."""
+    if is_secret_name(name):
+        return {key: _hidden(each) for key, each in value.items()}
+    if name.lower() != _HEADERS:
+        return dict(value)
+    return {
+        key: each if str(key).lower() in HARMLESS_HEADERS else _hidden(each) for key, each in value.items()
+    }
+
+
+def _text(text: str, name: str, hide: Hide) -> str:
+    table = json_value(text)
+    if table is not None:
+        shown = _public(table, name, hide)
+        return text if shown == table else json.dumps(shown, ensure_ascii=False)
+    if name.lower() == _HEADERS:
+        return str(_hidden(text))
+    if name == _FILTER:
+        return hide(writable(text))
+    return redact_text(text, hide)
+
+
+def _hidden(value: Any) -> Any:
+    """The same shape with nothing in it but references to the environment, which are no secrets."""
+    if isinstance(value, Mapping):
+        return {writable(str(key)): _hidden(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_hidden(each) for each in value]
+    if value is None or isinstance(value, bool):
+        return value
+    return HIDDEN if is_literal(value) else writable(str(value))

@@ -1,0 +1,140 @@
+"""Redaction: names, forms and known values that are secrets, and text that every file can hold."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recallatk.errors import EngineError, UsageError
+from recallatk.redaction import hide_known, literal_secret, public, redact_text, remember, writable
+from recallatk.references import expanded, remember_references, remember_variables
+
+SECRET = "hunter2/Sword fish"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"the server did not like {SECRET}",
+        f"{json.dumps({'x': SECRET})}",
+        "GET /search?q=hunter2%2FSword%20fish",
+        "GET /search?q=hunter2%2FSword+fish",
+        f"before{SECRET}after",
+    ],
+)
+def test_a_value_that_is_known_is_hidden_in_every_spelling(monkeypatch, text):
+    monkeypatch.setenv("OUR_VALUE", SECRET)
+    expanded("${OUR_VALUE}", "url", "test")
+    shown = redact_text(text)
+    assert "hunter2" not in shown
+    assert "${OUR_VALUE}" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("QDRANT_API_KEY", "hush-hush-hush", "hush-hush-hush"),
+        ("PGPASSWORD", "hush-hush-hush", "hush-hush-hush"),
+        ("DATABASE_URL", "postgresql://me:hush-hush@host/db", "hush-hush"),
+        ("RECALLATK_PG_DSN", "host=here password='hush hush' user=me", "hush hush"),
+    ],
+)
+def test_variables_that_are_secrets_by_their_name_or_content_are_known(monkeypatch, name, value, hidden):
+    monkeypatch.setenv(name, value)
+    assert hidden not in redact_text(f"denied: {hidden}!")
+    assert hidden not in public({"said": f"denied: {hidden}!"})["said"]
+    assert hidden not in str(UsageError(f"denied: {hidden}!"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PWD", "/some/where"), ("AUTHOR", "somebody"), ("TOKEN", "abc")]
+)
+def test_variables_that_are_no_secrets_or_too_short_are_left_alone(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert redact_text(f"it said {value} twice") == f"it said {value} twice"
+
+
+def test_what_an_engine_reads_is_known_though_it_is_short(monkeypatch):
+    monkeypatch.setenv("MILVUS_TOKEN", "hush")
+    assert redact_text("it said hush") == "it said hush"
+    remember_variables(["MILVUS_TOKEN"])
+    assert redact_text("it said hush, hushed") == "it said ${MILVUS_TOKEN}, hushed"
+
+
+def test_a_value_that_is_no_secret_by_name_or_place_stays_in_settings(monkeypatch):
+    monkeypatch.setenv("INDEX", "wordnet-minilm")
+    monkeypatch.setenv("OURS", "hush-hush-hush")
+    remember_references(
+        {"url": "https://host/${INDEX}/_search", "headers": '{"Authorization": "Bearer ${OURS}"}'}
+    )
+    settings = {"corpus": "data/wordnet-minilm.parquet", "note": "hush-hush-hush"}
+    assert public(settings) == {"corpus": "data/wordnet-minilm.parquet", "note": "${OURS}"}
+    assert redact_text("no index wordnet-minilm") == "no index ${INDEX}"
+
+
+def test_hiding_a_value_that_is_part_of_its_own_name_ends():
+    remember("OUR_TOKEN_VALUE", "OUR_TOKEN_VALUE")
+    assert hide_known(hide_known("it is OUR_TOKEN_VALUE")) == "it is ${OUR_TOKEN_VALUE}"
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "found"),
+    [
+        ({"api_key": "x"}, "parameters", "api_key"),
+        ('{"deep": [{"access_token": "x"}]}', "body", "access_token"),
+        ({"Ocp-Apim-Subscription-Key": "x"}, "headers", "the header Ocp-Apim-Subscription-Key"),
+        ("prog --token X", "command", "--token"),
+        ("prog --password=X", "command", "--password"),
+        ("env PGPASSWORD=X prog", "command", "PGPASSWORD"),
+        ("prog -H 'Authorization: Bearer X'", "command", "Authorization"),
+        ("sh -c 'prog --token X'", "command", "--token"),
+        ("prog https://me:X@host/", "command", "the user in the URL"),
+        ("postgresql://me:X@host/db", "dsn", "the user in the URL"),
+        ("host=here password=X", "dsn", "a password"),
+        ("https://host/?sig=X", "url", "sig in the URL"),
+    ],
+)
+def test_a_secret_that_is_written_out_is_found(value, name, found):
+    assert literal_secret(value, name) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"api_key": "${KEY}", "tokens": 5, "max_tokens": "auto", "key": "id"}, "parameters"),
+        ('{"api_key": "$api_key", "primary_key": "id"}', "body"),
+        ("prog --token ${TOKEN} --port 80 -p 80 --tokenizer bert --max-tokens 5", "command"),
+        ("prog --token", "command"),
+        ("", "command"),
+        ("prog 'unbalanced", "command"),
+        ("postgresql://postgres:@/db", "dsn"),
+        ("postgresql://me@host/db", "dsn"),
+        ("host=here password='' user=me", "dsn"),
+        ("https://host/?page=2&key=${KEY}", "url"),
+    ],
+)
+def test_what_is_no_secret_or_comes_from_the_environment_is_accepted(value, name):
+    assert literal_secret(value, name) is None
+
+
+def test_references_are_expanded_wherever_they_stand_and_can_be_escaped(monkeypatch):
+    monkeypatch.setenv("ONE", "1 $2")
+    assert expanded({"a": ["x${ONE}", 3, None]}, "parameters", "test") == {"a": ["x1 $2", 3, None]}
+    assert expanded("$${ONE} $ONE", "url", "test") == "${ONE} $ONE"
+    with pytest.raises(
+        UsageError, match=r"^test: the environment has no variable NO_SUCH\. Set it: export NO_"
+    ):
+        expanded("${NO_SUCH}", "url", "test")
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=20))
+def test_every_text_can_be_written(text):
+    for shown in (writable(text), redact_text(text), str(EngineError(text)), public({text: text})):
+        json.dumps(shown, ensure_ascii=False).encode()
+    assert writable(writable(text)) == writable(text)
+
+
+@given(st.text(max_size=20))
+def test_text_that_can_be_written_stays_as_it_is(text):
+    assert writable(text) == text
