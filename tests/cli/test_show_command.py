@@ -72,3 +72,16 @@ def test_what_cannot_be_shown_is_one_line_and_code_2(arguments, said, folder, mo
     assert ran.exit_code == 2
     assert said in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
+
+
+def test_the_verdict_on_the_goals_is_in_text_and_json(tmp_path):
+    goals = ["recall@10 >= 1%", "p5(recall@10) >= 0.99", "memory <= 1MiB"]
+    run, dataset, _ = scored_run(settings={"tune": {"target": goals}})
+    folder = save_run(run, dataset, tmp_path / "run")
+    verdict = json.loads(shown(folder, "--json"))["verdict"]
+    assert verdict["outcome"] == "FAIL" and verdict["met"] is False and verdict["trial"] == 1
+    assert [each["text"] for each in verdict["goals"]] == ["recall@10 >= 0.01", *goals[1:]]
+    assert [each["outcome"] for each in verdict["goals"]] == ["met", "missed", "missed"]
+    assert verdict["goals"][0]["low"] <= verdict["goals"][0]["value"] <= verdict["goals"][0]["high"]
+    text = shown(folder)
+    assert "goal: recall@10 >= 0.01: met, " in text and "goal: memory <= 1MiB: missed, " in text

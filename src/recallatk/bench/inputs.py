@@ -15,6 +15,8 @@ from recallatk.bench.settings.secrets import filled
 from recallatk.bench.truth_file import TruthFile
 from recallatk.errors import MismatchError, RecallError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
+from recallatk.goals import Outcome
+from recallatk.goals.runs import run_verdict
 from recallatk.history.run import require_same_data
 from recallatk.redaction import is_url, without_secrets
 from recallatk.truth.store import Identity, Store
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Run, Truth
+    from recallatk.goals import Verdict
 
 SETTINGS_FILE = "bench.toml"
 _TRUTH_BESIDE = "truth.parquet"
@@ -114,6 +117,15 @@ def run_inputs(
     if no_truth and no_dataset:
         no_truth = f"{no_truth} ({no_dataset})"
     return Inputs(beside, dataset, truth, no_dataset, no_truth)
+
+
+def verdict_of(run: Run, folder: Path | None = None) -> Verdict:
+    """The verdict on the goals of a run; inputs are opened only for goals that it did not measure itself."""
+    found = run_verdict(run)
+    if not any(each.outcome is Outcome.NOT_MEASURED and not each.note for each in found.goals):
+        return found
+    inputs = run_inputs(run, folder)
+    return run_verdict(run, inputs.truth, inputs.dataset)
 
 
 def settings_beside(folder: Path) -> Settings | None:

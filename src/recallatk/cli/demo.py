@@ -44,7 +44,7 @@ def demo(
     settings = _settings(out)
     with live() as view:
         run = bench.run(settings, dataset=dataset, out=out, fresh=True, watch=view.show)
-    found = ended(run, out, Evidence(settings, dataset))
+    found, _ = ended(run, out, Evidence(settings, dataset))
     if as_json:
         typer.echo(json.dumps({**run_to_dict(run), "audit": findings_to_dict(found), "out": str(out)}))
     else:

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from recallatk.audit import Evidence
     from recallatk.core import Run
     from recallatk.core.findings import Finding
+    from recallatk.goals import Verdict
 
 MARKDOWN, HTML = "report.md", "report.html"
 
 
-def ended(run: Run, folder: Path, before: Evidence) -> list[Finding]:
-    """Audit a run and write its reports into its folder; what was found.
+def ended(run: Run, folder: Path, before: Evidence) -> tuple[list[Finding], Verdict]:
+    """Audit a run and write its reports into its folder; the findings, and the verdict on its goals.
 
     Args:
         run: what was measured.
@@ -26,12 +27,13 @@ def ended(run: Run, folder: Path, before: Evidence) -> list[Finding]:
     """
     from recallatk.audit import audit
     from recallatk.files import write_text
+    from recallatk.goals.runs import run_verdict
     from recallatk.report import to_html, to_markdown
     from recallatk.report.findings import findings_to_markdown
 
     with progress("audit and report"):
         known = before.measured(run)
-        found = audit(known)
-        write_text(folder / MARKDOWN, f"{to_markdown(run)}\n{findings_to_markdown(found)}")
+        found, verdict = audit(known), run_verdict(run, known.truth, known.dataset)
+        write_text(folder / MARKDOWN, f"{to_markdown(run, verdict=verdict)}\n{findings_to_markdown(found)}")
         write_text(folder / HTML, to_html(run, truth=known.truth, dataset=known.dataset, findings=found))
-    return found
+    return found, verdict

@@ -121,12 +121,12 @@ def _report(found: Run, folder: Path, known: Evidence, *, as_json: bool, strict:
     from recallatk.report import run_to_dict, to_text
     from recallatk.report.findings import findings_to_dict, findings_to_text
 
-    findings = ended(found, folder, known)
+    findings, verdict = ended(found, folder, known)
     if as_json:
-        described = {**run_to_dict(found), "audit": findings_to_dict(findings), "out": str(folder)}
+        described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
-        typer.echo(to_text(found, logs=str(folder / "logs")))
+        typer.echo(to_text(found, verdict=verdict, logs=str(folder / "logs")))
         typer.echo(f"\n{findings_to_text(findings, short=True)}\n\n{_next(folder)}")
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)

@@ -28,14 +28,16 @@ def show(
 
     Example: recallatk show recallatk-demo --wide
     """
+    from recallatk.bench.inputs import verdict_of
     from recallatk.report import run_to_dict, to_text
 
     found, folder = opened(run)
+    verdict = verdict_of(found, folder)
     if as_json:
-        typer.echo(json.dumps(run_to_dict(found), allow_nan=False))
+        typer.echo(json.dumps(run_to_dict(found, verdict), allow_nan=False))
     else:
-        logs = folder / "logs"
-        typer.echo(to_text(found, wide=wide, by=by, logs=str(logs) if logs.is_dir() else None))
+        logs = str(folder / "logs") if (folder / "logs").is_dir() else None
+        typer.echo(to_text(found, verdict=verdict, wide=wide, by=by, logs=logs))
 
 
 def opened(path: str) -> tuple[Run, Path]:

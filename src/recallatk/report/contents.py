@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recallatk.errors import UsageError
+from recallatk.goals.runs import run_verdict
 from recallatk.redaction import public
 from recallatk.report.naming import cut, naming
 from recallatk.report.notes import notes
 from recallatk.report.summary import summarise
 from recallatk.report.tables import Table, tables
+from recallatk.report.verdict import goal_said
 
 if TYPE_CHECKING:
     from recallatk.core import Caution, Failure, Run
+    from recallatk.goals import Verdict
     from recallatk.report.naming import Naming
 
 _LONGEST_MESSAGE = 300
@@ -28,18 +31,27 @@ class Contents:
     about: list[str]
     """What holds for all trials, and how far the run has come."""
     tables: list[Table]
+    goals: list[str]
+    """Each goal with its outcome."""
     failures: list[str]
     cautions: list[str]
     notes: list[str]
 
 
 def contents(
-    run: Run, *, wide: bool = False, by: str = "mode", logs: str | None = None, go_on: str | None = None
+    run: Run,
+    *,
+    verdict: Verdict | None = None,
+    wide: bool = False,
+    by: str = "mode",
+    logs: str | None = None,
+    go_on: str | None = None,
 ) -> Contents:
     """What there is to say of a run.
 
     Args:
         run: what was measured.
+        verdict: on its goals; by default what the run tells without its truth and data.
         wide: with every interval and percentile, and whole parameters.
         by: one table per `mode`, or one per `load`.
         logs: where the logs of failed trials are.
@@ -52,6 +64,7 @@ def contents(
         title=_title(run, names),
         about=[*_shared(names), *_progress(run, go_on)],
         tables=tables(run, lines, names, wide=wide, by=by),
+        goals=[goal_said(each) for each in (run_verdict(run) if verdict is None else verdict).goals],
         failures=_failures(run, names, logs),
         cautions=[_caution(each) for each in run.cautions],
         notes=notes(run, lines, names),

@@ -9,18 +9,26 @@ from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from recallatk.core import Run
+    from recallatk.goals import Verdict
     from recallatk.report.tables import Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#!~&])")
 
 
 def to_markdown(
-    run: Run, *, wide: bool = False, by: str = "mode", logs: str | None = None, go_on: str | None = None
+    run: Run,
+    *,
+    verdict: Verdict | None = None,
+    wide: bool = False,
+    by: str = "mode",
+    logs: str | None = None,
+    go_on: str | None = None,
 ) -> str:
     """A heading, the tables, what failed, what to be careful about, and notes.
 
     Args:
         run: what was measured.
+        verdict: on its goals; by default what the run tells without its truth and data.
         wide: with every interval and percentile, and whole parameters.
         by: one table per `mode`, or one per `load`.
         logs: where the logs of failed trials are.
@@ -28,11 +36,16 @@ def to_markdown(
     """
     from recallatk.report.contents import contents
 
-    found = contents(run, wide=wide, by=by, logs=logs, go_on=go_on)
+    found = contents(run, verdict=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
     lines = [f"# {escaped(found.title)}", "", *_listed("", found.about)]
     for table in found.tables:
         lines += _table(table)
-    for heading, said in (("Failed", found.failures), ("Cautions", found.cautions), ("Notes", found.notes)):
+    for heading, said in (
+        ("Goals", found.goals),
+        ("Failed", found.failures),
+        ("Cautions", found.cautions),
+        ("Notes", found.notes),
+    ):
         lines += _listed(heading, said)
     return "\n".join(lines)
 

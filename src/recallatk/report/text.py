@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recallatk.core import Run
+    from recallatk.goals import Verdict
     from recallatk.report.tables import Table
 
 
 def to_text(
-    run: Run, *, wide: bool = False, by: str = "mode", logs: str | None = None, go_on: str | None = None
+    run: Run,
+    *,
+    verdict: Verdict | None = None,
+    wide: bool = False,
+    by: str = "mode",
+    logs: str | None = None,
+    go_on: str | None = None,
 ) -> str:
     """The tables of a run, what failed, what to be careful about, and notes.
 
     Args:
         run: what was measured.
+        verdict: on its goals; by default what the run tells without its truth and data.
         wide: with every interval and percentile, and whole parameters.
         by: one table per `mode`, or one per `load`.
         logs: where the logs of failed trials are.
@@ -24,11 +32,12 @@ def to_text(
     from recallatk.report.contents import contents
     from recallatk.report.plot import plot
 
-    found = contents(run, wide=wide, by=by, logs=logs, go_on=go_on)
+    found = contents(run, verdict=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
     blocks = [
         [found.title, *found.about],
         *(_table(each) for each in found.tables),
         plot(run),
+        [f"goal: {each}" for each in found.goals],
         [f"failed: {each}" for each in found.failures],
         [f"caution: {each}" for each in found.cautions],
         found.notes,

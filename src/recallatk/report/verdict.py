@@ -58,7 +58,7 @@ def spoken_verdict(curve: Curve, truth: Truth | None = None, dataset: Dataset | 
     """
     found = run_verdict(curve.run, truth, dataset)
     points = [each for each in curve.main if each["recall"] is not None and each["latency"] is not None]
-    goals = tuple(_goal_said(each) for each in found.goals)
+    goals = tuple(goal_said(each) for each in found.goals)
     if not points:
         return SpokenVerdict(
             found, None, "Nothing to recommend", "No setting was measured with recall and latency.", goals
@@ -91,8 +91,8 @@ def _listed(goals: list[str]) -> str:
     return " and ".join(goals) if len(goals) <= _NAMED else f"{len(goals)} goals"
 
 
-def _goal_said(result: GoalResult) -> str:
-    """A goal, its outcome, and the figure with the bounds that decided it."""
+def goal_said(result: GoalResult) -> str:
+    """A goal with its outcome, and the figure with the bounds that decided it."""
     text = cut(printable(result.text), _LONGEST)
     if result.value is None:
         note = f" ({cut(printable(result.note), _LONGEST)})" if result.note else ""
