@@ -15,8 +15,8 @@ from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Truth
+    from recallatk.truth.faults import Verification, Wrong
     from recallatk.truth.obtaining import Obtained
-    from recallatk.truth.verifying import Verification, Wrong
 
 _SHOWN = 20
 
@@ -232,19 +232,28 @@ def _verdict(found: Verification, file: str) -> list[str]:
         complain(f"{file} was made from other data: {', '.join(found.other_data)}")
     lines.append(
         f"{file}: {found.checked:,} of {found.queries:,} queries proved anew at depth {found.depth:,}: "
-        + (
-            counted(len(found.wrong), "wrong neighbour", "wrong neighbours")
-            if found.wrong
-            else "every neighbour is right"
-        )
+        + (_counted(found) if found.wrong else "every neighbour is right")
     )
     return [printable(line) for line in lines]
 
 
+def _counted(found: Verification) -> str:
+    queries = len({each.query for each in found.wrong})
+    return f"{counted(len(found.wrong), 'fault', 'faults')} in {counted(queries, 'query', 'queries')}"
+
+
 def _line(wrong: Wrong) -> str:
+    """One fault as a sentence: a column of the file that is wrong, or a neighbor."""
+    place = f"query {wrong.query}" if wrong.rank is None else f"query {wrong.query}, rank {wrong.rank}"
+    if wrong.claim is not None:
+        neighbor = "" if wrong.neighbor is None else f" of {wrong.neighbor}"
+        claim = wrong.claim
+        return f"{place}: {wrong.fault}: {claim.column}{neighbor} is {claim.stated}, not {claim.actual}"
+    if wrong.neighbor is None:
+        return f"{place}: the neighbor is {wrong.fault}"
     score = "" if wrong.score is None else f", score {wrong.score:.9g}"
     gap = f", {wrong.gap:.3g} worse than the last that belongs" if wrong.gap else ""
-    return f"query {wrong.query}, rank {wrong.rank}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
+    return f"{place}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
 
 
 def _verdict_as_json(found: Verification) -> dict[str, Any]:
