@@ -96,9 +96,10 @@ def assess(
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     wanted = _wanted(truth, at, measures)
+    deepest = max(each.deepest for each in wanted)
     if not isinstance(truth, Truth):
-        truth = truth_from_lists(truth, max(each.deepest for each in wanted))
-    require_same(truth, corpus, dataset)
+        truth = truth_from_lists(truth, deepest, corpus)
+    require_same(truth, corpus, dataset, deepest)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)

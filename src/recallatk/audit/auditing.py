@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.audit.evidence import Evidence
-from recallatk.audit.opening import find_truth, open_if_there, settings_beside
+from recallatk.audit.opening import find_truth, open_if_there, settings_beside, truth_if_there
 from recallatk.audit.registry import RULES, rule_codes
 from recallatk.core import Run
 from recallatk.core.findings import Finding, Severity, Waiver
@@ -96,7 +96,7 @@ def audit_run(
     if dataset is None and settings is not None:
         dataset = open_if_there(settings)
     if truth is None and settings is not None and dataset is not None:
-        truth = find_truth(settings, dataset)
+        truth = truth_if_there(settings, dataset)
     known = Evidence(settings, dataset, truth, loaded, production, tuned, tuning_queries, tuple(targets))
     return audit(known)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.audit.opening import find_truth
+from recallatk.audit.opening import truth_if_there
 from recallatk.audit.survey import Survey, survey
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Evidence:
         """The same benchmark with what was measured, and the truth that there is by now."""
         truth = self.truth
         if truth is None and self.settings is not None and self.dataset is not None:
-            truth = find_truth(self.settings, self.dataset)
+            truth = truth_if_there(self.settings, self.dataset)
         return self._later(self._seen, run=run, truth=truth)
 
     def tuned_on(
@@ -91,6 +91,17 @@ class Evidence:
         if not found and self.settings is not None:
             found = list(self.settings.measure.k)
         return tuple(sorted(set(found)))
+
+    @property
+    def deepest(self) -> int:
+        """The largest k that is measured, or is to be; 0 where nobody said."""
+        wanted = [int(name.rpartition("@")[2]) for name in self.asked]
+        tuning = self.tuned is not None or self.targets
+        if self.run is not None:
+            wanted += self.cutoffs
+        elif self.settings is not None and not tuning:
+            wanted.append(self.settings.measure.deepest)
+        return max(wanted, default=0)
 
     @property
     def k(self) -> int:

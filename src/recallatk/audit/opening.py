@@ -37,16 +37,24 @@ def open_if_there(settings: Settings) -> Dataset | None:
 
 
 def find_truth(settings: Settings, dataset: Dataset) -> Truth | None:
-    """The truth that the settings name, or the one in the store; None where it would have to be computed."""
+    """The truth file that the settings name, or the truth in the store; None where it has to be computed.
+
+    A truth file that cannot be used is an error, as it is for a run.
+    """
     from recallatk.bench.benchmark import truth_of
     from recallatk.fingerprint import fingerprints
     from recallatk.truth.store import Identity, Store
 
+    if settings.truth.file is not None:
+        return truth_of(settings, dataset)
+    depth = settings.depth(dataset.corpus.rows)
+    wanted = Identity(fingerprints(dataset), dataset.metric, depth, dataset.corpus.sampled_from)
+    return Store(settings.truth.store).find(wanted)
+
+
+def truth_if_there(settings: Settings, dataset: Dataset) -> Truth | None:
+    """The same after a run, when a truth file may be gone."""
     try:
-        if settings.truth.file is not None:
-            return truth_of(settings, dataset)
-        depth = settings.depth(dataset.corpus.rows)
-        wanted = Identity(fingerprints(dataset), dataset.metric, depth, dataset.corpus.sampled_from)
-        return Store(settings.truth.store).find(wanted)
+        return find_truth(settings, dataset)
     except (RecallError, OSError):
         return None

@@ -61,7 +61,7 @@ def _opened(path: str) -> QuerySet:
 
 def _found(what: str, production: QuerySet | None, targets: list[str]) -> list[Finding]:
     from recallatk.audit import audit_run, audit_settings
-    from recallatk.audit.opening import open_if_there, settings_beside
+    from recallatk.audit.opening import open_if_there, settings_beside, truth_if_there
     from recallatk.bench.settings import read_settings
 
     if what.endswith(".toml"):
@@ -73,4 +73,11 @@ def _found(what: str, production: QuerySet | None, targets: list[str]) -> list[F
         complain(
             f"{folder}: the data of this run cannot be opened from here; rules that need them are left out"
         )
-    return audit_run(folder, dataset=dataset, settings=settings, production=production, targets=targets)
+    truth = None if settings is None or dataset is None else truth_if_there(settings, dataset)
+    if truth is None and settings is not None and settings.truth.file is not None and dataset is not None:
+        complain(
+            f"{settings.truth.file}: the truth of this run cannot be read; rules that need it are left out"
+        )
+    return audit_run(
+        folder, dataset=dataset, truth=truth, settings=settings, production=production, targets=targets
+    )

@@ -87,7 +87,7 @@ def _known_after(tuned: Tuned, before: Evidence, seed: int) -> Evidence:
 
 def _truth(settings: Settings, dataset: Dataset, targets: Sequence[Target]) -> Truth | None:
     """The one that tuning to these targets leaves in the store, or the one that a run would use."""
-    from recallatk.audit.opening import find_truth
+    from recallatk.audit.opening import truth_if_there
     from recallatk.errors import RecallError
     from recallatk.fingerprint import fingerprints
     from recallatk.truth.store import Identity, Store
@@ -98,4 +98,4 @@ def _truth(settings: Settings, dataset: Dataset, targets: Sequence[Target]) -> T
         found = None if settings.truth.file is not None else Store(settings.truth.store).find(wanted)
     except (RecallError, OSError):
         found = None
-    return find_truth(settings, dataset) if found is None else found
+    return truth_if_there(settings, dataset) if found is None else found
