@@ -71,6 +71,37 @@ def test_the_object_has_what_was_promised_and_the_second_time_is_reused(folder, 
     }
 
 
+SWAPPED = "warning: the corpus has {} and there are {} queries: are corpus and queries swapped?"
+
+
+def test_swapped_files_are_warned_of_by_every_command_that_makes_or_uses_a_truth(folder):
+    np.save("rows.npy", CORPUS)
+    swapped = ("queries.npy", "rows.npy")
+    said = SWAPPED.format("21 rows", 300)
+    truth = ("--metric", "l2", "--depth", 5, "--store", "store", "--out", "truth.parquet")
+    ran = recallatk("truth", *swapped, *truth)
+    assert ran.returncode == 0
+    assert said in ran.stderr
+    assert said in recallatk("truth", "verify", "truth.parquet", *swapped).stderr
+    np.save("answers.npy", np.zeros((300, 5), np.int64))
+    assert said in recallatk("score", "truth.parquet", "answers.npy").stderr
+    assert said in recallatk("run", *swapped, "--metric", "l2", "--engine", "exact", "--dry-run").stderr
+    right = recallatk("truth", *reversed(swapped), *truth)
+    assert "swapped" not in right.stderr
+
+
+def test_a_depth_beyond_the_rows_of_the_corpus_is_said_plainly(folder):
+    options = ("truth", "corpus.parquet", "queries.npy", "--metric", "l2", "--store", "store")
+    lines = recallatk(*options, "--depth", 400).stdout.splitlines()
+    assert ": the best 300 of 300 rows for 21 queries" in lines[0]
+    assert lines[-1] == (
+        "  the depth of 400 exceeds the 300 rows of the corpus: every query lists all of its eligible rows"
+    )
+    found = json.loads(recallatk(*options, "--depth", 400, "--json").stdout)
+    assert (found["depth"], found["longest_list"], found["corpus_rows"]) == (400, 300, 300)
+    assert "exceeds" not in recallatk(*options, "--depth", 300).stdout
+
+
 def test_reused_is_said_in_words(folder):
     options = ("truth", "corpus.parquet", "queries.npy", "--metric", "l2", "--store", "a store")
     assert "computed in" in recallatk(*options).stdout
@@ -329,6 +360,7 @@ def test_control_c_says_how_to_go_on_and_the_same_command_does(folder):
 
 def test_one_query_is_one_query(folder):
     np.save("one.npy", QUERIES[:1])
-    ran = recallatk("truth", "corpus.parquet", "one.npy", "--metric", "l2", "--depth", 400)
+    red = ("--where", "colour = 'red'")
+    ran = recallatk("truth", "corpus.parquet", "one.npy", "--metric", "l2", "--depth", 200, *red)
     assert "of 300 rows for 1 query, l2\n" in ran.stdout
-    assert "1 query has fewer than 400 eligible rows" in ran.stdout
+    assert "1 query has fewer than 200 eligible rows" in ran.stdout

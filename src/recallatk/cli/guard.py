@@ -53,6 +53,15 @@ def complain(message: str) -> None:
     typer.echo("recallatk: " + "\n".join(printable(line) for line in message.split("\n")), err=True)
 
 
+def warn_if_swapped(rows: int | None, queries: int) -> None:
+    """Warn of a corpus that has far fewer rows than there are queries."""
+    from recallatk.core.proportion import swapped
+
+    said = swapped(rows, queries)
+    if said is not None:
+        complain(f"warning: {said}")
+
+
 def _again() -> str:
     """The command that was given, without secrets."""
     from recallatk.files import without_secrets

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recallatk.cli.guard import warn_if_swapped
 from recallatk.cli.truth import IdColumn, Json, MetricName, VectorColumn, Where, own_truth
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Corpus, Dataset
+    from recallatk.core import Corpus, Dataset, Truth
 
 
 def score(
@@ -52,7 +53,7 @@ def score(
     Example: recallatk score truth.parquet answers.parquet --at 1,10 --by category
     """
     from recallatk.analysis import assess
-    from recallatk.datasets import read_answers, read_qrels, read_truth
+    from recallatk.datasets import read_answers, read_qrels
     from recallatk.report import assessment_to_dict, assessment_to_text
 
     own = own_truth(truth)
@@ -60,7 +61,7 @@ def score(
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
     found = assess(
         read_answers(answers, format=format),
-        own if own is not None else read_truth(truth, corpus=known, metric=stated),
+        _truth(truth, known, stated) if own is None else _looked_at(own),
         None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),
@@ -74,6 +75,18 @@ def score(
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
     else:
         typer.echo(assessment_to_text(found))
+
+
+def _truth(path: str, corpus: Corpus | None, metric: str | None) -> Truth:
+    """The truth of another tool."""
+    from recallatk.datasets import read_truth
+
+    return _looked_at(read_truth(path, corpus=corpus, metric=metric))
+
+
+def _looked_at(truth: Truth) -> Truth:
+    warn_if_swapped(truth.sampled_from or truth.corpus_rows, len(truth))
+    return truth
 
 
 def cutoffs(at: str) -> list[int]:

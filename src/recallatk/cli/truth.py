@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from recallatk.cli.guard import FAILED, complain
+from recallatk.cli.guard import FAILED, complain, warn_if_swapped
 from recallatk.cli.progress import progress
 from recallatk.counting import counted
 
@@ -96,6 +96,7 @@ def compute(
     dataset = open_dataset(
         corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column
     )
+    warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     if corpus_sample is not None:
         dataset = sampled(dataset, corpus_sample, seed=seed)
     started = time.perf_counter()
@@ -147,6 +148,7 @@ def verify(
     dataset = open_dataset(
         corpus, queries, metric=stated, where=where, id_column=id_column, vector_column=vector_column
     )
+    warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     truth = read if read is not None else read_truth(file, corpus=dataset.corpus, metric=dataset.metric)
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = verify_truth(
@@ -175,6 +177,7 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
     return {
         "queries": len(truth),
         "depth": truth.depth,
+        "longest_list": int((truth.rows >= 0).sum(axis=1).max()),
         "metric": truth.metric,
         "corpus_rows": truth.corpus_rows,
         "certified": summary.certified(truth),
@@ -196,9 +199,9 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
     from recallatk.report.text import printable
     from recallatk.truth import summary
 
-    truth = found.truth
+    truth, rows = found.truth, dataset.corpus.rows
     lines = [
-        f"{out}: the best {truth.depth:,} of {counted(dataset.corpus.rows, 'row', 'rows')} for "
+        f"{out}: the best {min(truth.depth, rows):,} of {counted(rows, 'row', 'rows')} for "
         f"{counted(len(truth), 'query', 'queries')}, {truth.metric}",
         f"  {summary.in_words(truth)}",
         f"  {_way(found)} in {seconds:,.1f} s",
@@ -208,7 +211,12 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
             f"  a sample of {truth.sampled_from:,} rows: recall on it does not carry over to all of them"
         )
     short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
-    if short:
+    if truth.depth > rows:
+        lines.append(
+            f"  the depth of {truth.depth:,} exceeds the {counted(rows, 'row', 'rows')} of the corpus: every "
+            "query lists all of its eligible rows"
+        )
+    elif short:
         lines.append(
             f"  {counted(short, 'query has', 'queries have')} fewer than {truth.depth:,} eligible rows"
         )
