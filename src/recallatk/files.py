@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
+import secrets
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -256,21 +256,21 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         raise UsageError(f"{text}: is a folder, and a file was to be written there")
     if target.exists() and not target.is_file():
         raise UsageError(f"{text}: is no ordinary file, and would be replaced by one")
-    # As long a name as the target may have, the temporary one would be too long.
-    prefix = f".{target.stem[:_LONGEST_PREFIX]}."
-    with _naming(text, target.parent / prefix):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(target.suffix, prefix, target.parent)
-        os.close(handle)
-    scratch = Path(temporary)
+    # Beside a target with the longest name that is allowed, a longer one could not be made.
+    stem = f".{target.stem[:_LONGEST_PREFIX]}.{secrets.token_hex(8)}"
+    scratch = target.parent / f"{stem}{target.suffix}"
     try:
+        # From here on a signal may end the block at any moment, and the file goes with it.
         with _naming(text, scratch):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             yield scratch
             _make_durable(scratch, _usual_mode())
             scratch.replace(target)
             _make_durable(target.parent)
     finally:
-        scratch.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            scratch.unlink()
 
 
 @contextlib.contextmanager
@@ -305,7 +305,7 @@ def write_text(path: PathLike, text: str) -> None:
 
 
 def _usual_mode() -> int:
-    # mkstemp makes files that only their owner can read; what we publish has the usual rights.
+    # While it is written, only its owner can read the file; what we publish has the usual rights.
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
