@@ -3,10 +3,15 @@
 import errno
 import os
 import stat
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from commands import recallatk
 from recallatk.datasets import convert
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import atomic_file, locate, locate_all, read_exactly, write_text
@@ -98,6 +103,70 @@ def test_messages_of_a_file_system_do_not_betray_the_url(tmp_path):
     assert "SECRET" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("key s3://bucket/x.npy is gone", "key s3://bucket/x.npy is gone"),
+        ("path 'bucket/x.npy' is gone", "path 's3://bucket/x.npy' is gone"),
+        ("bucket/x.npy.tmp is gone", "s3://bucket/x.npy.tmp is gone"),
+        ("other-bucket/x.npy is gone", "other-bucket/x.npy is gone"),
+    ],
+)
+def test_a_message_names_the_url_once(tmp_path, reason, shown):
+    class Store:
+        def open_input_file(self, path):
+            raise OSError(reason)
+
+    location = type(locate(tmp_path))(Store(), "bucket/x.npy", "s3://bucket/x.npy", local=False)
+    with pytest.raises(UsageError) as caught:
+        location.open()
+    assert str(caught.value) == f"s3://bucket/x.npy: cannot be opened: {shown}"
+
+
+@pytest.mark.parametrize("url", ["s3://", "gs://"])
+def test_a_store_without_a_bucket_is_refused_in_one_sentence(url):
+    ran = recallatk("inspect", url)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1] == (
+        f"recallatk: {url}: not a URL that can be read: it names no bucket. Accepted: {url}BUCKET/PATH"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_web_server_that_does_not_answer_is_told_from_a_missing_file(scheme):
+    url = f"{scheme}://127.0.0.1:9/a.parquet"
+    ran = recallatk("inspect", url)
+    assert ran.returncode == 2
+    said = ran.stderr.splitlines()[-1]
+    assert said.startswith(f"recallatk: {url}: cannot be reached: ")
+    assert said.endswith("or download the file and give its path")
+    assert "no such file" not in said
+
+
+class _NoRanges(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+def test_a_web_server_that_has_no_such_file_or_gives_no_parts_of_files_says_so(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((2_000, 16), "float32"))
+    handler = partial(_NoRanges, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            missing = recallatk("inspect", f"{url}/nothing.npy")
+            whole = recallatk("inspect", f"{url}/x.npy")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert f"{url}/nothing.npy: no such file or folder" in missing.stderr
+    assert (whole.returncode, whole.stderr.count("Traceback")) == (2, 0)
+    assert f"{url}/x.npy: cannot be " in whole.stderr
+    assert "download the file" in whole.stderr
+
+
 def test_a_pattern_finds_files_by_name_and_a_url_keeps_its_question_mark(tmp_path):
     for name in ("b1.x", "a1.x", "c.y"):
         (tmp_path / name).write_text("")
@@ -136,6 +205,37 @@ def test_a_block_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, problem
         raise problem
     assert target.read_text() == "old"
     assert leftovers(tmp_path) == ["x.txt"]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        lambda scratch: OSError(errno.ENOSPC, "No space left on device"),
+        lambda scratch: OSError(errno.EIO, "Input/output error", str(scratch)),
+        lambda scratch: OSError(f"Failed to write {scratch}: broken"),
+    ],
+)
+def test_an_error_names_the_file_that_was_asked_for_and_not_the_temporary_one(tmp_path, problem):
+    target = tmp_path / "x.txt"
+    with pytest.raises(OSError) as caught, atomic_file(target) as scratch:
+        raise problem(scratch)
+    assert str(target) in str(caught.value)
+    assert scratch.name not in str(caught.value)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that nobody may write to")
+@pytest.mark.parametrize("to", ["csv", "json", "parquet"])
+def test_an_export_that_cannot_be_written_names_its_file(tmp_path, to):
+    run = Path(__file__).parent / "history" / "format-1"
+    ran = recallatk("export", run, "--to", to, "--out", f"/proc/self/out.{to}")
+    assert ran.returncode == 2
+    assert ran.stderr == f"recallatk: /proc/self/out.{to}: No such file or directory\n"
+
+
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path):
+    name = "ü" * 120 + ".txt"
+    write_text(tmp_path / name, "text")
+    assert leftovers(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.npy", "x.fbin", "x.parquet"])

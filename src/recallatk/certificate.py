@@ -19,7 +19,7 @@ class Decision(IntEnum):
     FLOAT64 = 1
     """The same with a float64 scan, because float32's bounds were too wide."""
     EXACT = 2
-    """Some neighbours were closer than float64 can decide; rational arithmetic ordered them or found ties."""
+    """Float64 cannot order two of the neighbors and the next row; exact arithmetic did, or found a tie."""
 
     @property
     def text(self) -> str:

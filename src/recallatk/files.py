@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
+import secrets
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError
 from recallatk.redaction import hide_known, is_url, redact_text, without_secrets, writable
+from recallatk.web_files import ADVICE, is_web, web_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 
 _URL_SIGNS = "%:/?#@!$&'()*+,;=~"
+_LONGEST_PREFIX = 40
 _SPECIAL = "is a pipe, a socket or a device"
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 
@@ -51,19 +53,40 @@ class Location:
 
     @cached_property
     def _info(self) -> Any:
-        try:
+        with self._asking("reached"):
             return self.filesystem.get_file_info(self.path)
-        except (OSError, UnicodeError) as problem:
-            raise self._failure("reached", problem) from problem
+
+    @contextlib.contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
+        """Turn whatever a file system raises into one error; those of the web have no common ancestor."""
+        try:
+            yield
+        except RecallError:
+            raise
+        except Exception as problem:
+            raise self._failure(what, problem) from problem
 
     def _failure(self, what: str, problem: Exception) -> UsageError:
-        reason = redact_text(_reason(problem).replace(self.path, self.text))
-        return UsageError(f"{self.text}: cannot be {what}: {reason}")
+        reason = _reason(problem)
+        if "/" in self.path:
+            # Inside of a longer name, such as the URL itself, the path stays as it is.
+            reason = re.sub(rf"(?<![\w:/.-]){re.escape(self.path)}(?!\w)", lambda _: self.text, reason)
+        advice = f". {ADVICE}" if is_web(self.path) else ""
+        return UsageError(f"{self.text}: cannot be {what}: {redact_text(reason).rstrip('.')}{advice}")
 
     @property
     def exists(self) -> bool:
         """Whether there is such a file or folder."""
         return bool(self._info.type.name != "NotFound")
+
+    def require_found(self) -> None:
+        """Refuse what is not there, and say so where a web server could not be asked."""
+        if self.exists:
+            return
+        problem = web_failure(self.filesystem, self.path)
+        if problem is None:
+            raise UsageError(f"{self.text}: no such file or folder")
+        raise self._failure("reached", problem) from problem
 
     @property
     def is_folder(self) -> bool:
@@ -88,10 +111,8 @@ class Location:
         """What the folder holds, by name; hidden files and job markers are passed over."""
         from pyarrow.fs import FileSelector
 
-        try:
+        with self._asking("listed"):
             found = self.filesystem.get_file_info(FileSelector(self.path))
-        except (OSError, UnicodeError) as problem:
-            raise self._failure("listed", problem) from problem
         children = []
         for info in sorted(found, key=lambda info: _by_number(info.path)):
             child = self / PurePosixPath(info.path).name
@@ -104,25 +125,19 @@ class Location:
     def open(self) -> Any:
         """A file that can be read at any offset."""
         self.require_ordinary()
-        try:
+        with self._asking("opened"):
             return self.filesystem.open_input_file(self.path)
-        except OSError as problem:
-            raise self._failure("opened", problem) from problem
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Some bytes; fewer than asked for only at the end of the file."""
-        try:
-            with self.open() as file:
-                return bytes(file.read_at(count, offset)) if offset < file.size() else b""
-        except OSError as problem:
-            raise self._failure("read", problem) from problem
+        with self._asking("read"), self.open() as file:
+            return bytes(file.read_at(count, offset)) if offset < file.size() else b""
 
 
 def locate(path: PathLike) -> Location:
     """The file or folder behind a path or a URL; it must exist."""
     location = _resolve(os.fspath(path))
-    if not location.exists:
-        raise UsageError(f"{location.text}: no such file or folder")
+    location.require_found()
     location.require_ordinary()
     return location
 
@@ -178,6 +193,8 @@ def _resolve(text: str) -> Location:
         if scheme in _ARROW_SCHEMES:
             # People write spaces, brackets and accents into URLs; Arrow wants them escaped.
             filesystem, path = fs.FileSystem.from_uri(quote(text, safe=_URL_SIGNS))
+            if not path:
+                raise ValueError(f"it names no bucket. Accepted: {scheme}://BUCKET/PATH")
         else:
             filesystem, path = _through_fsspec(text)
     except (ValueError, TypeError, OSError) as problem:
@@ -197,7 +214,11 @@ def _through_fsspec(text: str) -> tuple[Any, str]:
     try:
         inner, path = url_to_fs(text)
     except ImportError as problem:
-        raise UsageError(f"{without_secrets(text)}: {problem}") from problem
+        scheme = text.partition("://")[0].lower()
+        extra = "http" if scheme == "https" else scheme
+        raise UsageError(
+            f"{without_secrets(text)}: {problem}. Install it: pip install 'fsspec[{extra}]'"
+        ) from problem
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), path
 
 
@@ -219,17 +240,36 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         raise UsageError(f"{text}: is a folder, and a file was to be written there")
     if target.exists() and not target.is_file():
         raise UsageError(f"{text}: is no ordinary file, and would be replaced by one")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
-    os.close(handle)
-    scratch = Path(temporary)
+    # Beside a target with the longest name that is allowed, a longer one could not be made.
+    stem = f".{target.stem[:_LONGEST_PREFIX]}.{secrets.token_hex(8)}"
+    scratch = target.parent / f"{stem}{target.suffix}"
     try:
-        yield scratch
-        _make_durable(scratch, _usual_mode())
-        scratch.replace(target)
-        _make_durable(target.parent)
+        # From here on a signal may end the block at any moment, and the file goes with it.
+        with _naming(text, scratch):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            yield scratch
+            _make_durable(scratch, _usual_mode())
+            scratch.replace(target)
+            _make_durable(target.parent)
     finally:
-        scratch.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+
+
+@contextlib.contextmanager
+def _naming(text: str, scratch: Path) -> Iterator[None]:
+    """Have errors of a temporary file name the file that the user asked for."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno is not None and problem.filename is None:
+            raise OSError(problem.errno, problem.strerror, text) from problem
+        if str(scratch) not in str(problem):
+            raise
+        if problem.errno is None:
+            raise OSError(str(problem).replace(str(scratch), text)) from problem
+        raise OSError(problem.errno, problem.strerror, text) from problem
 
 
 def require_writable(path: PathLike) -> None:
@@ -249,7 +289,7 @@ def write_text(path: PathLike, text: str) -> None:
 
 
 def _usual_mode() -> int:
-    # mkstemp makes files that only their owner can read; what we publish has the usual rights.
+    # While it is written, only its owner can read the file; what we publish has the usual rights.
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask

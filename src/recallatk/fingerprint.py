@@ -13,9 +13,10 @@ from weakref import WeakKeyDictionary
 from blake3 import blake3
 
 from recallatk.core import QuerySet, Records, Vectors, blocks
+from recallatk.filters.distinct import distinct_filters
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _VERSION = 2
 _HEX_DIGITS = 32
 _ROWS_AT_ONCE = 65_536
+# A text file is read through for every group of columns; many columns are read fewer rows at a time.
+_MOST_PASSES = 16
+_CELLS_AT_ONCE = 1 << 20
 # A dataset does not change, and hashing a large one takes as long as reading it.
 _KNOWN: WeakKeyDictionary[Dataset, dict[str, str]] = WeakKeyDictionary()
 
@@ -96,29 +100,47 @@ def fingerprint_prefixes(vectors: Vectors, lengths: Collection[int]) -> tuple[st
 
 def fingerprint_ids(records: Records) -> str:
     """The fingerprint of the ids; row numbers are the integers from 0."""
-    pieces = (records.read_ids(start, stop) for start, stop in _ranges(records.rows))
-    return _fingerprint_column("ids", pieces)
+    state = _ColumnHash("ids")
+    for start, stop in _ranges(records.rows, _ROWS_AT_ONCE):
+        state.update(records.read_ids(start, stop))
+    return state.text()
 
 
 def fingerprint_metadata(records: Records) -> str:
     """The fingerprint of all other columns, in the order of their names."""
     state = Hash("metadata", records.rows)
-    for name in sorted(records.metadata_names):
-        pieces = (
-            chunk
-            for start, stop in _ranges(records.rows)
-            for chunk in records.columns.read([name], start, stop)[name].chunks
-        )
-        state.update_text(json.dumps([name, _fingerprint_column("column", pieces)]))
+    names = sorted(records.metadata_names)
+    step = -(-len(names) // _MOST_PASSES) or 1
+    for first in range(0, len(names), step):
+        for name, found in _fingerprint_columns(records, names[first : first + step]).items():
+            state.update_text(json.dumps([name, found]))
     return state.text()
+
+
+def _fingerprint_columns(records: Records, names: list[str]) -> dict[str, str]:
+    """The fingerprints of some columns in one pass over the rows."""
+    columns = {name: _ColumnHash("column") for name in names}
+    for start, stop in _ranges(records.rows, max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // len(names)))):
+        table = records.columns.read(names, start, stop)
+        for name, column in zip(names, table.columns, strict=True):
+            for chunk in column.chunks if len(names) == 1 else [column.combine_chunks()]:
+                columns[name].update(chunk)
+    return {name: column.text() for name, column in columns.items()}
 
 
 def fingerprint_queries(queries: QuerySet) -> str:
     """The fingerprint of what is asked: vectors, ids, filters and which corpus rows they are."""
     state = Hash("queries", fingerprint_vectors(queries.vectors), fingerprint_ids(queries))
-    keys = [None if each is None else each.key for each in queries.filters or ()]
+    distinct = distinct_filters(queries.filters or ())
     # A filter that no query has is no filter.
-    state.update_text(json.dumps(keys if any(keys) else None))
+    if any(each is not None for each in distinct.filters):
+        # Piece by piece, since all queries may share one long filter.
+        keys = [json.dumps(None if each is None else each.key) for each in distinct.filters]
+        for place, number in enumerate(distinct.numbers.tolist()):
+            state.update_text(f"{', ' if place else '['}{keys[number]}")
+        state.update_text("]")
+    else:
+        state.update_text(json.dumps(None))
     if queries.corpus_rows is not None:
         state.update_text("corpus rows")
         state.update(queries.corpus_rows)
@@ -157,18 +179,29 @@ def fingerprint_truth(truth: Truth) -> str:
     return state.text()
 
 
-def _ranges(rows: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, rows, _ROWS_AT_ONCE):
-        yield start, min(start + _ROWS_AT_ONCE, rows)
+def _ranges(rows: int, step: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, rows, step):
+        yield start, min(start + step, rows)
 
 
-def _fingerprint_column(kind: str, pieces: Iterable[pa.Array]) -> str:
-    """Streams that do not depend on where one piece ends: validity, values, and lengths of text."""
-    streams: dict[str, Hash] = {}
-    for piece in pieces:
+class _ColumnHash:
+    """The running fingerprint of a column.
+
+    Its streams do not depend on where one piece ends: validity, values, and lengths of text.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.streams: dict[str, Hash] = {}
+
+    def update(self, piece: pa.Array) -> None:
+        """Take in the next rows."""
         for path, array in _streams("", piece):
-            streams.setdefault(path, Hash(path)).update(array)
-    return Hash(kind, {path: state.text() for path, state in sorted(streams.items())}).text()
+            self.streams.setdefault(path, Hash(path)).update(array)
+
+    def text(self) -> str:
+        """The fingerprint of the rows so far."""
+        return Hash(self.kind, {path: state.text() for path, state in sorted(self.streams.items())}).text()
 
 
 def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -1,4 +1,4 @@
-"""Scores in float64, pair by pair, and how far from the real number they can be.
+"""Scores in float64, pair by pair, how far from the real number they can be, and which sizes they hold for.
 
 Every sum here is NumPy's pairwise one along a row, which adds in the same order on every machine and
 whatever else is in the call: a score is the same to the last bit wherever it is computed.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Metric
+from recallatk.errors import BadValueError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,61 @@ _TINY_64 = 2.0**-1074
 # Pairs are taken in portions that stay in the cache between one step and the next; smaller ones would
 # have threads wait for each other.
 _PORTION_BYTES = 2 << 20
+# A sum of squares below this may have lost digits to underflow; above, what underflows is far below rounding.
+_SMALL_SQUARE = 2.0**-900
+# Squares of larger numbers, added up, would leave the range of float64; those of smaller ones vanish.
+_LARGEST, _SMALLEST = 1e150, 1e-150
+# Products of sizes below this have fewer digits than float64: 2^-1022 is the least number with all of them.
+_SMALLEST_PRODUCT = 2.0**-969
+
+
+def require_range(
+    block: NDArray[Any], metric: Metric, where: str, start: int = 0, *, compared_with: float = np.inf
+) -> None:
+    """Refuse vectors whose scores would be infinite, or would lose digits to underflow.
+
+    The size of a vector is its largest number. Distances keep their digits at any small size; a vector of
+    zeros is accepted, except under cosine, where it is refused when it is read.
+
+    Args:
+        block: vectors.
+        metric: how they are compared.
+        where: what messages call them.
+        start: the number of the first vector.
+        compared_with: the smallest size of the vectors that they are compared with.
+    """
+    least = {Metric.COSINE: _SMALLEST, Metric.IP: _SMALLEST_PRODUCT / compared_with}.get(metric, 0.0)
+    if block.dtype.kind != "f" or not len(block):
+        return
+    limits = np.finfo(block.dtype)
+    if float(limits.max) <= _LARGEST and float(limits.smallest_subnormal) >= least:
+        return
+    sizes = vector_sizes(block)
+    beyond = (sizes > _LARGEST) | ((sizes < least) & (sizes > 0))
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        size = sizes[row]
+        problem = (
+            "too large for float64 scores" if size > _LARGEST else "too small: its scores would lose digits"
+        )
+        raise BadValueError(
+            where,
+            f"the largest number of the vector is {size:g}, {problem}",
+            f"sizes from {max(least, float(limits.smallest_subnormal)):.3g} to {_LARGEST:g} under {metric}",
+            row=start + row,
+            hint="Multiply all vectors by one power of two.",
+        )
+
+
+def smallest_size(block: NDArray[Any]) -> float:
+    """The smallest size of a vector that is not all zeros; infinite without one."""
+    sizes = vector_sizes(block)
+    return float(sizes.min(where=sizes > 0, initial=np.inf))
+
+
+def vector_sizes(block: NDArray[Any]) -> NDArray[np.float64]:
+    """The largest absolute number of each vector."""
+    return np.asarray(np.maximum(block.max(axis=1), -block.min(axis=1)), np.float64)
 
 
 def pair_scores(
@@ -46,7 +102,32 @@ def pair_scores(
         else:
             terms[here] *= others[here]
         np.add.reduce(terms[here], axis=1, out=scores[part])
-    return np.sqrt(scores) if metric is Metric.L2 else scores
+    if metric is not Metric.L2:
+        return scores
+    small = _small(scores, queries.dtype, block.dtype)
+    np.sqrt(scores, out=scores)
+    for some in _portions(small, step):
+        scores[some] = _scaled_norms(block[row[some]].astype(np.float64) - queries[query[some]])
+    return scores
+
+
+def _small(squares: NDArray[np.float64], *dtypes: np.dtype[Any]) -> NDArray[np.int64]:
+    """Sums of squares that may have lost digits, which numbers of other types than float64 never do."""
+    if np.dtype(np.float64) not in dtypes:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(squares < _SMALL_SQUARE)
+
+
+def _portions(which: NDArray[np.int64], step: int) -> list[NDArray[np.int64]]:
+    return [which[start : start + step] for start in range(0, len(which), step)]
+
+
+def _scaled_norms(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norms of very small vectors, scaled by a power of two, which is exact, to a size of about 1."""
+    exponents = np.frexp(vector_sizes(vectors))[1]
+    with np.errstate(under="ignore"):
+        squares = np.square(np.ldexp(vectors, -exponents[:, None]))
+        return np.asarray(np.ldexp(np.sqrt(np.add.reduce(squares, axis=1)), exponents))
 
 
 def _take_wide(queries: NDArray[Any], places: NDArray[np.int64], out: NDArray[np.float64]) -> None:
@@ -70,7 +151,11 @@ def norms(block: NDArray[Any], rows: NDArray[np.int64] | None = None) -> NDArray
         here[:] = block[part] if rows is None else block[rows[part]]
         np.square(here, out=here)
         np.add.reduce(here, axis=1, out=found[part])
-    return np.sqrt(found)
+    small = _small(found, block.dtype)
+    np.sqrt(found, out=found)
+    for some in _portions(small, step):
+        found[some] = _scaled_norms(block[some if rows is None else rows[some]])
+    return found
 
 
 def tolerance(
@@ -78,12 +163,13 @@ def tolerance(
 ) -> NDArray[np.float64]:
     """How far a float64 score can be from the real one; pairs that lie closer need exact arithmetic.
 
-    What it covers is the rounding of products, sums and norms, and underflow. `scale` bounds the product
-    of the two norms, and so the terms of an inner product.
+    What it covers is the rounding of products, sums and norms, and underflow. `scale` is the product of the
+    two norms, which bounds the terms of an inner product. A distance is off by a share of itself, at any
+    size that float64 holds with all digits.
     """
     rounding = (dimension + 8) * _UNIT_64
     if metric is Metric.L2:
-        return rounding * scores + float(np.sqrt(dimension * _TINY_64))
+        return rounding * scores + _TINY_64
     if metric is Metric.COSINE:
         return np.full_like(scores, 2 * rounding)
     return rounding * scale + dimension * _TINY_64

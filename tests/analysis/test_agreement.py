@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from recallatk import assess, compare, ground_truth, make_corpus, make_queries, open_dataset, score
 from recallatk.analysis.segments import by_column
 from recallatk.cli import app
-from recallatk.core import Truth
+from recallatk.core import Origin, Truth
 from recallatk.errors import MismatchError, UsageError
 
 RANDOM = np.random.default_rng(0)
@@ -42,6 +42,34 @@ RIGHT = [[NAMES[row] for row in line] for line in TRUTH.rows]
 def test_the_data_of_the_truth_are_taken():
     assert score(RIGHT, TRUTH, [10], dataset=DATA)["recall@10"] == 1.0
     assert score(RIGHT, TRUTH, [10], corpus=DATA.corpus)["recall@10"] == 1.0
+
+
+@pytest.mark.parametrize("door", [score, assess])
+def test_a_truth_that_a_filter_contradicts_is_refused_by_its_query(door):
+    filtered = opened(where="kind = 'b'")
+    unfiltered = Truth(TRUTH.rows, None, None, None, Origin.IMPORTED)
+    with pytest.raises(MismatchError, match="for query 0, whose filter excludes that row"):
+        door(RIGHT, unfiltered, [10], dataset=filtered)
+    lists = [[row for row in line if row % 2] for line in TRUTH.rows.tolist()]
+    rows = np.asarray([line + [-1] * (10 - len(line)) for line in lists])
+    after = Truth(rows, None, None, None, Origin.IMPORTED)
+    said = f"query 0 lists {len(lists[0])} neighbors, but 20 rows are eligible and k is 10"
+    with pytest.raises(MismatchError, match=said):
+        door(RIGHT, after, [10], dataset=filtered)
+    # As far as every list goes, its rows are the nearest eligible ones.
+    k = min(len(line) for line in lists)
+    assert door(np.asarray([line[:k] for line in lists]), after, [k], dataset=filtered, row_numbers=True)
+
+
+@pytest.mark.parametrize("door", [score, assess])
+def test_lists_of_ids_are_scored_the_same_with_their_corpus(door):
+    def recall(**known):
+        found = door(RIGHT, RIGHT, [10], **known)
+        return getattr(found, "score", found)["recall@10"]
+
+    assert recall() == recall(corpus=DATA.corpus) == recall(dataset=DATA) == 1.0
+    with pytest.raises(MismatchError, match="the truth lists the id zero, not in"):
+        door(RIGHT, [["zero"] * 1 + line[1:] for line in RIGHT], [10], corpus=DATA.corpus)
 
 
 @pytest.mark.parametrize(

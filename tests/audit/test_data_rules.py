@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from faults import clustered, embedded, found, points, vectors, with_corpus, with_queries
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset, parse_filter, queries_from_corpus
+from recallatk import (
+    ground_truth,
+    make_corpus,
+    make_queries,
+    open_dataset,
+    parse_filter,
+    queries_from_corpus,
+    sample_corpus,
+)
 from recallatk.audit import Evidence
 from recallatk.datasets import sampled
 
@@ -235,3 +243,14 @@ def test_gaps_that_float32_cannot_see(clean):
     assert warning.measured > 1
     for each in clean:
         assert not found("R15", evidence=each)
+
+
+def test_a_corpus_with_far_fewer_rows_than_queries_looks_swapped():
+    small = clustered(rows=40, queries=400)
+    (warning,) = found("R35", dataset=small)
+    assert warning.severity == "warning"
+    assert warning.measured == 10
+    assert "40 rows and there are 400 queries: are corpus and queries swapped?" in warning.message
+    assert not found("R35", dataset=clustered(rows=41, queries=400))
+    part = sample_corpus(clustered(rows=400, queries=400).corpus, 40)
+    assert not found("R35", dataset=open_dataset(part, small.queries, metric="l2"))

@@ -73,8 +73,51 @@ def test_a_truth_that_knows_nothing_of_the_filters_is_told():
     filtered = with_queries(dataset, vectors(dataset.queries), filters)
     unfiltered = anonymous(ground_truth(dataset, depth=10).rows, dataset.corpus)
     said = found("R18", dataset=filtered, truth=unfiltered)
-    assert "filter bars" in said[0].message
+    assert "200 queries list rows that their filter excludes" in said[0].message
     assert not found("R18", dataset=filtered, truth=ground_truth(filtered, depth=10))
+
+
+def test_a_truth_that_was_filtered_after_the_search_is_disproved_by_its_short_lists():
+    dataset = clustered(metadata={"size": np.arange(1_000) % 4})
+    filtered = with_queries(dataset, vectors(dataset.queries), [parse_filter("size = 1")] * 200)
+    unfiltered = ground_truth(dataset, depth=20).rows
+    lists = [[row for row in line if row % 4 == 1] for line in unfiltered.tolist()]
+    rows = np.asarray([line + [-1] * (20 - len(line)) for line in lists])
+    (error,) = found("R18", dataset=filtered, truth=anonymous(rows, dataset.corpus))
+    assert error.severity == "error"
+    assert error.measured == sum(len(line) < 20 for line in lists)
+    assert f"{len(lists[0])} for query 0, where the depth is 20 and 250 rows are eligible" in error.message
+
+
+def test_short_lists_of_queries_with_few_eligible_rows_disprove_nothing():
+    dataset = clustered(metadata={"size": np.arange(1_000)})
+    filtered = with_queries(dataset, vectors(dataset.queries), [parse_filter("size < 7")] * 200)
+    assert not found("R18", dataset=filtered, truth=anonymous(ground_truth(filtered).rows, dataset.corpus))
+
+
+def test_a_shuffled_truth_is_disproved_by_its_order(data, truth):
+    shuffled = np.random.default_rng(0).permuted(truth.rows, axis=1)
+    (error,) = found("R18", dataset=data, truth=anonymous(shuffled, data.corpus))
+    assert "neighbors out of order" in error.message
+    assert error.measured > 140
+
+
+def test_rows_beyond_the_corpus_and_rows_listed_twice_disprove_a_truth(data, truth):
+    rows = truth.rows.copy()
+    rows[3, -1] = data.corpus.rows
+    (error,) = found("R18", dataset=data, truth=dataclasses.replace(truth, rows=rows))
+    assert "1 query lists rows beyond the corpus of 2,000" in error.message
+    rows[3, -1] = rows[3, -2]
+    (error,) = found("R18", dataset=data, truth=dataclasses.replace(truth, rows=rows))
+    assert "1 query lists a row twice" in error.message
+
+
+def test_a_k_beyond_the_depth_of_the_truth_is_an_error(data, truth, cosine):
+    shallow = anonymous(cosine.truth.rows[:, :5], cosine.dataset.corpus)
+    (error,) = found("R16", truth=shallow, targets=("recall@10 >= 0.9",))
+    assert error.message == "k = 10 exceeds the depth of the truth, which is 5"
+    assert error.severity == "error"
+    assert not found("R16", truth=shallow, targets=("recall@5 >= 0.9",))
 
 
 def test_copies_that_tie_disprove_nothing():

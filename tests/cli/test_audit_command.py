@@ -13,6 +13,7 @@ from recallatk.cli.audit import audit
 from recallatk.cli.guard import guarded
 from recallatk.core import Mean
 from recallatk.datasets import open_dataset
+from recallatk.errors import MismatchError
 from recallatk.history import load_run, save_run
 
 app = typer.Typer(rich_markup_mode=None)
@@ -145,3 +146,44 @@ def test_what_is_no_run_is_one_line_and_code_2(tmp_path):
     assert "no run is here" in said(tmp_path, code=2).stderr
     assert "no such file" in said(tmp_path / "nowhere", code=2).stderr
     assert "no such file" in said(tmp_path / "nowhere.toml", code=2).stderr
+
+
+def other_truth(folder, rows):
+    """A bench file with a truth of another tool."""
+    np.save(folder / "neighbors.npy", rows)
+    text = (folder / "bench.toml").read_text()
+    store = f'store = "{folder / "store"}"'
+    (folder / "other.toml").write_text(text.replace(store, 'file = "neighbors.npy"'))
+    return folder / "other.toml"
+
+
+def nearest(folder):
+    rows, asked = (np.load(folder / name).astype(float) for name in ("corpus.npy", "queries.npy"))
+    return np.argsort(np.linalg.norm(asked[:, None] - rows, axis=2), axis=1, kind="stable")
+
+
+def test_a_truth_that_was_filtered_after_the_search_is_an_error_and_cannot_be_measured(folder):
+    found = nearest(folder)[:, :12]
+    lists = [[row for row in line if row % 3] for line in found.tolist()]
+    short = np.asarray([line + [-1] * (12 - len(line)) for line in lists])
+    bench_file = other_truth(folder, short)
+    text = said(bench_file, "--strict", code=1).stdout
+    assert "error R18: The ground truth is wrong: of 120 queries checked" in text
+    assert f"{len(lists[0])} for query 0, where the depth is 12 and 600 rows are eligible" in text
+    with pytest.raises(MismatchError, match="incomplete truth: query 0 lists"):
+        bench.run(bench_file, out=folder / "other run")
+
+
+def test_a_k_beyond_the_depth_of_another_tools_truth_is_an_error(folder):
+    bench_file = other_truth(folder, nearest(folder)[:, :5])
+    text = said(bench_file, "--strict", code=1).stdout
+    assert (
+        "R16: Truth, run and data do not belong together: k = 10 exceeds the depth of the truth, which is 5"
+        in (text)
+    )
+    assert "exceeds the depth" not in said(other_truth(folder, nearest(folder)[:, :10])).stdout
+
+
+def test_a_truth_file_that_cannot_be_used_is_refused_and_not_passed_over(folder):
+    bench_file = other_truth(folder, np.ones((3, 3, 3), np.int32))
+    assert "neighbors.npy" in said(bench_file, code=2).stderr

@@ -71,6 +71,37 @@ def test_the_object_has_what_was_promised_and_the_second_time_is_reused(folder, 
     }
 
 
+SWAPPED = "warning: the corpus has {} and there are {} queries: are corpus and queries swapped?"
+
+
+def test_swapped_files_are_warned_of_by_every_command_that_makes_or_uses_a_truth(folder):
+    np.save("rows.npy", CORPUS)
+    swapped = ("queries.npy", "rows.npy")
+    said = SWAPPED.format("21 rows", 300)
+    truth = ("--metric", "l2", "--depth", 5, "--store", "store", "--out", "truth.parquet")
+    ran = recallatk("truth", *swapped, *truth)
+    assert ran.returncode == 0
+    assert said in ran.stderr
+    assert said in recallatk("truth", "verify", "truth.parquet", *swapped).stderr
+    np.save("answers.npy", np.zeros((300, 5), np.int64))
+    assert said in recallatk("score", "truth.parquet", "answers.npy").stderr
+    assert said in recallatk("run", *swapped, "--metric", "l2", "--engine", "exact", "--dry-run").stderr
+    right = recallatk("truth", *reversed(swapped), *truth)
+    assert "swapped" not in right.stderr
+
+
+def test_a_depth_beyond_the_rows_of_the_corpus_is_said_plainly(folder):
+    options = ("truth", "corpus.parquet", "queries.npy", "--metric", "l2", "--store", "store")
+    lines = recallatk(*options, "--depth", 400).stdout.splitlines()
+    assert ": the best 300 of 300 rows for 21 queries" in lines[0]
+    assert lines[-1] == (
+        "  the depth of 400 exceeds the 300 rows of the corpus: every query lists all of its eligible rows"
+    )
+    found = json.loads(recallatk(*options, "--depth", 400, "--json").stdout)
+    assert (found["depth"], found["longest_list"], found["corpus_rows"]) == (400, 300, 300)
+    assert "exceeds" not in recallatk(*options, "--depth", 300).stdout
+
+
 def test_reused_is_said_in_words(folder):
     options = ("truth", "corpus.parquet", "queries.npy", "--metric", "l2", "--store", "a store")
     assert "computed in" in recallatk(*options).stdout
@@ -162,20 +193,145 @@ def test_our_truth_is_proved_and_a_changed_corpus_is_noticed(folder):
 
 
 def test_a_wrong_neighbour_in_somebody_elses_file_is_named(folder):
-    nearest = np.argsort(((QUERIES[:, None] - CORPUS[None]).astype("float64") ** 2).sum(-1), kind="stable")
+    nearest, distances = exact_l2()
     neighbours = nearest[:, :10].astype("int32")
     neighbours[4, 6] = nearest[4, 20]
-    with h5py.File("bench.hdf5", "w") as file:
-        file.attrs.update({"distance": "euclidean", "type": "dense", "dimension": 8, "point_type": "float"})
-        file["train"], file["test"], file["neighbors"] = CORPUS, QUERIES, neighbours
-        file["distances"] = np.zeros(neighbours.shape, "float32")
+    write_hdf5(neighbours, distances[:, :10])
     ran = recallatk("truth", "verify", "bench.hdf5", "bench.hdf5", "--json")
     assert ran.returncode == 1, ran.stderr
+    (wrong,) = json.loads(ran.stdout)["wrong"]
+    assert (wrong["query"], wrong["rank"], wrong["fault"]) == (4, 7, "not among the best")
+    assert wrong["neighbor"] == nearest[4, 20]
+    assert wrong["gap"] > 0
+
+
+def exact_l2():
+    distances = np.linalg.norm(QUERIES.astype("float64")[:, None] - CORPUS.astype("float64")[None], axis=2)
+    return np.argsort(distances, axis=1, kind="stable"), np.sort(distances, axis=1)
+
+
+def write_hdf5(neighbours, distances):
+    with h5py.File("bench.hdf5", "w") as file:
+        file.attrs.update({"distance": "euclidean", "type": "dense", "dimension": 8, "point_type": "float"})
+        file["train"], file["test"], file["neighbors"] = CORPUS, QUERIES, neighbours.astype("int32")
+        file["distances"] = distances.astype("float32")
+
+
+def test_distances_in_somebody_elses_file_that_are_not_theirs_are_named(folder):
+    nearest, distances = exact_l2()
+    write_hdf5(nearest[:, :10], distances[:, :10])
+    assert recallatk("truth", "verify", "bench.hdf5", "bench.hdf5").returncode == 0
+    # Equal distances are ties, and among ties any answer is right.
+    distances[5] = distances[5, 9]
+    write_hdf5(nearest[:, :10], distances[:, :10])
+    ran = recallatk("truth", "verify", "bench.hdf5", "bench.hdf5")
+    assert ran.returncode == 1
+    lines = ran.stdout.splitlines()
+    assert lines[0].startswith(f"query 5, rank 1: wrong score: scores of {nearest[5, 0]} is ")
+    assert all(line.startswith("query 5, ") for line in lines[:-1])
+
+
+def changed_column(name, change):
+    """The truth file with one column of its table changed, as any Parquet tool can do it."""
+    table = pq.read_table("truth.parquet")
+    values = table[name].to_pylist()
+    change(values)
+    place = table.column_names.index(name)
+    column = pa.array(values, table.schema.field(name).type)
+    pq.write_table(table.set_column(place, table.schema.field(name), column), "truth.parquet")
+
+
+def set_entry(query, value, rank=None):
+    def change(values):
+        if rank is None:
+            values[query] = value
+        else:
+            values[query][rank] = value
+
+    return change
+
+
+FORGED = {
+    "decided, less than was needed": ("decided", set_entry(20, "float32"), "decided is float32, not exact"),
+    "decided, more than was needed": ("decided", set_entry(3, "exact"), "decided is exact, not float"),
+    "bound": ("bound", set_entry(3, 1e-30), "bound is 1e-30, not "),
+    "no bound": ("bound", set_entry(3, None), "bound is None, not "),
+    "next_row": ("next_row", set_entry(3, 0), "next_row is 0, not "),
+    "tied_count": ("tied_count", set_entry(20, 99), "tied_count is 99, not 6"),
+    "eligible": ("eligible", set_entry(3, 17), "eligible is 17, not 300"),
+    "tied": ("tied", set_entry(3, True, 2), "tied of row "),
+    "scores": ("scores", set_entry(3, 0.25, 2), "scores of row "),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_column_of_our_truth_is_named_with_its_query(folder, forged):
+    name, change, said = FORGED[forged]
+    computed("--metric", "l2", "--depth", 7, "--out", "truth.parquet")
+    changed_column(name, change)
+    ran = recallatk("truth", "verify", "truth.parquet", "corpus.parquet", "queries.npy")
+    assert ran.returncode == 1, ran.stderr
+    fault, summary = ran.stdout.splitlines()
+    query = 20 if "20" in fault.split(":")[0] else 3
+    assert fault.startswith(f"query {query}")
+    assert said in fault
+    assert "1 fault in 1 query" in summary
+
+
+CONTRADICTIONS = {
+    "gap": ("gap", set_entry(3, 0.125), "query 3: gap is 0.125"),
+    "next_score": ("next_score", set_entry(3, 9.0), "query 3: gap is "),
+    "rows": ("rows", set_entry(3, 7, 2), "query 3: row 7 is listed with the id "),
+    "neighbors": ("neighbors", set_entry(3, "row 7", 2), "is listed with the id row 7"),
+    "tied_rows": ("tied_rows", set_entry(20, 1, 2), "query 20: row 1 is listed with the id "),
+    "a longer list": ("scores", lambda lists: lists[3].append(1.0), "query 3: 7 rows and 8 scores"),
+    "a shifted list": (
+        "scores",
+        lambda lists: lists[5].insert(0, lists[4].pop()),
+        "query 4: 7 rows and 6 scores",
+    ),
+}
+
+
+@pytest.mark.parametrize("contradiction", CONTRADICTIONS)
+def test_a_truth_that_contradicts_itself_is_refused_by_the_query_that_is_wrong(folder, contradiction):
+    name, change, said = CONTRADICTIONS[contradiction]
+    computed("--metric", "l2", "--depth", 7, "--out", "truth.parquet")
+    changed_column(name, change)
+    ran = recallatk("truth", "verify", "truth.parquet", "corpus.parquet", "queries.npy")
+    assert ran.returncode == 2
+    assert "truth.parquet, query " in ran.stderr
+    assert said in ran.stderr
+
+
+def test_one_changed_row_number_is_blamed_on_its_own_query_where_ids_are_row_numbers(folder):
+    np.save("plain.npy", CORPUS)
+    out = ("--metric", "l2", "--depth", 7, "--out", "truth.parquet")
+    assert recallatk("truth", "plain.npy", "queries.npy", *out).returncode == 0
+    rows = load_truth("truth.parquet").rows
+    # A row that a later query lists: its id there would be taken from the changed entry.
+    shared = next(row for row in rows[9] if row not in rows[:9])
+    changed_column("rows", set_entry(2, int(shared), 3))
+    ran = recallatk("truth", "verify", "truth.parquet", "plain.npy", "queries.npy")
+    assert f"query 2: row {shared} is listed with the id {rows[2, 3]}" in ran.stderr
+    assert "query 9" not in ran.stderr + ran.stdout
+
+
+def test_a_changed_corpus_row_is_blamed_on_the_queries_whose_lists_it_changes(folder):
+    computed("--metric", "l2", "--depth", 7, "--out", "truth.parquet")
+    moved = CORPUS.copy()
+    moved[200] = QUERIES[6]
+    table = pq.read_table("corpus.parquet")
+    pq.write_table(table.set_column(1, "vector", pa.array(list(moved))), "moved.parquet")
+    new = ("truth", "moved.parquet", "queries.npy", "--metric", "l2", "--depth", 7, "--out", "new.parquet")
+    assert recallatk(*new).returncode == 0
+    before, after = load_truth("truth.parquet"), load_truth("new.parquet")
+    lists = np.flatnonzero((before.rows != after.rows).any(axis=1))
+    ran = recallatk("truth", "verify", "truth.parquet", "moved.parquet", "queries.npy", "--json")
     wrong = json.loads(ran.stdout)["wrong"]
-    first = wrong[0]
-    assert (first["query"], first["rank"], first["fault"]) == (4, 7, "not among the best")
-    assert first["neighbor"] == nearest[4, 20]
-    assert first["gap"] > 0
+    assert {each["query"] for each in wrong if each["rank"] is not None} == set(lists.tolist())
+    pushed_out = [each for each in wrong if each["query"] == 6 and each["rank"] is not None]
+    assert [(each["rank"], each["fault"]) for each in pushed_out] == [(7, "not among the best")]
 
 
 def test_control_c_says_how_to_go_on_and_the_same_command_does(folder):
@@ -204,6 +360,7 @@ def test_control_c_says_how_to_go_on_and_the_same_command_does(folder):
 
 def test_one_query_is_one_query(folder):
     np.save("one.npy", QUERIES[:1])
-    ran = recallatk("truth", "corpus.parquet", "one.npy", "--metric", "l2", "--depth", 400)
+    red = ("--where", "colour = 'red'")
+    ran = recallatk("truth", "corpus.parquet", "one.npy", "--metric", "l2", "--depth", 200, *red)
     assert "of 300 rows for 1 query, l2\n" in ran.stdout
-    assert "1 query has fewer than 400 eligible rows" in ran.stdout
+    assert "1 query has fewer than 200 eligible rows" in ran.stdout

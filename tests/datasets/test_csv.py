@@ -15,6 +15,7 @@ from text_damage import damaged
 from writers import numbers
 
 import recallatk
+from commands import recallatk as command
 from recallatk.datasets import convert, open_corpus
 from recallatk.datasets.formats import csv as csv_format
 from recallatk.errors import BadValueError, FormatError, RecallError
@@ -311,3 +312,75 @@ def test_damaged_files_are_read_or_refused_and_nothing_else(tmp_path):
             assert str(path) in str(problem)
             outcomes.add("refused")
     assert outcomes == {"read", "refused"}
+
+
+def wide_file(write, columns, rows=3):
+    """Very many columns beside a vector: whole numbers, and a few that are something else."""
+    odd = {0: "x", columns // 2: "1.5", columns - 1: "true"}
+    lines = [",".join(["id", "vector", *(f"a_long_name_of_a_column_{i}" for i in range(columns))])]
+    lines += [
+        ",".join([str(row), f'"[{row}, 1]"', *(odd.get(i, str(i + row)) for i in range(columns))])
+        for row in range(rows)
+    ]
+    return write("\n".join(lines))
+
+
+def passes(path, monkeypatch):
+    """How often a file is read through to describe it."""
+    count = 0
+    stream = csv_format.CsvText.stream
+
+    def counted(*arguments, **options):
+        nonlocal count
+        count += 1
+        return stream(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(csv_format.CsvText, "stream", counted)
+        recallatk.inspect(path)
+    return count
+
+
+def test_a_wide_file_is_read_as_often_as_a_narrow_one(write, monkeypatch):
+    assert passes(wide_file(write, 2_000), monkeypatch) <= passes(wide_file(write, 16), monkeypatch)
+
+
+def test_a_file_of_very_many_columns_is_described(write):
+    # The names alone are longer than the head in which a file's first row is looked for.
+    columns = 40_000
+    path = wide_file(write, columns)
+    ran = command("inspect", path, "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert (found["rows"], found["dimension"], len(found["columns"])) == (3, 2, columns)
+    kinds = list(found["columns"].values())
+    odd = {kinds[place] for place in (0, columns // 2, columns - 1)}
+    assert odd == {"string", "double", "bool"}
+    assert kinds.count("int64") == columns - 3
+
+
+def test_a_vector_of_very_many_numbered_columns_is_read(write):
+    numbered = ",".join(f"v{i}" for i in range(60_000))
+    path = write(f"id,{numbered}\n" + "".join(f"{row},{','.join(['0.5'] * 60_000)}\n" for row in range(2)))
+    corpus = open_corpus(path)
+    assert (corpus.dimension, corpus.metadata_names) == (60_000, [])
+    assert (corpus.vectors.read(0, 2) == 0.5).all()
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["1", "1.5", "true", "x", "", "007"]), min_size=6, max_size=6), min_size=1
+    )
+)
+def test_types_of_columns_do_not_depend_on_their_neighbours(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("types")
+    names = [f"c{letter}" for letter in "abcdef"]
+
+    def kinds(columns):
+        lines = [",".join(["vector", *(names[i] for i in columns)])]
+        lines += [",".join(["[1 2]", *(row[i] for i in columns)]) for row in rows]
+        (folder / "x.csv").write_text("\n".join(lines))
+        schema = open_corpus(folder / "x.csv").columns.schema
+        return [str(schema.field(names[i]).type) for i in columns]
+
+    assert kinds(range(6)) == [kinds([i])[0] for i in range(6)]

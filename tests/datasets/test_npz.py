@@ -7,6 +7,7 @@ import pytest
 from writers import numbers, write_npz
 
 import recallatk
+from commands import recallatk as recallatk_command
 from recallatk.errors import FormatError, RecallError, UsageError
 
 
@@ -73,12 +74,60 @@ def test_an_id_array_can_be_named_and_must_hold_ids(tmp_path):
             recallatk.open_corpus(path, id_column=wrong)
 
 
-def test_an_array_called_ids_that_holds_fractions_is_metadata(tmp_path):
-    corpus = recallatk.open_corpus(
-        write_npz(tmp_path / "a.npz", numbers(3, 5), ids=np.array([0.5, 1.5, 2.5]))
+def test_an_array_called_ids_that_holds_fractions_is_refused(tmp_path):
+    path = write_npz(
+        tmp_path / "a.npz", numbers(3, 5), ids=np.array([0.5, 1.5, 2.5]), key=np.array([7, 8, 9])
     )
-    assert corpus.id_column is None
+    with pytest.raises(FormatError, match=r"a\.npz \(ids\): ids of type float64.*strings or integers"):
+        recallatk.open_corpus(path)
+    corpus = recallatk.open_corpus(path, id_column="key")
+    assert corpus.ids.to_pylist() == [7, 8, 9]
     assert corpus.metadata["ids"].to_pylist() == [0.5, 1.5, 2.5]
+
+
+MISFITS = {
+    "too few ids": {"ids": np.arange(299)},
+    "too many ids": {"ids": np.array([f"d{row}" for row in range(301)])},
+    "ids as a column": {"ids": np.arange(300)[:, None]},
+    "text ids as a column": {"doc_id": np.array([f"d{row}" for row in range(300)])[:, None]},
+    "one id": {"id": np.array(7)},
+    "metadata": {"metadata": np.array(["red"] * 299)},
+    "a category": {"ids": np.arange(300), "category": np.array(["red"] * 301)},
+    "a category as a column": {"category": np.array(["red"] * 300)[:, None]},
+    "a filter": {"filter": np.array(["size > 3"] * 30)},
+}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_an_array_beside_the_vectors_that_does_not_fit_them_is_refused(tmp_path, misfit, compressed):
+    arrays = MISFITS[misfit]
+    path = write_npz(tmp_path / "a.npz", numbers(300, 8), compressed=compressed, **arrays)
+    name, array = list(arrays.items())[-1]
+    ran = recallatk_command("inspect", path)
+    assert ran.returncode == 2
+    assert f"a.npz ({name}): an array of shape {array.shape}, and 'vectors' has 300 vectors" in ran.stderr
+    assert "shape (300,)" in ran.stderr
+
+
+def test_ids_as_a_column_are_no_second_matrix_of_vectors(tmp_path):
+    path = write_npz(tmp_path / "a.npz", numbers(300, 8), name="arr_0", ids=np.arange(300)[:, None])
+    with pytest.raises(FormatError, match=r"a\.npz \(ids\): an array of shape \(300, 1\), and 'arr_0'"):
+        recallatk.open_corpus(path)
+
+
+def test_what_belongs_to_another_matrix_of_the_archive_is_left_out(tmp_path, same):
+    matrix = numbers(30, 5)
+    path = write_npz(
+        tmp_path / "a.npz",
+        matrix,
+        queries=numbers(4, 5),
+        query_names=np.array(list("abcd")),
+        version=np.array(3),
+    )
+    corpus = recallatk.open_corpus(path)
+    same(corpus, matrix)
+    assert corpus.metadata_names == []
 
 
 def test_an_archive_without_a_matrix_is_refused(tmp_path):

@@ -51,6 +51,9 @@ def test_the_byte_order_of_an_array_does_not_matter():
         {"vectors": MATRIX, "ids": [0.5, 1, 2, 3, 4, 5]},
         {"vectors": MATRIX, "ids": [True] * 6},
         {"vectors": MATRIX, "ids": [1 << 70] * 6},
+        {"vectors": MATRIX, "ids": np.arange(6)[:, None]},
+        {"vectors": MATRIX, "ids": np.arange(6)[:, None].tolist()},
+        {"vectors": MATRIX, "metadata": {"a": np.arange(6)[:, None]}},
         {"vectors": MATRIX, "metadata": {"a": [1, 2]}},
         {"vectors": MATRIX, "metadata": {"a": range(6), "b": [1]}},
         {"vectors": MATRIX, "metadata": {"a": [1, "x", 2, 3, 4, 5]}},
@@ -88,6 +91,13 @@ def test_queries_know_their_text_and_filters():
 def test_a_filter_column_of_a_dictionary_is_not_overlooked():
     column = pa.array(["n > 2", None] * 3).dictionary_encode()
     assert make_queries(MATRIX, metadata={"filter": column}).filters[0] is not None
+
+
+@pytest.mark.parametrize("column", [[{"n": 2}] * 6, [True] * 6, [b"n > 2"] * 6])
+def test_filters_that_are_no_text_are_refused_and_not_passed_over(column):
+    with pytest.raises(FormatError, match=r"queries \(filter\): filters of type .* Accepted: text"):
+        make_queries(MATRIX, metadata={"filter": column})
+    assert make_queries(MATRIX, metadata={"filter": pa.nulls(6)}).filters is None
 
 
 def test_a_bad_filter_is_refused_with_its_row():

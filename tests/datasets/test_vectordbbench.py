@@ -8,7 +8,7 @@ from writers import numbers
 
 from recallatk.core import Origin
 from recallatk.datasets import inspect, open_corpus, open_dataset, open_queries, read_truth
-from recallatk.errors import FormatError, MismatchError, UsageError
+from recallatk.errors import BadValueError, FormatError, MismatchError, UsageError
 
 CORPUS, QUERIES = numbers(20, 4), numbers(5, 4, seed=8)
 # The ids are not the row numbers, so that taking one for the other shows.
@@ -91,6 +91,28 @@ def test_labels_are_found_by_id(folder):
     assert both["labels"].to_pylist() == [labels[i] for i in IDS[3:15]]
     assert corpus.ids.to_pylist() == IDS.tolist()
     assert inspect(folder)["columns"] == {"labels": "string"}
+
+
+def test_labels_go_by_their_own_ids_where_they_have_some(folder):
+    write_train(folder, shards=2)
+    order = np.random.default_rng(1).permutation(20)
+    table = pa.table({"id": order, "labels": [f"label {i}" for i in order]})
+    pq.write_table(table, folder / "scalar_labels.parquet")
+    assert open_corpus(folder).metadata["labels"].to_pylist() == [f"label {i}" for i in IDS]
+    pq.write_table(table.slice(1), folder / "scalar_labels.parquet")
+    with pytest.raises(FormatError, match=f"no label for id {order[0]}"):
+        _ = open_corpus(folder).metadata
+    pq.write_table(pa.concat_tables([table, table.slice(19)]), folder / "scalar_labels.parquet")
+    with pytest.raises(BadValueError, match=r"scalar_labels\.parquet \(id\), row 20: the id"):
+        _ = open_corpus(folder).metadata
+
+
+def test_neighbors_of_other_queries_are_refused_and_not_taken_by_position(folder):
+    write_train(folder)
+    neighbors = pa.table({"id": [0, 1, 2, 3, 40], "neighbors_id": pa.array(NEIGHBORS.tolist())})
+    pq.write_table(neighbors, folder / "neighbors.parquet")
+    with pytest.raises(MismatchError, match="no neighbours of query 4, which"):
+        read_truth(folder)
 
 
 def test_labels_that_do_not_reach_are_refused_with_the_row(folder):

@@ -137,8 +137,8 @@ def rewritten(path, change):
 
 def test_a_newer_format_is_refused_with_the_way_out(written):
     path, _ = written
-    rewritten(path, lambda header: {**header, "format_version": 4, "depth": "something new"})
-    with pytest.raises(FormatError, match=r"truth format 4.*format 3 or older.*pip install --upgrade"):
+    rewritten(path, lambda header: {**header, "format_version": 5, "depth": "something new"})
+    with pytest.raises(FormatError, match=r"truth format 5.*format 4 or older.*pip install --upgrade"):
         load_truth(path)
 
 

@@ -24,7 +24,7 @@ DEPTH = 6
 
 
 def contents(truth):
-    """Everything that a truth says, but not by which arithmetic it was found."""
+    """Everything that a truth says, but not in which precision a scan found it."""
     offsets, beyond = truth.overflow
     named = truth.rows[truth.rows >= 0]
     return {
@@ -36,6 +36,7 @@ def contents(truth):
         "eligible": truth.eligible.tolist(),
         "ids": truth.ids_of(named).to_pylist() + truth.ids_of(beyond).to_pylist(),
         "query ids": truth.query_ids.to_pylist(),
+        "exact": (truth.certificate.decided == Decision.EXACT).tolist(),
         "bounds": truth.certificate.bounds.tobytes(),
         "next rows": truth.certificate.next_rows.tolist(),
         "next scores": truth.certificate.next_scores.tobytes(),

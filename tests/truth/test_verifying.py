@@ -25,7 +25,7 @@ from recallatk.core import Origin, Truth
 from recallatk.errors import MismatchError, UsageError
 from recallatk.filters import Equals
 from recallatk.truth import verify_truth
-from recallatk.truth.verifying import Fault
+from recallatk.truth.faults import Fault
 
 METRICS = ("cosine", "ip", "l2")
 DEPTH = 8
@@ -128,7 +128,7 @@ def test_neighbours_in_the_wrong_order_are_found():
     assert ("q5", rank + 2, Fault.OUT_OF_ORDER) in faults(bad, dataset)
     assert {(query, fault) for query, _, fault in faults(bad, dataset)} == {("q5", Fault.OUT_OF_ORDER)}
     wrong = only(verify_truth(foreign(rows), dataset))
-    assert (wrong.query, wrong.rank, wrong.fault, wrong.gap) == (5, rank + 2, Fault.OUT_OF_ORDER, 0)
+    assert (wrong.query, wrong.rank, wrong.fault, wrong.gap) == ("q5", rank + 2, Fault.OUT_OF_ORDER, 0)
 
 
 def test_ties_may_stand_in_any_order_except_in_a_truth_of_ours():
@@ -242,15 +242,15 @@ def test_data_that_is_not_the_truths_is_named(part, scale, last):
 
 def test_what_cannot_be_compared_is_refused():
     dataset, truth = proven()
-    with pytest.raises(MismatchError, match="of l2, and the data was opened with ip"):
+    with pytest.raises(MismatchError, match="metric mismatch: the truth uses l2, the data ip"):
         verify_truth(truth, mixed("ip"))
     for sample in (0, -1, 13):
         with pytest.raises(UsageError, match=f"sample of {sample} queries.*1 to 12"):
             verify_truth(truth, dataset, sample=sample)
-    with pytest.raises(MismatchError, match="7 queries without ids, and 12"):
+    with pytest.raises(MismatchError, match="7 queries without ids, queries has 12"):
         verify_truth(foreign(truth.rows[:7]), dataset)
     other = dataclasses.replace(truth, query_ids=pa.array([f"x{i}" for i in range(12)]))
-    with pytest.raises(MismatchError, match="has a query x0, and queries has none"):
+    with pytest.raises(MismatchError, match="the truth has query x0, queries has not"):
         verify_truth(other, dataset)
 
 
@@ -301,6 +301,64 @@ def test_somebody_elses_truth_is_right_or_its_wrong_neighbour_is_named(tmp_path,
         assert each.fault is Fault.NOT_AMONG_BEST
         gap = distances[each.query, each.neighbor] - np.sort(distances)[each.query, 9]
         assert each.gap == pytest.approx(gap, rel=1e-9)
+
+
+def test_the_lists_of_another_tool_go_by_its_query_ids_where_they_are_ours():
+    dataset, truth = proven(filters=False)
+    backwards = np.arange(len(truth))[::-1]
+    theirs = dataclasses.replace(
+        foreign(truth.rows[backwards]), query_ids=truth.query_ids.take(pa.array(backwards))
+    )
+    assert verify_truth(theirs, dataset).right
+    rows = theirs.rows.copy()
+    rows[2, 5] = 149
+    assert only(verify_truth(dataclasses.replace(theirs, rows=rows), dataset)).query == "q9"
+    unknown = dataclasses.replace(foreign(truth.rows), query_ids=pa.array([f"x{i}" for i in range(12)]))
+    assert verify_truth(unknown, dataset).right
+
+
+@pytest.mark.parametrize("origin", Origin)
+@pytest.mark.parametrize(("part", "column"), [("next_scores", "next_score"), ("next_rows", "next_row")])
+def test_the_row_after_the_last_is_compared_whoever_the_truth_is_from(origin, part, column):
+    dataset, truth = proven()
+    found = getattr(truth.certificate, part).copy()
+    found[4] += 1
+    certificate = dataclasses.replace(truth.certificate, **{part: found})
+    wrong = only(verify_truth(dataclasses.replace(truth, certificate=certificate, origin=origin), dataset))
+    assert (wrong.query, wrong.rank, wrong.claim.column) == ("q4", None, column)
+    assert wrong.claim.stated == wrong.claim.actual + 1
+
+
+@pytest.mark.parametrize("part", ["ids", "number of rows"])
+def test_what_a_truth_says_of_its_corpus_is_compared(part):
+    dataset, truth = proven()
+    ids = truth.corpus_ids.to_pylist()
+    forged = {
+        "ids": {"corpus_ids": pa.array([ids[1], ids[0], *ids[2:]])},
+        "number of rows": {"corpus_rows": 201},
+    }
+    found = verify_truth(dataclasses.replace(truth, **forged[part]), dataset)
+    assert (found.other_data, found.wrong) == ((part,), ())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_scores_of_another_tool_may_be_off_by_float32_arithmetic(metric, dtype):
+    corpus, queries = vectors(2000, 1, 64) + 3, vectors(30, 2, 64) + 3
+    dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric=metric)
+    truth = ground_truth(dataset, depth=DEPTH)
+    products = queries @ corpus.T
+    lengths = [np.linalg.norm(each, axis=1) for each in (queries, corpus)]
+    if metric == "cosine":
+        products /= lengths[0][:, None] * lengths[1]
+    if metric == "l2":
+        squares = lengths[0][:, None] ** 2 + lengths[1] ** 2 - 2 * products
+        products = np.sqrt(np.maximum(squares, 0))
+    scores = np.take_along_axis(products, truth.rows, 1).astype(dtype).astype(float)
+    theirs = Truth(truth.rows, scores, None, dataset.metric, Origin.IMPORTED)
+    found = verify_truth(theirs, dataset)
+    assert found.right == (dtype == "float32")
+    assert {each.fault for each in found.wrong} <= {Fault.SCORE}
 
 
 @pytest.mark.parametrize(("offset", "least"), [(100, 1), (300, 50), (1000, 200)])

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from recallatk.analysis.completeness import require_complete
 from recallatk.core import Origin
 from recallatk.errors import MismatchError
 from recallatk.fingerprint import fingerprint_queries
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from recallatk.core import Corpus, Dataset, Truth
 
 
-def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None) -> None:
-    """Refuse data that the truth is plainly not of; all vectors of the corpus are not read for it."""
+def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None, k: int) -> None:
+    """Refuse data that the truth is plainly not of, up to the first k neighbors; vectors are not read."""
     if corpus is not None:
         if truth.corpus_rows not in (None, corpus.rows):
             raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
@@ -34,6 +35,7 @@ def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None) -
     known = truth.fingerprints.get("queries")
     if known is not None and known != fingerprint_queries(dataset.queries):
         raise MismatchError("the queries have other vectors or filters than those that the truth is of")
+    require_complete(truth, dataset.eligibility, k)
 
 
 def _require_same_ids(truth: Truth, corpus: Corpus) -> None:

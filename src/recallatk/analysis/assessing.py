@@ -25,8 +25,10 @@ from recallatk.analysis.measures import (
     Robustness,
     parse_measure,
 )
+from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
 from recallatk.analysis.score import score_aligned, wanted_measures
+from recallatk.analysis.score_ties import ScoreTies, score_ties
 from recallatk.analysis.segments import Segment, automatic, by_column, segments
 from recallatk.analysis.summarising import FEWEST_RESAMPLED
 from recallatk.core import Answers, Truth
@@ -60,6 +62,8 @@ class Assessment:
     planning: str
     relevance: Mapping[str, Mean] = field(default_factory=dict)
     """By judgements, not by truth: another thing than recall@k."""
+    score_ties: ScoreTies | None = None
+    """Ties by score at the boundaries, where scores put the answers in order."""
     differences: tuple[Difference, ...] = ()
     """Between these answers and others to the same queries."""
 
@@ -93,9 +97,10 @@ def assess(
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     wanted = _wanted(truth, at, measures)
+    deepest = max(each.deepest for each in wanted)
     if not isinstance(truth, Truth):
-        truth = truth_from_lists(truth, max(each.deepest for each in wanted))
-    require_same(truth, corpus, dataset)
+        truth = truth_from_lists(truth, deepest, corpus)
+    require_same(truth, corpus, dataset, deepest)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
@@ -117,6 +122,7 @@ def assess(
         diagnosis=diagnose(scored, main),
         planning=_planning(scored, headline),
         relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels),
+        score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
     )
 
@@ -163,6 +169,13 @@ def _scored(aligned: Aligned, truth: Truth, wanted: list[Measure], dataset: Data
     return score_aligned(
         aligned, truth, list(dict.fromkeys(wanted)), dataset=dataset, eligibility=eligibility
     )
+
+
+def _score_ties(answers: Any, wanted: Sequence[Measure], qrels: Any) -> ScoreTies | None:
+    if not isinstance(answers, Answers):
+        return None
+    judged = () if qrels is None else (RELEVANCE_CUTOFF,)
+    return score_ties(answers, [*(each.k for each in wanted if isinstance(each, Recall)), *judged])
 
 
 def _there(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy as np
 from recallatk.analysis.matching import repeated
 from recallatk.core import Metric, blocks
 from recallatk.errors import UsageError
-from recallatk.pair_scores import norms, pair_scores
+from recallatk.pair_scores import norms, pair_scores, require_range, smallest_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,8 +32,11 @@ def answer_scores(dataset: Dataset, answers: NDArray[np.int64]) -> NDArray[np.fl
     rows = answers[query, column]
     order = np.argsort(rows, kind="stable")
     query, column, rows = query[order], column[order], rows[order]
+    require_range(queries, dataset.metric, dataset.queries.name)
+    smallest = smallest_size(queries)
     query_norms = norms(queries) if dataset.metric is Metric.COSINE else None
     for start, block in blocks(dataset.corpus.vectors):
+        require_range(block, dataset.metric, dataset.corpus.name, start, compared_with=smallest)
         first, last = np.searchsorted(rows, [start, start + len(block)])
         asked, found = query[first:last], rows[first:last] - start
         values = pair_scores(dataset.metric, queries, asked, block, found)

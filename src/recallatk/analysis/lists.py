@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from recallatk.core import Answers, Origin, Truth
-from recallatk.errors import BadValueError, UsageError
+from recallatk.errors import BadValueError, MismatchError, UsageError
 from recallatk.ids import RowIds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Corpus
 
 _Id = int | str | None
 
@@ -24,8 +30,8 @@ def answers_from_lists(lists: Any, name: str = "answers") -> Answers:
     return Answers(_ids(flat, name), offsets, name=name)
 
 
-def truth_from_lists(lists: Any, k: int) -> Truth:
-    """A truth that is nothing but ids, best first.
+def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
+    """A truth that is nothing but ids, best first; rows of the corpus where there is one.
 
     A list shorter than `k` leaves open whether there are no more right answers or nobody looked; None
     or -1 at its end says that there are no more.
@@ -49,8 +55,24 @@ def truth_from_lists(lists: Any, k: int) -> Truth:
     rows = np.full((len(right), width), -1, np.int64)
     for number, ids in enumerate(right):
         rows[number, : len(ids)] = [codes[each] for each in ids]
-    row_ids = RowIds(np.arange(len(codes)), _ids(list(codes), "truth"))
-    return Truth(rows, None, None, None, Origin.IMPORTED, row_ids=row_ids)
+    ids = _ids(list(codes), "truth")
+    if corpus is None:
+        return Truth(rows, None, None, None, Origin.IMPORTED, row_ids=RowIds(np.arange(len(codes)), ids))
+    rows = np.append(_corpus_rows(ids, corpus), -1)[rows]
+    named = None if corpus.id_column is None else RowIds.some(rows, corpus.ids)
+    return Truth(rows, None, None, None, Origin.IMPORTED, row_ids=named, corpus_rows=corpus.rows)
+
+
+def _corpus_rows(ids: pa.Array, corpus: Corpus) -> NDArray[np.int64]:
+    """The row of each id; one that the corpus does not have is refused."""
+    known = corpus.ids
+    if ids.type != known.type:
+        ids, known = ids.cast(pa.string()), known.cast(pa.string())
+    found = pc.index_in(ids, value_set=known)
+    if found.null_count:
+        raise MismatchError(f"the truth lists the id {ids.filter(found.is_null())[0]}, not in {corpus.name}")
+    rows: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return rows
 
 
 def longest(lists: Any) -> int:

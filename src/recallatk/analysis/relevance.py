@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from recallatk.core import Answers
 
-USUAL = ("nDCG@10", "RR@10", "P@10", "R@10", "Success@10")
+CUTOFF = 10
+USUAL = tuple(f"{name}@{CUTOFF}" for name in ("nDCG", "RR", "P", "R", "Success"))
 
 
 def relevance(
@@ -26,7 +27,8 @@ def relevance(
     """Each measure over the queries with judgements; one that was not answered scores 0.
 
     Args:
-        answers: what was returned, best first; repeats count once.
+        answers: what was returned, best first; repeats count once. Their order counts and not their scores,
+            which may tie.
         qrels: by query and by document how relevant it was found.
         measures: names of ir-measures: nDCG@10, RR@10 (MRR), P@10, R@10, Success@10 …
     """

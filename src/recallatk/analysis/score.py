@@ -58,9 +58,10 @@ def score(
         corpus = dataset.corpus if corpus is None else corpus
         eligibility = dataset.eligibility if eligibility is None else eligibility
     wanted = wanted_measures(truth, at, measures)
+    deepest = max(each.deepest for each in wanted)
     if not isinstance(truth, Truth):
-        truth = truth_from_lists(truth, max(each.deepest for each in wanted))
-    require_same(truth, corpus, dataset)
+        truth = truth_from_lists(truth, deepest, corpus)
+    require_same(truth, corpus, dataset, deepest)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     return score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
 

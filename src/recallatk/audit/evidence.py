@@ -11,7 +11,7 @@ import numpy as np
 from recallatk.analysis.headline import USUAL_K, headline_k, recall_cutoffs
 from recallatk.analysis.measures import Recall
 from recallatk.audit.survey import Survey, survey
-from recallatk.bench.inputs import find_truth
+from recallatk.bench.inputs import truth_if_there
 from recallatk.goals import Target, sort_goals
 from recallatk.goals.runs import goals_of
 
@@ -50,7 +50,7 @@ class Evidence:
         """The same benchmark with what was measured, and the truth that there is by now."""
         truth = self.truth
         if truth is None and self.settings is not None and self.dataset is not None:
-            truth = find_truth(self.settings, self.dataset)
+            truth = truth_if_there(self.settings, self.dataset)
         return self._later(self._seen, run=run, truth=truth)
 
     def tuned_on(
@@ -95,6 +95,17 @@ class Evidence:
         if not found and self.settings is not None:
             found = sorted(set(self.settings.measure.k))
         return tuple(found)
+
+    @property
+    def deepest(self) -> int:
+        """The largest k that is measured, or is to be; 0 where nobody said."""
+        wanted = [int(name.rpartition("@")[2]) for name in self.asked]
+        tuning = self.tuned is not None or self.targets
+        if self.run is not None:
+            wanted += self.cutoffs
+        elif self.settings is not None and not tuning:
+            wanted.append(self.settings.measure.deepest)
+        return max(wanted, default=0)
 
     @property
     def k(self) -> int:

@@ -30,6 +30,7 @@ from recallatk.audit.rules.queries_in_corpus import QueriesInCorpus
 from recallatk.audit.rules.sampled_corpus import SampledCorpus
 from recallatk.audit.rules.single_build import SingleBuild
 from recallatk.audit.rules.sorted_insertion import SortedInsertion
+from recallatk.audit.rules.swapped_data import SwappedData
 from recallatk.audit.rules.too_easy import TooEasy
 from recallatk.audit.rules.truth_disproved import TruthDisproved
 from recallatk.audit.rules.truth_metric import TruthMetric
@@ -77,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     NoisyMachine(),
     FitsCache(),
     ValidationSeen(),
+    SwappedData(),
 )
 
 

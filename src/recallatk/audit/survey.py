@@ -9,6 +9,7 @@ import numpy as np
 
 from recallatk.core import blocks
 from recallatk.digests import row_digests
+from recallatk.filters.distinct import distinct_filters
 from recallatk.pair_scores import norms
 
 if TYPE_CHECKING:
@@ -134,9 +135,7 @@ def _repeated(asked: NDArray[Any], dataset: Dataset) -> NDArray[np.bool_]:
     """Equal vectors with different filters are different queries."""
     group = np.zeros(len(asked), np.int64)
     if dataset.queries.filters is not None:
-        numbers: dict[Any, int] = {}
-        keys = [None if each is None else each.key for each in dataset.queries.filters]
-        group = np.asarray([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+        group = distinct_filters(dataset.queries.filters).numbers
     whole = np.empty(len(asked), [*_DIGEST, ("filter", np.int64)])
     whole["a"], whole["b"], whole["filter"] = asked["a"], asked["b"], group
     _, inverse, sizes = np.unique(whole, return_inverse=True, return_counts=True)

@@ -84,16 +84,23 @@ def truth_of(
 def find_truth(settings: Settings, dataset: Dataset, depths: Iterable[int] = ()) -> Truth | None:
     """The truth that a bench file names, or the one in the store; None where it would have to be computed.
 
+    A truth file that cannot be used is an error, as it is for a run.
+
     Args:
         settings: of the bench file.
         dataset: its data.
         depths: the depths to look for first.
     """
+    if settings.truth.file is not None:
+        return truth_of(settings, dataset)
+    wanted = [*depths, settings.depth(dataset.corpus.rows)]
+    return next(_stored(Store(settings.truth.store), dataset, wanted), None)
+
+
+def truth_if_there(settings: Settings, dataset: Dataset, depths: Iterable[int] = ()) -> Truth | None:
+    """The same after a run, when a truth file may be gone."""
     try:
-        if settings.truth.file is not None:
-            return truth_of(settings, dataset)
-        wanted = [*depths, settings.depth(dataset.corpus.rows)]
-        return next(_stored(Store(settings.truth.store), dataset, wanted), None)
+        return find_truth(settings, dataset, depths)
     except (RecallError, OSError):
         return None
 

@@ -14,6 +14,7 @@ from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
 from recallatk.engines import get_engine, registered
 from recallatk.filters import filter_from_json
+from recallatk.filters.distinct import distinct_filters
 from recallatk.references import remember_references, remember_variables
 
 if TYPE_CHECKING:
@@ -95,16 +96,16 @@ def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:
     _write_columns(folder / _COLUMNS, dataset, needs_ids=needs_ids)
     filters = dataset.queries.filters
     if filters is not None:
-        plain = [None if each is None else each.to_json() for each in filters]
-        (folder / _FILTERS).write_text(json.dumps(plain))
+        distinct = distinct_filters(filters)
+        plain = [None if each is None else each.to_json() for each in distinct.filters]
+        (folder / _FILTERS).write_text(json.dumps([plain, distinct.numbers.tolist()]))
 
 
 def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
     """The ids, which attached engines answer with, and the metadata that filters ask for."""
     corpus = dataset.corpus
     columns = {_ID: corpus.ids} if needs_ids and corpus.id_column is not None else {}
-    filters = [each for each in dataset.queries.filters or () if each is not None]
-    names = sorted(frozenset[str]().union(*(each.columns() for each in filters)))
+    names = sorted(distinct_filters(dataset.queries.filters or ()).columns())
     if names:
         beside = corpus.columns.read(names, 0, corpus.rows)
         columns |= {f"{_BESIDE}{name}": beside[name] for name in names}
@@ -143,8 +144,9 @@ def read_filters(folder: Path) -> list[Filter | None] | None:
     """What each query may return; None where there are no filters."""
     if not (folder / _FILTERS).exists():
         return None
-    plain = json.loads((folder / _FILTERS).read_text())
-    return [None if each is None else filter_from_json(each) for each in plain]
+    plain, numbers = json.loads((folder / _FILTERS).read_text())
+    distinct = [None if each is None else filter_from_json(each) for each in plain]
+    return [distinct[number] for number in numbers]
 
 
 def insertion_order(job: Job, rows: int) -> NDArray[np.int64] | None:

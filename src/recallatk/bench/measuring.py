@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.completeness import require_complete
 from recallatk.bench.cautions import cautions_of
 from recallatk.bench.environment import describe_environment
 from recallatk.bench.keeping import Kept
@@ -162,6 +163,7 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
     other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
     if other:
         raise MismatchError(f"the truth was made from other data: {', '.join(other)} differ")
+    require_complete(truth, dataset.eligibility, max(at))
 
 
 def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[str, Any]) -> Run:

@@ -55,6 +55,15 @@ def complain(message: str) -> None:
     typer.echo("recallatk: " + "\n".join(map(printable, lines)), err=True)
 
 
+def warn_if_swapped(rows: int | None, queries: int) -> None:
+    """Warn of a corpus that has far fewer rows than there are queries."""
+    from recallatk.core.proportion import swapped
+
+    said = swapped(rows, queries)
+    if said is not None:
+        complain(f"warning: {said}")
+
+
 def _again() -> str:
     """The command that was given, without secrets."""
     return shlex.join(["recallatk", *(hide_known(without_secrets(each)) for each in sys.argv[1:])])

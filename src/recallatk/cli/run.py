@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.guard import FAILED
+from recallatk.cli.guard import FAILED, warn_if_swapped
 from recallatk.cli.progress import progress
 from recallatk.cli.truth import Json, MetricName
 from recallatk.errors import UsageError
@@ -154,6 +154,7 @@ def _show_plan(settings: Settings, folder: Path, *, as_json: bool) -> None:
     from recallatk.report.plan import plan_to_dict, plan_to_text
 
     dataset = open_data(settings)
+    warn_if_swapped(dataset.corpus.sampled_from or dataset.corpus.rows, dataset.queries.rows)
     plan = plan_of(settings, dataset)
     with progress("a quick pilot"):
         estimates = estimate(plan, dataset, manner_of(settings))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recallatk.cli.guard import warn_if_swapped
 from recallatk.cli.truth import IdColumn, Json, MetricName, VectorColumn, Where
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Corpus, Dataset
+    from recallatk.core import Corpus, Dataset, Truth
 
 
 def score(
@@ -61,7 +62,7 @@ def score(
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
     found = assess(
         read_answers(answers, format=format),
-        file.read(known, stated),
+        _looked_at(file.read(known, stated)),
         None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),
@@ -73,6 +74,11 @@ def score(
     )
     said = json.dumps(assessment_to_dict(found), ensure_ascii=False) if as_json else assessment_to_text(found)
     typer.echo(said)
+
+
+def _looked_at(truth: Truth) -> Truth:
+    warn_if_swapped(truth.sampled_from or truth.corpus_rows, len(truth))
+    return truth
 
 
 def cutoffs(at: str) -> list[int]:

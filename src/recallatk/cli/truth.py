@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from recallatk.cli.guard import FAILED, complain
+from recallatk.cli.guard import FAILED, complain, warn_if_swapped
 from recallatk.cli.progress import progress
 from recallatk.counting import counted
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset
+    from recallatk.truth.faults import Verification, Wrong
     from recallatk.truth.obtaining import Obtained
-    from recallatk.truth.verifying import Verification, Wrong
 
 _SHOWN = 20
 
@@ -96,6 +96,7 @@ def compute(
     dataset = open_dataset(
         corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column
     )
+    warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     if corpus_sample is not None:
         dataset = sampled(dataset, corpus_sample, seed=seed)
     started = time.perf_counter()
@@ -148,6 +149,7 @@ def verify(
     dataset = open_dataset(
         corpus, queries, metric=stated, where=where, id_column=id_column, vector_column=vector_column
     )
+    warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     truth = given.read(dataset.corpus, dataset.metric)
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = verify_truth(
@@ -169,6 +171,7 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
     return {
         "queries": len(truth),
         "depth": truth.depth,
+        "longest_list": int((truth.rows >= 0).sum(axis=1).max()),
         "metric": truth.metric,
         "corpus_rows": truth.corpus_rows,
         "certified": summary.certified(truth),
@@ -190,9 +193,9 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
     from recallatk.report.text import printable
     from recallatk.truth import summary
 
-    truth = found.truth
+    truth, rows = found.truth, dataset.corpus.rows
     lines = [
-        f"{out}: the best {truth.depth:,} of {counted(dataset.corpus.rows, 'row', 'rows')} for "
+        f"{out}: the best {min(truth.depth, rows):,} of {counted(rows, 'row', 'rows')} for "
         f"{counted(len(truth), 'query', 'queries')}, {truth.metric}",
         f"  {summary.in_words(truth)}",
         f"  {_way(found)} in {seconds:,.1f} s",
@@ -202,7 +205,12 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
             f"  a sample of {truth.sampled_from:,} rows: recall on it does not carry over to all of them"
         )
     short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
-    if short:
+    if truth.depth > rows:
+        lines.append(
+            f"  the depth of {truth.depth:,} exceeds the {counted(rows, 'row', 'rows')} of the corpus: every "
+            "query lists all of its eligible rows"
+        )
+    elif short:
         lines.append(
             f"  {counted(short, 'query has', 'queries have')} fewer than {truth.depth:,} eligible rows"
         )
@@ -226,19 +234,28 @@ def _verdict(found: Verification, file: str) -> list[str]:
         complain(f"{file} was made from other data: {', '.join(found.other_data)}")
     lines.append(
         f"{file}: {found.checked:,} of {found.queries:,} queries proved anew at depth {found.depth:,}: "
-        + (
-            counted(len(found.wrong), "wrong neighbour", "wrong neighbours")
-            if found.wrong
-            else "every neighbour is right"
-        )
+        + (_counted(found) if found.wrong else "every neighbour is right")
     )
     return [printable(line) for line in lines]
 
 
+def _counted(found: Verification) -> str:
+    queries = len({each.query for each in found.wrong})
+    return f"{counted(len(found.wrong), 'fault', 'faults')} in {counted(queries, 'query', 'queries')}"
+
+
 def _line(wrong: Wrong) -> str:
+    """One fault as a sentence: a column of the file that is wrong, or a neighbor."""
+    place = f"query {wrong.query}" if wrong.rank is None else f"query {wrong.query}, rank {wrong.rank}"
+    if wrong.claim is not None:
+        neighbor = "" if wrong.neighbor is None else f" of {wrong.neighbor}"
+        claim = wrong.claim
+        return f"{place}: {wrong.fault}: {claim.column}{neighbor} is {claim.stated}, not {claim.actual}"
+    if wrong.neighbor is None:
+        return f"{place}: the neighbor is {wrong.fault}"
     score = "" if wrong.score is None else f", score {wrong.score:.9g}"
     gap = f", {wrong.gap:.3g} worse than the last that belongs" if wrong.gap else ""
-    return f"query {wrong.query}, rank {wrong.rank}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
+    return f"{place}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
 
 
 def _verdict_as_json(found: Verification) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _known_after(tuned: Tuned, before: Evidence, seed: int) -> Evidence:
 
 def _truth(settings: Settings, dataset: Dataset, targets: Sequence[Target]) -> Truth | None:
     """The one that tuning to these targets leaves in the store, or the one that a run would use."""
-    from recallatk.bench.inputs import find_truth
+    from recallatk.bench.inputs import truth_if_there
 
     depth = min(max(each.measure.deepest for each in targets), dataset.corpus.rows)
-    return find_truth(settings, dataset, [depth])
+    return truth_if_there(settings, dataset, [depth])

@@ -23,6 +23,8 @@ class Answers:
     """The user's ids of the queries, int64 or string; without them, queries go by position."""
     scores: NDArray[np.float64] | None = None
     """Beside each id what the system said of it; never believed."""
+    ordered_by: str | None = None
+    """The keys that put each list in order, where scores did; None: the lists are as they were given."""
     columns: pa.Table | None = None
     """What else stands beside each query."""
     name: str = "answers"

@@ -214,10 +214,11 @@ class Dataset:
     @cached_property
     def eligibility(self) -> Eligibility:
         """The filters of the queries evaluated on the corpus, each distinct one once."""
+        from recallatk.filters.distinct import distinct_filters
         from recallatk.filters.eligibility import eligibility
 
         filters = self.queries.filters or (None,) * self.queries.rows
-        named = sorted(set().union(*(each.columns() for each in filters if each is not None)))
+        named = sorted(distinct_filters(filters).columns())
         schema = self.corpus.columns.schema
         # A name that is not there is the mask's to refuse, before anything is read.
         known = set(named) <= set(schema.names)

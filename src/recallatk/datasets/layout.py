@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ ID_NAMES = ("id", "_id", "ids", "query_id", "corpus_id", "doc_id", "docid", "qid
 def table_records(source: BatchSource, options: OpenOptions) -> Records:
     """A table with a vector column, an id column where there is one, and the rest as metadata."""
     names = source.head.names
-    repeated = next((name for name in names if names.count(name) > 1), None)
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise FormatError(source.text, f"two columns are called {repeated!r}", "columns of distinct names")
     vector = vector_column(source, options.vector_column)

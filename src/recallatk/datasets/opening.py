@@ -203,7 +203,14 @@ def query_set(records: Records) -> QuerySet:
     require_vectors(records)
     schema = records.columns.schema
     texts = [n for n in TEXT_NAMES if n in schema.names and _holds_text(schema.field(n).type)]
-    has_filter = FILTER_NAME in schema.names and _holds_text(schema.field(FILTER_NAME).type)
+    has_filter = FILTER_NAME in schema.names and not pa.types.is_null(schema.field(FILTER_NAME).type)
+    if has_filter and not _holds_text(schema.field(FILTER_NAME).type):
+        raise FormatError(
+            f"{records.name} ({FILTER_NAME})",
+            f"filters of type {schema.field(FILTER_NAME).type}",
+            "text, such as category = 'noun.animal', or JSON as text",
+            hint="Rename the column if it holds something else.",
+        )
     return QuerySet(
         name=records.name,
         vectors=checked(records),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.errors import FilterError
+from recallatk.filters.distinct import distinct_filters
 from recallatk.filters.lookup import Lookup
 from recallatk.filters.rowset import RowSet
 
@@ -89,16 +90,13 @@ def eligibility(
     corpus_rows: int,
 ) -> Eligibility:
     """Evaluate the filter of every query on the corpus metadata, each distinct filter once."""
-    keys = [None if each is None else each.key for each in filters]
-    distinct = dict(zip(keys, filters, strict=True))
-    conditions = [each for each in distinct.values() if each is not None]
+    distinct = distinct_filters(filters)
+    conditions = [each for each in distinct.filters if each is not None]
     lookup = Lookup(conditions, metadata)
-    sets = [None if each is None else _rows(each, lookup, metadata) for each in distinct.values()]
+    sets = [None if each is None else _rows(each, lookup, metadata) for each in distinct.filters]
     if conditions and metadata.num_rows != corpus_rows:
         raise FilterError(f"metadata of {metadata.num_rows} rows, and a corpus of {corpus_rows}")
-    numbers = {key: number for number, key in enumerate(distinct)}
-    group = np.asarray([numbers[key] for key in keys], np.int64)
-    return Eligibility(tuple(sets), group, own_rows, corpus_rows)
+    return Eligibility(tuple(sets), distinct.numbers, own_rows, corpus_rows)
 
 
 def _contains(members: RowSet | None, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recallatk.errors import FilterError
@@ -46,7 +47,7 @@ class Filter:
 
         return mask(self, metadata)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The canonical text of the JSON form: two filters are the same if their keys are."""
         return json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False)

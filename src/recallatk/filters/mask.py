@@ -48,7 +48,7 @@ def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
             found = f"{count} columns" if count else "no column"
             raise FilterError(f"filter '{condition}': {found} {name!r}. The columns are: {known}")
     try:
-        truth = pc.fill_null(_evaluate(condition, metadata), False)
+        truth = pc.fill_null(_Evaluation(metadata).truth(condition), False)
     except pa.ArrowException as problem:
         raise FilterError(f"filter '{condition}': {problem}") from problem
     combined = truth.combine_chunks() if isinstance(truth, pa.ChunkedArray) else truth
@@ -56,20 +56,63 @@ def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
     return result
 
 
-def _evaluate(condition: Filter, metadata: pa.Table) -> Any:
-    match condition:
-        case And(operands):
-            return _fold(pc.and_kleene, [_evaluate(each, metadata) for each in operands])
-        case Or(operands):
-            return _fold(pc.or_kleene, [_evaluate(each, metadata) for each in operands])
-        case Not(operand):
-            return pc.invert(_evaluate(operand, metadata))
-        case Exists(column):
-            return pc.is_valid(_plain(metadata[column]))
-        case Equals(name) | In(name) | Range(name):
-            column = _plain(metadata[name])
-            return column.cast(pa.bool_()) if pa.types.is_null(column.type) else _compared(condition, column)
-    raise FilterError(f"{type(condition).__name__} is no kind of filter")
+class _Evaluation:
+    """A filter on one table, each of whose columns is converted once."""
+
+    def __init__(self, metadata: pa.Table) -> None:
+        self.metadata = metadata
+        self.columns: dict[str, pa.ChunkedArray] = {}
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        if name not in self.columns:
+            self.columns[name] = _plain(self.metadata[name])
+        return self.columns[name]
+
+    def truth(self, condition: Filter) -> Any:
+        """True, false or null for each row."""
+        match condition:
+            case And(operands):
+                return _fold(pc.and_kleene, [self.truth(each) for each in _joined_and(operands)])
+            case Or(operands):
+                return _fold(pc.or_kleene, [self.truth(each) for each in _joined_or(operands)])
+            case Not(operand):
+                return pc.invert(self.truth(operand))
+            case Exists(name):
+                return pc.is_valid(self.column(name))
+            case Equals(name) | In(name) | Range(name):
+                column = self.column(name)
+                if pa.types.is_null(column.type):
+                    return column.cast(pa.bool_())
+                return _compared(condition, column)
+        raise FilterError(f"{type(condition).__name__} is no kind of filter")
+
+
+def _joined_or(operands: tuple[Filter, ...]) -> list[Filter]:
+    """The operands with all equalities on one column as one membership, which is null where they are."""
+    values: dict[str, list[Literal]] = {}
+    others: list[Filter] = []
+    for each in operands:
+        match each:
+            case Equals(name, value):
+                values.setdefault(name, []).append(value)
+            case In(name, several):
+                values.setdefault(name, []).extend(several)
+            case _:
+                others.append(each)
+    return [*(In(name, tuple(found)) for name, found in values.items()), *others]
+
+
+def _joined_and(operands: tuple[Filter, ...]) -> list[Filter]:
+    """The same for inequalities: what is none of several values is not among them."""
+    denied: list[Filter] = []
+    others: list[Filter] = []
+    for each in operands:
+        match each:
+            case Not(Equals() | In() as value):
+                denied.append(value)
+            case _:
+                others.append(each)
+    return [*(Not(each) for each in _joined_or(tuple(denied))), *others]
 
 
 def _compared(condition: Equals | In | Range, column: pa.ChunkedArray) -> Any:

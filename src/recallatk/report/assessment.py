@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.score_ties import OTHER_TOOLS
 from recallatk.counting import counted
 from recallatk.report.summary import number
 from recallatk.report.text import aligned, printable
@@ -116,7 +117,15 @@ def _relevance(assessment: Assessment) -> list[str]:
     rows = [["relevance by judgements, not recall@k", "mean", "95 % interval", "queries"]]
     for name, mean in assessment.relevance.items():
         rows.append([name, number(mean.value, ".4f"), _interval(mean), f"{mean.n:,}"])
-    return aligned(rows)
+    return [*aligned(rows), f"{_relevance_order(assessment)}."]
+
+
+def _relevance_order(assessment: Assessment) -> str:
+    """The order that relevance goes by, which is the one that recall@k goes by."""
+    ties = assessment.score_ties
+    if ties is None:
+        return "Relevance ranks the answers as recall@k does: in the order of the answers"
+    return f"Relevance ranks the answers as recall@k does: by {ties.order}; {OTHER_TOOLS}"
 
 
 def _segment_lines(name: str, found: list[Segment]) -> list[str]:
@@ -140,10 +149,24 @@ def _warnings(assessment: Assessment) -> list[str]:
         if count:
             names = _names(assessment) if kind == "missing" else ""
             lines.append(f"warning: {said}: {count:,}{names}")
+    lines += _tie_warnings(assessment)
     untold = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if untold:
         lines.append(f"not told: {' and '.join(untold)} ids. Give --corpus and --queries to count them")
     return lines
+
+
+def _tie_warnings(assessment: Assessment) -> list[str]:
+    """Where other evaluators may count other answers."""
+    ties = assessment.score_ties
+    found = {} if ties is None else {k: count for k, count in ties.queries.items() if count}
+    if ties is None or not found:
+        return []
+    counts = ", ".join(f"{count:,} at k={k}" for k, count in found.items())
+    return [
+        f"warning: queries whose answers tie by score at the boundary: {counts}. Answers are ordered by "
+        f"{ties.order}; {OTHER_TOOLS}, and may give other values. Write scores with more digits"
+    ]
 
 
 def _names(assessment: Assessment) -> str:
@@ -171,8 +194,21 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
         "planning": assessment.planning or None,
         "relevance": {name: _mean(mean) for name, mean in assessment.relevance.items()},
+        "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
+        "score_ties": _score_ties(assessment),
         "comparisons": [{**each._asdict(), "in_words": each.in_words} for each in assessment.differences],
         "sampled_from": score.sampled_from,
+    }
+
+
+def _score_ties(assessment: Assessment) -> dict[str, Any] | None:
+    ties = assessment.score_ties
+    if ties is None:
+        return None
+    return {
+        "order": ties.order,
+        "other_tools": OTHER_TOOLS,
+        "queries": {str(k): count for k, count in ties.queries.items()},
     }
 
 

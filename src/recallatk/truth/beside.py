@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from recallatk.core import Corpus, QuerySet
 
 # All ids of a corpus are kept up to this many rows; beyond, unknown ids are told only with the corpus.
-_MOST_IDS = 1 << 22
+MOST_IDS = 1 << 22
 
 
 def kept_ids(corpus: Corpus) -> pa.Array | None:
     """All ids of a corpus, unless they are its row numbers or too many."""
-    return None if corpus.id_column is None or corpus.rows > _MOST_IDS else corpus.ids
+    return None if corpus.id_column is None or corpus.rows > MOST_IDS else corpus.ids
 
 
 def kept_columns(queries: QuerySet) -> pa.Table | None:

@@ -57,7 +57,7 @@ class Verdict:
     """The best row beyond the depth, or -1."""
     next_scores: NDArray[np.float64]
     exact: NDArray[np.bool_]
-    """Queries that needed exact arithmetic."""
+    """Queries whose neighbors, with the best row left out, float64 could not put in order."""
 
 
 def decide(
@@ -84,11 +84,22 @@ def decide(
     places = np.arange(len(pairs.rows)) - starts[pairs.queries]
     runs = _near_runs(pairs, places, depth)
     tied = np.zeros(len(pairs.rows), bool)
-    exact = np.zeros(len(vectors), bool)
     for portion in _portions(runs, vectors):
         _settle(metric, vectors, pairs, tied, portion, fetch)
-    exact[pairs.queries[[first for first, _ in runs]]] = True
+    exact = np.zeros(len(vectors), bool)
+    exact[pairs.queries[1:][_too_close(pairs, places, depth)]] = True
     return _verdict(pairs, tied, counts, starts, places, depth, exact)
+
+
+def _too_close(pairs: Pairs, places: NDArray[np.int64], depth: int) -> NDArray[np.bool_]:
+    """Beside each pair but the first, whether float64 cannot order it and the one before, both up to `depth`.
+
+    Only the rows that a truth names count, each by its own bound, so that this can be checked later: which
+    other candidates a scan kept depends on how it was run.
+    """
+    bounds = pairs.tolerances
+    close = np.abs(np.diff(pairs.scores)) <= bounds[1:] + bounds[:-1]
+    return np.asarray(close & (places[1:] > 0) & (places[1:] <= depth))
 
 
 def grouped(queries: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:

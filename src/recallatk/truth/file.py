@@ -8,6 +8,8 @@ Format history:
    float64 or exact), `bound`, `gap`, `next_row`, `next_score`. The header says `sampled_from`.
 3. `query.NAME` for every plain column beside the queries; `corpus_ids`: in the first row all ids of the
    corpus by row number, where they are not the row numbers themselves and at most 4,194,304.
+4. `decided` is `exact` just if float64 cannot order two of the rows that the file names, `next_row` included;
+   before, rows that it does not name counted too.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ from recallatk.certificate import Certificate, Decision
 from recallatk.core import Metric, Origin, Truth
 from recallatk.files import PathLike, atomic_file, locate, reading, require_version
 from recallatk.ids import RowIds, row_numbers
+from recallatk.truth.file_checks import Contents
 from recallatk.truth.summary import boundary_gaps
 from recallatk.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _HEADER_KEY = b"recallatk.truth"
 _QUERY_PREFIX = "query."
 _NAMES = frozenset(
@@ -164,7 +167,11 @@ def load_truth(path: PathLike) -> Truth:
         table = pq.read_table(file, page_checksum_verification=True)
         header = json.loads((table.schema.metadata or {})[_HEADER_KEY])
         require_version(location.text, "truth", int(header["format_version"]), FORMAT_VERSION)
-        return _truth(table, header)
+        contents = Contents(location.text, table, header)
+        contents.require_consistent()
+        truth = _truth(table, header)
+        contents.require_gaps(boundary_gaps(truth))
+        return truth
 
 
 def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:

@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.core import Metric, in_memory
-from recallatk.errors import BadValueError
+from recallatk.core import in_memory
+from recallatk.pair_scores import require_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Corpus, Dataset
-
-# Squares of larger float64 numbers, added up, would leave its range.
-_LARGEST = 1e150
+    from recallatk.core import Corpus, Dataset, Metric
 
 
 class Reader:
-    """Blocks of one corpus, checked as they come."""
+    """Blocks of one corpus, checked as they come.
 
-    def __init__(self, corpus: Corpus, metric: Metric, block_rows: int) -> None:
-        self.corpus, self.metric = corpus, metric
+    Args:
+        corpus: its rows.
+        metric: how they are compared with the queries.
+        block_rows: how many rows to read at a time.
+        smallest_query: the smallest size of a query, with which a row may be too small.
+    """
+
+    def __init__(self, corpus: Corpus, metric: Metric, block_rows: int, *, smallest_query: float) -> None:
+        self.corpus, self.metric, self.smallest_query = corpus, metric, smallest_query
         self.block_rows = max(1, min(block_rows, corpus.rows))
         self._held: NDArray[Any] | None = None
 
@@ -59,7 +63,7 @@ class Reader:
     def _read(self, start: int) -> NDArray[Any]:
         stop = min(start + self.block_rows, self.corpus.rows)
         block = self.corpus.vectors.read(start, stop)
-        require_range(block, self.metric, self.corpus.name, start)
+        require_range(block, self.metric, self.corpus.name, start, compared_with=self.smallest_query)
         # A reader may use its memory again for the next block, which is being read already.
         return block if stop - start == self.corpus.rows else np.array(block)
 
@@ -83,21 +87,3 @@ def held(dataset: Dataset, block_rows: int) -> Dataset:
     if block_rows < corpus.rows:
         return dataset
     return replace(dataset, corpus=replace(corpus, vectors=in_memory(corpus.vectors)))
-
-
-def require_range(block: NDArray[Any], metric: Metric, where: str, start: int = 0) -> None:
-    """Refuse float64 vectors whose squares would be infinite or nothing."""
-    if block.dtype != np.float64 or not len(block):
-        return
-    largest = np.abs(block).max(axis=1)
-    beyond = largest > _LARGEST
-    if metric is Metric.COSINE:
-        beyond |= largest < 1 / _LARGEST
-    if beyond.any():
-        row = int(np.argmax(beyond))
-        raise BadValueError(
-            where,
-            f"the largest number of the vector is {largest[row]:g}, whose square float64 cannot hold",
-            f"sizes from {1 / _LARGEST:g} to {_LARGEST:g}",
-            row=start + row,
-        )

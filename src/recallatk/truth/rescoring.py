@@ -85,7 +85,5 @@ class _Work:
             if self.metric is Metric.COSINE:
                 values /= self.query_norms[query] * self.row_norms[row]
             else:
-                # Squares of very small numbers vanish, and with them a part of the norm.
-                lost = np.sqrt(self.vectors.shape[1]) * 2.0**-511
-                self.scales[part] = (self.query_norms[query] + lost) * (self.row_norms[row] + lost)
+                self.scales[part] = self.query_norms[query] * self.row_norms[row]
         self.scores[part] = values

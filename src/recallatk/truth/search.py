@@ -13,10 +13,11 @@ import numpy as np
 
 from recallatk.certificate import Decision
 from recallatk.core import Dataset, Metric
+from recallatk.pair_scores import require_range, smallest_size
 from recallatk.truth.batches import batches
 from recallatk.truth.budget import Plan, heavy_queries
 from recallatk.truth.deciding import Pairs, Verdict, decide
-from recallatk.truth.reading import Reader, require_range
+from recallatk.truth.reading import Reader
 from recallatk.truth.rescoring import rescored
 from recallatk.truth.results import Results
 from recallatk.truth.rotation import SAMPLE, RotatedSpace, Rotation, find_rotation, is_worth_looking
@@ -78,10 +79,12 @@ class Search:
         self.threads, self.backend = plan.threads or threads, backend
         self.progress, self.checkpoint = progress, checkpoint
         self.metric = dataset.metric
-        self.reader = Reader(dataset.corpus, dataset.metric, plan.block_rows)
         self.eligibility = dataset.eligibility
         self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
         require_range(self.queries, self.metric, dataset.queries.name)
+        self.reader = Reader(
+            dataset.corpus, dataset.metric, plan.block_rows, smallest_query=smallest_size(self.queries)
+        )
         self.results = Results(dataset.queries.rows, depth)
         self.asked = np.empty(0, np.int64)
         self.todo: deque[tuple[int, NDArray[np.int64]]] = deque()

@@ -186,7 +186,8 @@ class _Update:
         corpus = self.search.dataset.corpus
         picked = PickedVectors(self.search.reader, self.change.added)
         rows = Corpus(corpus.name, picked, corpus.columns)
-        return Reader(rows, self.search.metric, self.search.reader.block_rows)
+        reader = self.search.reader
+        return Reader(rows, self.search.metric, reader.block_rows, smallest_query=reader.smallest_query)
 
     def keep(self, which: NDArray[np.int64]) -> None:
         """Take over what was known of some queries."""

@@ -20,7 +20,7 @@ class OtherData(Rule):
 
     code, name, severity = "R16", "other-data", Severity.ERROR
     title = "Truth, run and data do not belong together"
-    threshold = "a fingerprint, the metric or the number of queries differs"
+    threshold = "a fingerprint, the metric or the number of queries differs, or a k exceeds the truth's depth"
     source = (
         "fingerprints are of content: vectors, ids, queries with their filters, and metadata where "
         "filters read it."
@@ -43,6 +43,13 @@ class OtherData(Rule):
             if len(truth) != dataset.queries.rows:
                 parts.append(f"the number of queries ({len(truth):,} there, {dataset.queries.rows:,} here)")
             yield from self._said("the truth was made from other data", parts)
+        if truth is not None and evidence.deepest > truth.depth:
+            yield self.finding(
+                f"k = {evidence.deepest:,} exceeds the depth of the truth, which is {truth.depth:,}",
+                evidence.deepest,
+                truth.depth,
+                remedy=f"Use k up to {truth.depth:,}, or leave out `[truth] file` to compute a deeper truth.",
+            )
         if run is not None and dataset is not None and here is not None:
             parts = _different(
                 {name: text for name, text in run.fingerprints.items() if name != "truth"}, here

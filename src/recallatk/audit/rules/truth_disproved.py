@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.completeness import ineligible_rows, list_lengths, short_lists
 from recallatk.audit.base import Rule
 from recallatk.audit.closeness import ROUNDING, vectors_of
 from recallatk.audit.geometry import nearness, pair_nearness
@@ -24,57 +25,91 @@ if TYPE_CHECKING:
 
 _DEPTH = 100
 _MOST_ANSWERS = 20
+_QUERIES_AT_A_TIME = 16
 _TINY = 1e-12
 
 
 class TruthDisproved(Rule):
-    """A better row than the best."""
+    """A truth that is not the list of the nearest eligible rows."""
 
     code, name, severity = "R18", "truth-disproved", Severity.ERROR
-    title = "The truth is not true"
-    threshold = "one query for which a row is named that its filter bars, or a nearer row is not named"
+    title = "The ground truth is wrong"
+    threshold = (
+        "one query whose list has a row that its filter excludes or that is not in the corpus, has a row "
+        "twice, is out of order, is shorter than min(depth, eligible rows), or leaves out a nearer row"
+    )
     source = (
-        "one nearer row is proof; looked for among 4,000 sampled rows and among what the engines answered."
+        "one such list is proof. Rows and lengths are checked for all queries and order for 200; nearer "
+        "rows are looked for among 4,000 sampled rows and among what the engines answered."
     )
     why = (
-        "Every recall is a share of what the truth names, and these rows are not the nearest. It was made "
-        "from other rows, with other filters, or by a search that was not exact."
+        "Every recall is a share of what the truth lists, and these are not the nearest eligible rows. The "
+        "truth was computed from other rows or filters, filtered after the search, or not exact."
     )
-    remedy = "Prove it and see where it is wrong: `recallatk truth verify`; or compute it anew."
+    remedy = "See where it is wrong: `recallatk truth verify`; or compute it again: `recallatk truth`."
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Barred rows, then nearer rows, of some queries."""
-        dataset, truth, chosen = evidence.dataset, evidence.usable_truth, evidence.some_queries
-        if dataset is None or truth is None or not len(chosen):
+        """Lists that cannot be right whatever the vectors are, then order and nearer rows of some queries."""
+        dataset, truth = evidence.dataset, evidence.truth
+        if dataset is None or truth is None or len(truth) != dataset.queries.rows or not truth.depth:
             return
-        barred = _barred(dataset, truth, chosen)
-        if barred:
-            yield self.finding(
-                f"of {len(chosen):,} queries {counted(barred, 'has', 'have')} neighbours that a filter bars",
-                barred,
-                0,
-            )
-        limit = _limit(evidence, truth, chosen)
-        wrong = _nearer_sampled(evidence, truth, limit) | _nearer_answered(evidence, truth, limit)
-        if wrong.any():
-            yield self.finding(
-                f"of {len(chosen):,} queries {counted(int(wrong.sum()), 'has', 'have')} a nearer row than "
-                "the truth names",
-                int(wrong.sum()),
-                0,
+        unknown = np.asarray((truth.rows >= dataset.corpus.rows).any(axis=1))
+        yield from self._said(unknown, f"rows beyond the corpus of {dataset.corpus.rows:,}")
+        if unknown.any():
+            return
+        yield from self._lists(dataset, truth)
+        chosen = evidence.some_queries
+        if len(chosen):
+            yield from self._said(_out_of_order(evidence, truth, chosen), "neighbors out of order")
+            limit = _limit(evidence, truth, chosen)
+            wrong = _nearer_sampled(evidence, truth, limit) | _nearer_answered(evidence, truth, limit)
+            yield from self._said(wrong, "not all of the nearest rows: a nearer eligible row is left out")
+
+    def _lists(self, dataset: Dataset, truth: Truth) -> Iterator[Finding]:
+        eligibility = dataset.eligibility
+        barred = np.asarray(ineligible_rows(truth, eligibility).any(axis=1))
+        yield from self._said(barred, "rows that their filter excludes")
+        in_order = np.sort(truth.rows, axis=1)
+        again = ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any(axis=1)
+        yield from self._said(again, "a row twice")
+        short = short_lists(truth, eligibility, truth.depth)
+        if short.any():
+            query = int(np.argmax(short))
+            count, eligible = list_lengths(truth)[query], eligibility.counts[query]
+            yield from self._said(
+                short,
+                f"fewer neighbors than min(depth, eligible rows): {count:,} for query {query:,}, where the "
+                f"depth is {truth.depth:,} and {eligible:,} rows are eligible. Was a filter applied after "
+                "the search?",
             )
 
+    def _said(self, wrong: NDArray[np.bool_], what: str) -> Iterator[Finding]:
+        count = int(wrong.sum())
+        if count:
+            listed = counted(count, "query lists", "queries list")
+            yield self.finding(f"of {len(wrong):,} queries checked, {listed} {what}", count, 0)
 
-def _barred(dataset: Dataset, truth: Truth, chosen: NDArray[np.int64]) -> int:
-    rows = truth.rows[chosen, :_DEPTH]
-    query, column = np.nonzero(rows >= 0)
-    allowed = dataset.eligibility.allowed(chosen[query], rows[query, column])
-    return len(np.unique(query[~allowed]))
+
+def _out_of_order(evidence: Evidence, truth: Truth, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which queries list a row after one that is farther away, by more than rounding."""
+    dataset, looked = evidence.dataset, evidence.survey
+    found = np.zeros(len(chosen), bool)
+    if dataset is None or looked is None:
+        return found
+    longest = float(looked.sample_norms.max(initial=0.0))
+    for start in range(0, len(chosen), _QUERIES_AT_A_TIME):
+        some = chosen[start : start + _QUERIES_AT_A_TIME]
+        rows = truth.rows[some, :_DEPTH]
+        near = pair_nearness(dataset.metric, looked.queries[some], vectors_of(dataset, rows))
+        slack = _slack(dataset.metric, near, looked.query_norms[some][:, None], longest)
+        later = near[:, 1:] > near[:, :-1] + np.maximum(slack[:, 1:], slack[:, :-1])
+        found[start : start + len(some)] = (later & (rows[:, 1:] >= 0)).any(axis=1)
+    return found
 
 
 def _limit(evidence: Evidence, truth: Truth, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How near a row has to be to be nearer than the last named one; NaN where the list has room left."""
+    """How near a row has to be to be nearer than the last listed one; NaN for shorter lists."""
     dataset, looked = evidence.dataset, evidence.survey
     if dataset is None or looked is None:
         return np.full(len(chosen), np.nan)

@@ -108,7 +108,8 @@ class CsvTable(CsvText):
                 f"no column holds vectors (columns: {', '.join(self.names)[:200]})",
                 "a column 'vector' such as [0.1, 0.2], or columns numbered v0, v1, v2 and so on",
             )
-        self.others = [n for n in self.names if n != self.vector and n not in self.wide]
+        apart = {self.vector, *self.wide}
+        self.others = [name for name in self.names if name not in apart]
         head = [(name, pa.string()) for name in self.others]
         self.head = pa.schema([*head, (self.vector, VECTOR_TYPE)])
 
@@ -120,17 +121,23 @@ class CsvTable(CsvText):
     @cached_property
     def schema(self) -> pa.Schema:
         """The narrowest type that every cell of a column fits, then the vector."""
-        possible = {name: list(_TYPES) for name in self.others}
-        seen = dict.fromkeys(self.others, False)
+        possible = {kind: set(self.others) for kind in _TYPES}
+        seen: set[str] = set()
         for batch in self.stream(self.others) if self.others else ():
-            for name, types in possible.items():
-                cells = batch[name].drop_null()
-                seen[name] |= len(cells) > 0
-                exactly = name in self.identifiers
-                types[:] = [kind for kind in types if _fits(cells, kind, exactly=exactly)]
-        fields = [
-            (name, types[0] if types and seen[name] else pa.string()) for name, types in possible.items()
-        ]
+            every = zip(self.others, batch.columns, strict=True)
+            cells = {name: found for name, column in every if len(found := column.drop_null())}
+            seen.update(cells)
+            left = set(cells)
+            for kind, names in possible.items():
+                for exactly in (False, True):
+                    some = [name for name in left & names if (name in self.identifiers) == exactly]
+                    names.difference_update(_misfits(cells, some, kind, exactly=exactly))
+                if pa.types.is_floating(kind):
+                    # No number is true or false, and most columns hold numbers.
+                    left.difference_update(names)
+                    possible[pa.bool_()].difference_update(names & cells.keys())
+        narrowest = {name: kind for kind in reversed(_TYPES) for name in possible[kind] & seen}
+        fields = [(name, narrowest.get(name, pa.string())) for name in self.others]
         return pa.schema([*fields, (self.vector, VECTOR_TYPE)])
 
     def floor(self, row: int) -> int:
@@ -144,11 +151,10 @@ class CsvTable(CsvText):
         if self.vector in names:
             read += self.wide or [self.vector]
         row = 0
+        kinds = {field.name: field.type for field in schema}
         for batch in self.stream(read):
             arrays = [
-                self._vectors(batch, row)
-                if name == self.vector
-                else batch[name].cast(schema.field(name).type)
+                self._vectors(batch, row) if name == self.vector else batch[name].cast(kinds[name])
                 for name in names
             ]
             yield row, pa.RecordBatch.from_arrays(arrays, names)
@@ -163,7 +169,11 @@ class CsvTable(CsvText):
 
 def _first_row(location: Location) -> tuple[list[str], str, int]:
     """The cells of the first row, what separates them, and how many empty lines stand before it."""
-    text = location.read_at(0, _HEAD_BYTES).decode("utf-8-sig", "replace")
+    head = location.read_at(0, _HEAD_BYTES)
+    if len(head) == _HEAD_BYTES and b"\n" not in head:
+        # The names of very many columns.
+        head = location.read_at(0, _BLOCK_BYTES)
+    text = head.decode("utf-8-sig", "replace")
     begun = text.lstrip("\r\n")
     if not begun.strip():
         raise FormatError(location.text, "it has no rows", "a header or numbers")
@@ -194,6 +204,18 @@ def _numbered(names: list[str]) -> list[str]:
     first = min(largest, default=0)
     whole = sorted(largest) == list(range(first, first + len(largest)))
     return [largest[i] for i in sorted(largest)] if whole and first < 2 <= len(largest) else []
+
+
+def _misfits(cells: dict[str, pa.Array], names: list[str], kind: pa.DataType, *, exactly: bool) -> list[str]:
+    """Columns with a cell that is not of a type, found by halves: most columns of a wide file are alike."""
+    if not names or _fits(pa.concat_arrays([cells[name] for name in names]), kind, exactly=exactly):
+        return []
+    if len(names) == 1:
+        return names
+    half = len(names) // 2
+    return [
+        name for part in (names[:half], names[half:]) for name in _misfits(cells, part, kind, exactly=exactly)
+    ]
 
 
 def _fits(cells: pa.Array, kind: pa.DataType, *, exactly: bool) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recallatk.core import Records
+from recallatk.core import VECTOR_DTYPES, Records
 from recallatk.datasets.formats.npy import HEADER_BYTES, check_matrix, read_header
 from recallatk.datasets.layout import ID_NAMES, VECTOR_NAMES
 from recallatk.datasets.matrix import FileMatrix
@@ -154,22 +154,13 @@ class Npz(Format):
         members = {name: _member(archive, name, location) for name in archive.namelist()}
         members = {name.removesuffix(".npy"): member for name, member in members.items()}
         vector = _vector_name(members, options.vector_column, location.text)
-        rows = check_matrix(location.text, members[vector].shape, members[vector].dtype)[0]
-        beside = {
-            name: member for name, member in members.items() if name != vector and member.shape == (rows,)
-        }
-        fitting = [name for name, member in beside.items() if member.dtype.kind in "iuUS"]
-        identifier = options.id_column or next((name for name in ID_NAMES if name in fitting), None)
-        if identifier is not None and identifier not in fitting:
-            raise UsageError(
-                f"{location.text}: {identifier!r} is no array of strings or integers, one a row. "
-                f"Those are: {choices(fitting) or 'none'}"
-            )
+        check_matrix(location.text, members[vector].shape, members[vector].dtype)
+        beside = _columns(members, vector, options.id_column, location.text)
         records = Records(
             location.text,
             _matrix(archive, members[vector], location),
             ZippedColumns(archive, beside, location.text),
-            identifier,
+            _identifier(beside, options.id_column, location.text),
         )
         return Source(location.text, self.name, {ROWS: records})
 
@@ -189,8 +180,55 @@ def _member(archive: zipfile.ZipFile, name: str, location: Location) -> _Member:
     return member
 
 
+def _columns(
+    members: dict[str, _Member], vector: str, id_column: str | None, where: str
+) -> dict[str, _Member]:
+    """The arrays with one value for each vector; an array that was meant to be one is refused."""
+    rows = members[vector].shape[0]
+    matrix_rows = {member.shape[0] for member in members.values() if _can_be_vectors(member)}
+    found = {}
+    for name, member in members.items():
+        if member.shape == (rows,) and name != vector:
+            found[name] = member
+            continue
+        named = name in ID_NAMES or name == id_column
+        # Another matrix of the archive, and what stands beside that one, is no part of these records.
+        column = len(member.shape) == 1 and member.shape[0] not in matrix_rows
+        column |= member.shape[1:] == (1,) and not _can_be_vectors(member)
+        if name != vector and (named or column):
+            raise FormatError(
+                f"{where} ({name})",
+                f"an array of shape {member.shape}, and {vector!r} has {rows} vectors",
+                f"shape ({rows},), one value for each vector",
+            )
+    return found
+
+
+def _can_be_vectors(member: _Member) -> bool:
+    return len(member.shape) == 2 and member.dtype.newbyteorder("=").name in VECTOR_DTYPES
+
+
+def _identifier(beside: dict[str, _Member], asked: str | None, where: str) -> str | None:
+    """The array with the ids: the one asked for, or the one of a usual name."""
+    fitting = [name for name, member in beside.items() if member.dtype.kind in "iuUS"]
+    if asked is not None and asked not in fitting:
+        raise UsageError(
+            f"{where}: {asked!r} is no array of strings or integers, one for each vector. "
+            f"Those are: {choices(fitting) or 'none'}"
+        )
+    usual = next((name for name in ID_NAMES if name in beside), None)
+    if asked is None and usual is not None and usual not in fitting:
+        raise FormatError(
+            f"{where} ({usual})",
+            f"ids of type {beside[usual].dtype}",
+            "strings or integers",
+            hint="Name another array: --id-column NAME",
+        )
+    return asked or usual
+
+
 def _vector_name(members: dict[str, _Member], asked: str | None, where: str) -> str:
-    matrices = [name for name, member in members.items() if len(member.shape) == 2]
+    matrices = [name for name, member in members.items() if len(member.shape) == 2 and name not in ID_NAMES]
     if asked is not None:
         if asked in matrices:
             return asked

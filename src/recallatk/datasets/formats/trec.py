@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ _BLOCK_BYTES = 8 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CELLS = 6
 _QUERY, _DOCUMENT, _RANK, _SCORE = 0, 2, 3, 4
+_ORDER = "score, equal scores by rank, then by line"
 _ACCEPTED = "query, Q0, document, rank, score and tag in every line, with spaces between"
 
 
@@ -62,13 +64,14 @@ class Trec(Format):
         said = np.concatenate([np.empty(0), *scores])
         if not len(said):
             raise FormatError(location.text, "it has no lines", _ACCEPTED)
-        return grouped(
+        found = grouped(
             ids_from_text(pa.chunked_array(queries), location.text),
             ids_from_text(pa.chunked_array(documents), location.text),
             said,
             [-said, np.concatenate(ranks)],
             location.text,
         )
+        return replace(found, ordered_by=_ORDER)
 
 
 class _Lines:

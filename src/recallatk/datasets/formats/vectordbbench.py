@@ -16,8 +16,11 @@ from recallatk.datasets.layout import column_of, table_records
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
 from recallatk.datasets.truths import id_truth
 from recallatk.errors import FormatError, MismatchError
+from recallatk.ids import check_ids, plain_ids
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from recallatk.core import Columns, Records, Truth
     from recallatk.datasets.batches import BatchSource
     from recallatk.files import Location
@@ -38,6 +41,20 @@ class LabelledColumns:
     def _labels(self) -> pa.ChunkedArray:
         return column_of(self.labels, "labels")
 
+    @cached_property
+    def _label_ids(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ids that have labels, in order, and the position of each label, which is the id by default."""
+        positions = np.arange(len(self._labels))
+        if "id" not in self.labels.schema.names:
+            return positions, positions
+        where = f"{self.labels.text} (id)"
+        ids = plain_ids(column_of(self.labels, "id"), where)
+        if not pa.types.is_integer(ids.type):
+            raise FormatError(where, f"ids of type {ids.type}", "integers")
+        check_ids(ids, where)
+        order = np.argsort(ids.to_numpy(), kind="stable")
+        return ids.to_numpy()[order], order
+
     @property
     def schema(self) -> pa.Schema:
         """Names and types."""
@@ -49,17 +66,16 @@ class LabelledColumns:
             return self.columns.read(names, start, stop)
         wanted = dict.fromkeys([self.id_column, *(name for name in names if name != "labels")])
         own = self.columns.read(list(wanted), start, stop)
-        ids = own[self.id_column].fill_null(-1).to_numpy()
-        outside = (ids < 0) | (ids >= len(self._labels))
-        if outside.any():
-            row = start + int(np.argmax(outside))
+        ids = own[self.id_column].cast(pa.int64()).fill_null(-1).to_numpy()
+        known, order = self._label_ids
+        place = np.minimum(np.searchsorted(known, ids), max(0, len(known) - 1))
+        unknown = known[place] != ids if len(known) else np.ones(len(ids), bool)
+        if unknown.any():
+            row = int(np.argmax(unknown))
             raise FormatError(
-                self.labels.text,
-                f"no label for id {ids[row - start]}",
-                "a label for every id, by position",
-                row=row,
+                self.labels.text, f"no label for id {ids[row]}", "a label for every id", row=start + row
             )
-        labels = self._labels.take(pa.array(ids)).combine_chunks()
+        labels = self._labels.take(pa.array(order[place])).combine_chunks()
         return own.append_column("labels", labels).select(names)
 
 
@@ -128,7 +144,10 @@ def _truth(location: Location, corpus: Records, queries: Records) -> Truth:
     if truth.query_ids is None or queries.id_column is None:
         return truth
     place = pc.index_in(queries.ids.cast(pa.string()), value_set=truth.query_ids.cast(pa.string()))
-    # Names that nobody asks by are no names: such neighbours go by their position.
-    return (
-        replace(truth, query_ids=None) if place.null_count else truth.take(place.to_numpy().astype(np.int64))
-    )
+    if place.null_count == len(place):
+        # The file numbers the queries in its own way: the lists go by position.
+        return replace(truth, query_ids=None)
+    if place.null_count:
+        missing = queries.ids.filter(place.is_null())[0]
+        raise MismatchError(f"{location.text} has no neighbours of query {missing}, which {queries.name} has")
+    return truth.take(place.to_numpy().astype(np.int64))
