@@ -48,7 +48,7 @@ def saved(tmp_path):
 
 def test_run_json_is_plain_and_states_its_format(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    assert header["format_version"] == 2
+    assert header["format_version"] == 3
     assert header["dataset"] == "tiny é"
     assert list(header) == [
         "format_version",
@@ -91,8 +91,8 @@ def test_a_run_that_could_not_be_saved_leaves_nothing_of_the_older_one(saved, mo
 
 def test_a_newer_format_is_refused_with_the_way_out(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    (saved / "run.json").write_text(json.dumps({"format_version": 3, "experiments": header["trials"]}))
-    with pytest.raises(FormatError, match=r"run format 3.*format 2 or older.*pip install --upgrade"):
+    (saved / "run.json").write_text(json.dumps({"format_version": 4, "experiments": header["trials"]}))
+    with pytest.raises(FormatError, match=r"run format 4.*format 3 or older.*pip install --upgrade"):
         load_run(saved)
 
 

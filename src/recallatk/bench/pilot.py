@@ -96,7 +96,7 @@ def _estimate(
 def _seconds(planned: PlannedBuild, per_call: float, queries: int, rounds: int) -> float:
     """What all trials of a build come to; loads of a stated length take that."""
     lengths = [
-        load.seconds if load.seconds is not None else queries / (load.rate or load.clients / per_call)
+        load.seconds if load.seconds is not None else queries / (load.rate or load.clients_or(1) / per_call)
         for load in planned.loads
     ]
     return rounds * len(planned.searches) * sum(lengths)

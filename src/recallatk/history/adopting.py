@@ -11,6 +11,7 @@ from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
 from recallatk.history.contents import RUN, Contents, require_reachable, trial_name
 from recallatk.history.differences import differences
+from recallatk.history.format_two import OLDEST_VERSION
 from recallatk.history.records import read_trial_record, written
 from recallatk.history.run_file import read_run, run_head
 from recallatk.history.trial_file import FORMAT_VERSION, read_trial
@@ -74,7 +75,7 @@ def stored_run(found: Contents, run: Run) -> Run | None:
 
 def _require_going_on(where: Path, version: int) -> None:
     require_version(str(where), "run", version, FORMAT_VERSION)
-    if version < FORMAT_VERSION:
+    if version < OLDEST_VERSION:
         raise MismatchError(
             f"{where} is of format {version}, which can be read but not gone on with. {WAY_OUT}"
         )

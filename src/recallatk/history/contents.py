@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import reading
+from recallatk.history.format_two import upgraded
 from recallatk.history.trial_file import read_header
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def read_run_header(folder: Path) -> Record | None:
         except FileNotFoundError:
             return None
         int(header["format_version"])
-        return dict(header)
+        return upgraded(dict(header))
 
 
 def forget(contents: Contents) -> None:

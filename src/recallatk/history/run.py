@@ -8,6 +8,8 @@ Format history:
    finished; run.json is written again after each, and has `tool_version`, `settings`, `begun`, `planned`,
    `failures`, `cautions` and `seconds` too. Lists of any length replace those of one length; columns
    `calls`, `sent_ns`, `late_ns`, `rounds`, `clients` and `others` join. N is the place in `planned`.
+3. A trial records `clients`, the number that sent its calls. `clients` in a load is null where an open loop
+   leaves it open; format 2 wrote 1 there, whether 1 was asked for or not, and measured with 16.
 """
 
 from __future__ import annotations

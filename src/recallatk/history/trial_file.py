@@ -14,6 +14,7 @@ from recallatk.core import Measurement
 from recallatk.errors import FormatError
 from recallatk.files import atomic_file, reading, require_version
 from recallatk.history.call_columns import NAMES, call_columns, lists, read_calls, read_others
+from recallatk.history.format_two import OLDEST_VERSION, upgraded
 from recallatk.history.records import (
     Record,
     measurement_record,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _KEY = b"recallatk.trial"
 _KIND = "trial of a run"
 
@@ -109,15 +110,16 @@ def read_header(path: Path) -> Record | None:
         text = (pq.read_schema(path).metadata or {}).get(_KEY)
         if text is None:
             return None
-        return dict(json.loads(text))
+        return upgraded(dict(json.loads(text)))
 
 
 def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
     """Read a trial file; a damaged one is refused, and its ids are only looked at with every column."""
     header = read_header(path)
     with reading(str(path), _KIND):
-        if header is None or int(header["format_version"]) < FORMAT_VERSION:
-            raise FormatError(str(path), "no record of a trial in its metadata", "a trial file of format 2")
+        if header is None or int(header["format_version"]) < OLDEST_VERSION:
+            accepted = f"a trial file of format {OLDEST_VERSION} to {FORMAT_VERSION}"
+            raise FormatError(str(path), "no record of a trial in its metadata", accepted)
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
         columns = None if every_column else ["rows", "times", *NAMES]
         table = pq.read_table(path, columns=columns, page_checksum_verification=True)
@@ -131,7 +133,7 @@ def _measurement(table: pa.Table, header: Record) -> Measurement:
         build=read_build(header["build"]),
         k=header["k"],
         answers=_answers(table["rows"].combine_chunks(), header["k"]),
-        calls=read_calls(table, header["round_ns"], header["batch"]),
+        calls=read_calls(table, header["round_ns"], header["batch"], header["clients"]),
         exercised=header["exercised"],
         score=read_score(header["score"]),
         others=read_others(table["others"]),

@@ -110,9 +110,10 @@ def _words(lines: list[Line], names: Naming) -> list[_Column]:
 
 def _load_columns(loads: list[Load]) -> list[_Column]:
     columns = []
+    if any(load.mode is not Mode.LATENCY for load in loads):
+        columns.append(_Column("clients", lambda line: number(line.measurement.calls.clients, "d")))
     if any(load.mode is Mode.THROUGHPUT for load in loads):
         columns += [
-            _Column("clients", lambda line: str(line.trial.load.clients)),
             _Column("batch", lambda line: str(line.trial.load.batch)),
             _Column("via", lambda line: str(line.trial.load.via)),
         ]
