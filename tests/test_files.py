@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recallatk.datasets import convert
-from recallatk.errors import FormatError, UsageError
+from recallatk.errors import FormatError, UsageError, WriteError
 from recallatk.files import atomic_file, is_url, locate, locate_all, read_exactly, without_secrets, write_text
 
 
@@ -125,12 +125,20 @@ def test_a_file_is_there_when_the_block_ends_well(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "problem", [ValueError, KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")]
+    ("problem", "raised"),
+    [
+        (ValueError, ValueError),
+        (KeyboardInterrupt, KeyboardInterrupt),
+        (OSError(errno.ENOSPC, "No space left on device"), WriteError),
+        # What another file is to blame for is not said of this one.
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "other"), FileNotFoundError),
+        (OSError("the stream has ended"), OSError),
+    ],
 )
-def test_a_block_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, problem):
+def test_a_block_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, problem, raised):
     target = tmp_path / "x.txt"
     target.write_text("old")
-    with pytest.raises(problem if isinstance(problem, type) else OSError), atomic_file(target) as scratch:
+    with pytest.raises(raised), atomic_file(target) as scratch:
         scratch.write_text("half")
         raise problem
     assert target.read_text() == "old"
@@ -146,7 +154,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, name):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(WriteError, match=rf"{name}: cannot be written: No space left"):
         convert(source, tmp_path / name)
     assert leftovers(tmp_path) == ["in.jsonl"]
 
@@ -162,7 +170,7 @@ def test_a_disk_that_fills_up_while_text_is_written_leaves_nothing_behind(tmp_pa
     source.write_text("\n".join(f'{{"id": {i}, "vector": [1, 2]}}' for i in range(3)))
     monkeypatch.setattr(Path, "open", open_full)
     for name in ("x.jsonl", "x.csv"):
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(WriteError, match=f"{name}: cannot be written: No space left"):
             convert(source, tmp_path / name)
     assert leftovers(tmp_path) == ["in.jsonl"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -13,10 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
-from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError
+from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError, WriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -24,6 +25,10 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://")
 _URL_SIGNS = "%:/?#@!$&'()*+,;=~"
+# What only a write can run into; the system does not say at which file.
+_NO_SPACE = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+# numpy's words for a write that was cut short; it keeps the system's to itself.
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 
 
@@ -235,17 +240,48 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         raise UsageError(f"{text}: is a folder, and a file was to be written there")
     if target.exists() and not target.is_file():
         raise UsageError(f"{text}: is no ordinary file, and would be replaced by one")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
-    os.close(handle)
-    scratch = Path(temporary)
+    scratch = _beside(target, text)
     try:
-        yield scratch
-        _make_durable(scratch, _usual_mode())
-        scratch.replace(target)
-        _make_durable(target.parent)
+        with writing(text, named=(scratch, target, target.parent)):
+            yield scratch
+            _make_durable(scratch, _usual_mode())
+            scratch.replace(target)
+            _make_durable(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _beside(target: Path, text: str) -> Path:
+    """An empty file in the folder of another, which is made if need be."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
+    except OSError as problem:
+        raise WriteError(text, _reason(problem)) from problem
+    os.close(handle)
+    return Path(temporary)
+
+
+@contextlib.contextmanager
+def writing(
+    path: PathLike, advice: str = "Free some space, or write to another place", named: Sequence[Path] = ()
+) -> Iterator[None]:
+    """Turn what the system says while a file is written into a WriteError that names the file.
+
+    Args:
+        path: the file, as the user knows it.
+        advice: what to do about a lack of space.
+        named: what the system may call it.
+    """
+    try:
+        yield
+    except OSError as problem:
+        full = problem.errno in _NO_SPACE or bool(_CUT_SHORT.search(str(problem)))
+        if problem.filename is None and full:
+            raise WriteError(path, os.strerror(problem.errno or errno.ENOSPC), advice) from problem
+        if problem.filename is not None and Path(os.fsdecode(problem.filename)) in (Path(path), *named):
+            raise WriteError(path, _reason(problem), advice if full else "") from problem
+        raise
 
 
 def require_writable(path: PathLike) -> None:

@@ -79,12 +79,12 @@ def test_trials_that_go_wrong_cost_themselves_alone(faulty, bench_file, tmp_path
 
 
 def test_a_trial_that_hangs_is_ended_at_its_limit(faulty, bench_file):
-    began = time.monotonic()
+    began, before = time.monotonic(), psutil.Process().children(recursive=True)
     failure = settled(run(bench_file(MEASURE, engine("hang"), '[limits]\ntrial = "3s"')), "hang")
     assert failure.kind == "time limit"
     assert "more than 3 s" in failure.message
     assert time.monotonic() - began < 120
-    assert not psutil.Process().children(recursive=True), "no process is left behind"
+    assert set(psutil.Process().children(recursive=True)) <= set(before), "no process is left behind"
 
 
 def test_trials_and_builds_that_take_more_memory_than_they_may_are_ended(faulty, bench_file):

@@ -357,9 +357,10 @@ def test_an_interrupt_ends_the_worker(tiny):
     def interrupted(progress):
         raise KeyboardInterrupt
 
+    before = psutil.Process().children(recursive=True)
     with pytest.raises(KeyboardInterrupt):
         measure("exact", dataset, truth, at=(1,), rounds=1, watch=interrupted)
-    assert not psutil.Process().children(recursive=True)
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
 @pytest.mark.parametrize(

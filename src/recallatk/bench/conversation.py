@@ -15,10 +15,11 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.bench.environment import usable_cores
-from recallatk.bench.events import Began, Built, Event, Failed, Finished, from_line
+from recallatk.bench.events import NO_SPACE, Began, Built, Event, Failed, Finished, from_line
 from recallatk.bench.job import Job, write_job
 from recallatk.bench.parentage import starting
 from recallatk.bench.supervising import (
+    LEAVE_SECONDS,
     THREAD_VARIABLES,
     Limits,
     Watch,
@@ -28,7 +29,8 @@ from recallatk.bench.supervising import (
     on_cores,
     tail_of,
 )
-from recallatk.errors import EngineError
+from recallatk.errors import EngineError, RecallError, UsageError
+from recallatk.scratch import reclaim, scratch_writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # A process that is told to go has this long to close its engine.
-_LEAVE_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
 
 
 class TrialFailed(EngineError):  # noqa: N818 - it is a fact about a trial more than an error of ours
@@ -135,7 +137,7 @@ class Conversation:
             self._number += 1
             named = f"rows-{self._number}.npy"
             chosen = np.arange(rows) if isinstance(rows, int) else np.asarray(rows, np.int64)
-            np.save(self.folder / named, chosen, allow_pickle=False)
+            _save(self.folder / named, chosen)
         self._watch.phase, self._watch.number = "build", None
         event = self._asked({"do": "build", "parameters": dict(parameters), "rows": named})
         if named is not None:
@@ -149,7 +151,7 @@ class Conversation:
         self._number += 1
         number = self._number
         asked, answers = self.folder / f"queries-{number}.npy", self.folder / f"answers-{number}.npz"
-        np.save(asked, np.asarray(queries, np.int64), allow_pickle=False)
+        _save(asked, np.asarray(queries, np.int64))
         request = {"do": "ask", "number": number, "search": dict(search), "warm": warm}
         self._watch.phase, self._watch.number = "search", number
         event = self._asked(request)
@@ -189,7 +191,9 @@ class Conversation:
         self.close()
         raise TrialFailed("crash", phase, f"the process ended with {ending(code)}", tail_of(self.log))
 
-    def _failed(self, event: Failed) -> TrialFailed:
+    def _failed(self, event: Failed) -> RecallError:
+        if event.kind == NO_SPACE:
+            return UsageError(event.message)
         return TrialFailed(event.kind, event.phase, event.message, tail_of(self.log))
 
     def _broken(self, message: str) -> TrialFailed:
@@ -207,10 +211,11 @@ class Conversation:
                 process.stdin.close()
         if self._watch.phase == "between":
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LEAVE_SECONDS)
+                process.wait(_CLOSE_SECONDS)
         process.kill()
         process.wait()
         clear_group(process.pid)
+        reclaim(process.pid, LEAVE_SECONDS)
         if isinstance(self._said, Generator):
             self._said.close()
         if process.stdout is not None:
@@ -222,3 +227,8 @@ class Conversation:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _save(path: Path, numbers: NDArray[np.int64]) -> None:
+    with scratch_writing(path):
+        np.save(path, numbers, allow_pickle=False)

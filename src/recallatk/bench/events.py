@@ -6,6 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
+NO_SPACE = "no space"
+"""The kind of a failure that is no engine's: a temporary file could not be written."""
+
 
 @dataclass(frozen=True)
 class Began:

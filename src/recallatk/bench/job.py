@@ -13,6 +13,7 @@ from pyarrow import feather
 from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
 from recallatk.filters import filter_from_json
+from recallatk.scratch import scratch_writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ class Job:
 
 def write_job(folder: Path, job: Job) -> None:
     """Lay out what one process is to do."""
-    (folder / _JOB).write_text(json.dumps(asdict(job)))
+    _write_text(folder / _JOB, json.dumps(asdict(job)))
 
 
 def read_job(folder: Path) -> Job:
@@ -79,7 +80,12 @@ def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:
     filters = dataset.queries.filters
     if filters is not None:
         plain = [None if each is None else each.to_json() for each in filters]
-        (folder / _FILTERS).write_text(json.dumps(plain))
+        _write_text(folder / _FILTERS, json.dumps(plain))
+
+
+def _write_text(path: Path, text: str) -> None:
+    with scratch_writing(path):
+        path.write_text(text)
 
 
 def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
@@ -92,14 +98,17 @@ def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
         beside = corpus.columns.read(names, 0, corpus.rows)
         columns |= {f"{_BESIDE}{name}": beside[name] for name in names}
     if columns:
-        feather.write_feather(pa.table(columns), path, compression="uncompressed")
+        with scratch_writing(path):
+            feather.write_feather(pa.table(columns), path, compression="uncompressed")
 
 
 def _write_vectors(path: Path, vectors: Vectors) -> None:
-    target = np.lib.format.open_memmap(path, "w+", vectors.dtype, vectors.shape)
-    for start, block in blocks(vectors):
-        target[start : start + len(block)] = block
-    target.flush()
+    header = {"descr": np.lib.format.dtype_to_descr(vectors.dtype), "fortran_order": False}
+    # Written block by block: into a mapped file, a lack of space would be a SIGBUS.
+    with scratch_writing(path), path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header | {"shape": vectors.shape})
+        for _, block in blocks(vectors):
+            file.write(np.ascontiguousarray(block, vectors.dtype).data)
 
 
 def read_corpus(folder: Path, order: NDArray[np.int64] | None = None) -> Corpus:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SET_DEATH_SIGNAL = 1
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def die_with(parent: int) -> None:
@@ -29,7 +30,7 @@ def die_with(parent: int) -> None:
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait for the end of this: by then a process that is being started can be ended."""
+    """Defer SIGINT, SIGTERM and SIGHUP to the end of this: by then the process being started can be ended."""
     if threading.current_thread() is not threading.main_thread():
         # Signals are handled in the main thread alone.
         yield
@@ -40,8 +41,8 @@ def starting() -> Iterator[None]:
     def later(number: int, _frame: object) -> None:
         came.append(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not None:
+    for number in _ENDING:
+        if signal.getsignal(number) not in (None, signal.SIG_IGN):
             before[number] = signal.signal(number, later)
     try:
         yield

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Calls, Others, WarmUp
+from recallatk.scratch import scratch_writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,16 +51,17 @@ class Raw:
             "batch": self.calls.batch,
             "clients": self.calls.clients,
         }
-        np.savez(
-            path,
-            allow_pickle=False,
-            answers=self.answers,
-            times=self.times,
-            sentinel_ns=self.sentinel_ns,
-            said=np.frombuffer(json.dumps(said).encode(), np.uint8),
-            **{f"calls_{name}": getattr(self.calls, name) for name in _CALLS},
-            **{f"others_{name}": array for name, array in named.items()},
-        )
+        with scratch_writing(path):
+            np.savez(
+                path,
+                allow_pickle=False,
+                answers=self.answers,
+                times=self.times,
+                sentinel_ns=self.sentinel_ns,
+                said=np.frombuffer(json.dumps(said).encode(), np.uint8),
+                **{f"calls_{name}": getattr(self.calls, name) for name in _CALLS},
+                **{f"others_{name}": array for name, array in named.items()},
+            )
 
     @classmethod
     def load(cls, path: Path) -> Raw:

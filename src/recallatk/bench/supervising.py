@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 from recallatk.bench.events import Began, Blocked, Built, Event, Failed, Finished, Paused, from_line
 from recallatk.bench.memory import held_bytes
 from recallatk.bench.parentage import starting
+from recallatk.scratch import reclaim
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -35,7 +36,7 @@ _LOOK_SECONDS = 0.05
 _BUILDING = ("start", "preparing", "build")
 _LOG_LINES = 20
 # Servers that an engine started may need a moment to notice that it has gone.
-_LEAVE_SECONDS = 10.0
+LEAVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
     worker.kill()
     worker.wait()
     clear_group(worker.pid)
+    reclaim(worker.pid, LEAVE_SECONDS)
 
 
 def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: Path) -> Iterator[Event]:
@@ -97,7 +99,7 @@ def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: Path) -> Itera
 def _waited(worker: subprocess.Popen[bytes]) -> int:
     """How it ended; one that has said all and stays is ended."""
     try:
-        return worker.wait(_LEAVE_SECONDS * 6)
+        return worker.wait(LEAVE_SECONDS * 6)
     except subprocess.TimeoutExpired:
         worker.kill()
         return worker.wait()
@@ -235,7 +237,7 @@ def clear_group(group: int) -> None:
     """Wait until all that the process had started are gone, and end what stays."""
     if not hasattr(os, "killpg"):
         return
-    until = time.monotonic() + _LEAVE_SECONDS
+    until = time.monotonic() + LEAVE_SECONDS
     with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < until:
             os.killpg(group, 0)
