@@ -6,6 +6,7 @@ import time
 import psutil
 import pytest
 
+from commands import command
 from recallatk import load_run, run
 from recallatk.bench import read_settings
 from recallatk.errors import EngineError, UsageError
@@ -184,3 +185,30 @@ def test_the_settings_of_a_run_read_back(bench_file, tmp_path):
     run(path)
     again = read_settings(tmp_path / "runs" / "bench" / "bench.toml")
     assert again.to_dict() == read_settings(path).to_dict()
+
+
+def shown(path, *options):
+    """The lines that the command prints while it measures."""
+    ran = subprocess.run(command("run", path, *options), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return [line for line in ran.stderr.splitlines() if " of " in line]
+
+
+def test_progress_shows_the_trial_that_failed_with_its_reason(faulty, bench_file):
+    """And not the last good one once more."""
+    path = bench_file(MEASURE, engine("raise"))
+    first, second = sorted(shown(path))
+    failed, fine = (first, second) if "failed" in first else (second, first)
+    assert failed.endswith(": failed: exception in warm-up: ValueError: query 1 was too much")
+    assert "how=raise" in failed
+    assert "how=fine" in fine and "recall@10 1.0000" in fine
+    assert first.startswith("1 of 2: ") and second.startswith("2 of 2: ")
+
+
+def test_progress_of_a_resumed_run_begins_where_the_other_ended(faulty, bench_file):
+    path = bench_file(MEASURE, engine("raise"))
+    shown(path)
+    assert shown(path) == [], "nothing is left to be measured"
+    again = shown(path, "--retry-failed")
+    assert again[0] == "1 of 2 trials were finished before"
+    assert again[1].startswith("2 of 2: faulty(") and "failed: exception" in again[1]

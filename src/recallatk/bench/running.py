@@ -78,8 +78,8 @@ class Runner:
         self.loads: list[float | None] = []
         self.worked = False
         """Whether there was anything left to do."""
-        before = [*keeper.finished.values()]
-        self.progress = Progress(len(self.trials), len(before) + len(keeper.failed), measurements=before)
+        failed = len(keeper.failed)
+        self.progress = Progress(len(self.trials), len(keeper.finished) + failed, failed)
         self.progress.pace.plan(list(plan.builds), set(keeper.missing()), manner.rounds)
 
     def run(self) -> None:
@@ -216,13 +216,12 @@ class Runner:
             times=raw.times,
         )
         self.keeper.add(measurement)
-        self.progress.measurements.append(measurement)
-        self.progress.done += 1
+        self.progress.add(measurement)
         self.watch(self.progress)
 
     def _failed(self, trial: Trial, event: Failed) -> None:
         failure = Failure(trial, event.kind, event.phase, event.message, event.log)
         self.keeper.fail(failure)
-        self.progress.failures.append(failure)
-        self.progress.done += 1
+        self.progress.add(failure)
+        self.progress.failed += 1
         self.watch(self.progress)
