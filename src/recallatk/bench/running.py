@@ -126,8 +126,8 @@ class Runner:
                     yield event
 
     def _missing(self, planned: PlannedBuild) -> list[Trial]:
-        missing = set(self.keeper.missing())
-        return [trial for trial in planned.trials if trial in missing]
+        finished, failed = self.keeper.finished, self.keeper.failed
+        return [trial for trial in planned.trials if trial not in finished and trial not in failed]
 
     def job(self, planned: PlannedBuild, wanted: Sequence[Trial]) -> Job:
         """What one process is to do."""

@@ -113,15 +113,16 @@ def load_run(folder: PathLike) -> Run:
 def _trials(folder: Path, own: str, listed: list[str], planned: int | None) -> list[TrialFile]:
     """Every finished trial of a run, whether run.json knows of it or not."""
     numbers = trial_numbers(folder)
+    missing = set(listed).difference(map(trial_name, numbers))
     for name in listed:
-        if name not in map(trial_name, numbers):
+        if name in missing:
             raise FormatError(
                 str(folder / name), "there is no such file, and run.json lists it", "a whole run"
             )
-    files = []
+    files, known = [], frozenset(listed)
     for number in numbers:
         path = folder / trial_name(number)
-        if path.name in listed or _is_ours(path, planned is None or number <= planned):
+        if path.name in known or _is_ours(path, planned is None or number <= planned):
             files.append(read_trial(path))
             if files[-1].identity != own:
                 raise FormatError(str(path), "it belongs to another run", "trials of one run")

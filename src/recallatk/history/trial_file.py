@@ -107,22 +107,24 @@ def _times(measurement: Measurement) -> NDArray[np.int64]:
 def read_header(path: Path) -> Record | None:
     """What a trial file says of itself; None where it is a sound file and none of ours."""
     with reading(str(path), _KIND):
-        text = (pq.read_schema(path).metadata or {}).get(_KEY)
-        if text is None:
-            return None
-        return upgraded(dict(json.loads(text)))
+        return _header_of(pq.read_schema(path))
+
+
+def _header_of(schema: pa.Schema) -> Record | None:
+    text = (schema.metadata or {}).get(_KEY)
+    return None if text is None else upgraded(dict(json.loads(text)))
 
 
 def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
     """Read a trial file; a damaged one is refused, and its ids are only looked at with every column."""
-    header = read_header(path)
-    with reading(str(path), _KIND):
+    with reading(str(path), _KIND), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        header = _header_of(file.schema_arrow)
         if header is None or int(header["format_version"]) < OLDEST_VERSION:
             accepted = f"a trial file of format {OLDEST_VERSION} to {FORMAT_VERSION}"
             raise FormatError(str(path), "no record of a trial in its metadata", accepted)
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
         columns = None if every_column else ["rows", "times", *NAMES]
-        table = pq.read_table(path, columns=columns, page_checksum_verification=True)
+        table = file.read(columns)
         return TrialFile(path, _measurement(table, header), header)
 
 

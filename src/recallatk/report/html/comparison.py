@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.comparing import compare, holm
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import curve_of
+from recallatk.report.charts.selection import shortened
 from recallatk.report.html.facts import cutoff
 from recallatk.report.html.verdict import verdict
 from recallatk.report.naming import cut
@@ -34,6 +35,7 @@ class Comparison:
     """Runs beside the first."""
 
     curves: dict[str, Curve]
+    """What is drawn of each run."""
     table: Table
     paired: Table | None
     refusals: list[str] = field(default_factory=list)
@@ -57,7 +59,8 @@ def compared(
             refusals.append(f"{title} cannot be compared: {', '.join(different)} differ.")
         else:
             curves[title] = curve_of(run)
-    return Comparison(curves, _side_by_side(curves), _paired(curves, truth), refusals)
+    drawn = {title: shortened(curve)[0] for title, curve in curves.items()}
+    return Comparison(drawn, _side_by_side(curves), _paired(curves, truth), refusals)
 
 
 def _different(one: Run, other: Run) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.report.charts.points import curve_of
+from recallatk.report.charts.selection import shortened
 from recallatk.report.contents import contents
 from recallatk.report.html.comparison import compared
 from recallatk.report.html.drawings import drawings
@@ -86,10 +87,12 @@ def report_data(
         names: what the runs are called, this one first.
     """
     opened = open_recorded(run) if truth is None else Opened(truth, dataset)
-    curve = curve_of(run)
+    whole = curve_of(run)
+    chosen = verdict(whole)
+    comparison = compared(whole, others, names, opened.truth)
+    curve, number = shortened(whole, chosen.number)
+    chosen = replace(chosen, number=number)
     facts = facts_of(curve, opened.truth, opened.dataset)
-    chosen = verdict(curve)
-    comparison = compared(curve, others, names, opened.truth)
     return ReportData(
         run=run,
         curve=curve,
