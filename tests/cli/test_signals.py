@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM, SIGHUP and SIGKILL while a command works: what is finished stays, and nothing else."""
 
 import contextlib
+import json
 import os
 import pty
 import shutil
@@ -108,6 +109,26 @@ def test_finished_work_stays_and_no_process_and_no_temporary_folder(place, name,
         assert len(finished(place)) == 6
     else:
         assert finished(place).startswith(kept)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("name", WORK)
+def test_a_signal_to_all_processes_at_once_fails_no_trial(place, name, number):
+    """As a service manager sends it, and to the measuring process first."""
+    words, finished = WORK[name]
+    with begun(place, *words) as process:
+        wait_for(process, lambda: finished(place))
+        for each in (*psutil.Process(process.pid).children(recursive=True), process):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.send_signal(number)
+                time.sleep(0.1)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert scratch(place) == []
+    if name == "run":
+        assert json.loads((place / "runs" / "signals" / "run.json").read_text())["failures"] == []
+    else:
+        assert '"failed"' not in finished(place)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

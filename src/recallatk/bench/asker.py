@@ -20,7 +20,7 @@ import numpy as np
 from recallatk.bench.events import NO_SPACE, Began, Failed, Finished
 from recallatk.bench.job import read_corpus, read_filters, read_job, read_vectors
 from recallatk.bench.load import Questions, run_block
-from recallatk.bench.parentage import die_with
+from recallatk.bench.parentage import belong_to
 from recallatk.bench.session import build_index, in_words, load_library, log_traceback
 from recallatk.bench.warming import warm_up
 from recallatk.bench.worker import Channel
@@ -140,7 +140,7 @@ class Asker:
 
 def main(data: str, folder: str, parent: str) -> int:
     """Serve, and say what went wrong if it did."""
-    die_with(int(parent))
+    belong_to(int(parent))
     channel = Channel()
     try:
         Asker(Path(data), Path(folder), channel).serve()

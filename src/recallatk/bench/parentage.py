@@ -16,8 +16,15 @@ _SET_DEATH_SIGNAL = 1
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
-def die_with(parent: int) -> None:
-    """Let the system end this process when its parent, of this number, ends, however that happens."""
+def belong_to(parent: int) -> None:
+    """Leave the end of this process to its parent, of this number: it goes with it, and answers no signal.
+
+    Whoever stops a service asks all of its processes to end. The parent ends this one then; if this one went
+    first, its trial would count as failed.
+    """
+    for number in _ENDING:
+        # Not ignored: programs that an engine starts would inherit that.
+        signal.signal(number, lambda *_: None)
     if sys.platform != "linux":
         return
     import ctypes

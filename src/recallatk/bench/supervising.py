@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 from recallatk.bench.events import Began, Blocked, Built, Event, Failed, Finished, Paused, from_line
 from recallatk.bench.memory import held_bytes
 from recallatk.bench.parentage import starting
+from recallatk.files import writing
 from recallatk.scratch import reclaim
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def supervise(
 ) -> Generator[Event]:
     """Start a process on a job and pass on what it says; its end, if too early, becomes a Failed."""
     with contextlib.ExitStack() as stack:
-        errors = stack.enter_context(log.open("ab"))
+        with writing(log):
+            errors = stack.enter_context(log.open("ab"))
         with starting():
             worker = stack.enter_context(_started(data, folder, job, errors, affinity))
             stack.callback(_end, worker)

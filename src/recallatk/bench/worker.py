@@ -16,7 +16,7 @@ import numpy as np
 from recallatk.bench.events import NO_SPACE, Event, Failed, Finished, Paused, to_line
 from recallatk.bench.job import insertion_order, read_corpus, read_filters, read_job, read_vectors
 from recallatk.bench.load import Questions
-from recallatk.bench.parentage import die_with
+from recallatk.bench.parentage import belong_to
 from recallatk.bench.session import Done, in_words, log_traceback, measure_build
 from recallatk.engines import get_engine
 from recallatk.errors import WriteError
@@ -65,7 +65,7 @@ def result_file(folder: Path, number: int) -> Path:
 
 def main(data: str, folder: str, parent: str) -> int:
     """Work, and say what went wrong if it did."""
-    die_with(int(parent))
+    belong_to(int(parent))
     channel = Channel()
     try:
         work(Path(data), Path(folder), channel)
