@@ -1,6 +1,7 @@
 """Whatever an engine does, it costs its own trial, and the run goes on and says so."""
 
 import subprocess
+import tempfile
 import time
 
 import psutil
@@ -185,6 +186,16 @@ def test_the_settings_of_a_run_read_back(bench_file, tmp_path):
     run(path)
     again = read_settings(tmp_path / "runs" / "bench" / "bench.toml")
     assert again.to_dict() == read_settings(path).to_dict()
+
+
+def test_what_a_library_left_in_the_temporary_folder_goes_with_the_run(
+    faulty, bench_file, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "temporary").mkdir()
+    assert settled(run(bench_file(MEASURE, engine("litter"))), "litter").kind == "crash"
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def shown(path, *options):

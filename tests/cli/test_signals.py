@@ -166,7 +166,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next(place, words):
 
 def test_a_run_leaves_the_folder_of_a_living_process_alone(place):
     script = (
-        "from recallatk.scratch import ScratchFolder; folder = ScratchFolder(); print(folder.root); input()"
+        "from recallatk.scratch import ScratchFolder; folder = ScratchFolder(); print(folder.path); input()"
     )
     environment = {**os.environ, "TMPDIR": str(place / "scratch"), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -179,7 +179,7 @@ def test_a_run_leaves_the_folder_of_a_living_process_alone(place):
         root = Path(owner.stdout.readline().strip())
         with begun(place, *QUICK) as process:
             assert process.wait(120) == 0
-        assert scratch(place) == [root.name]
+        assert scratch(place) == [root.name, f"{root.name}.lock"]
         owner.communicate("\n")
     assert scratch(place) == []
 

@@ -37,7 +37,7 @@ def temporary(monkeypatch):
 
 
 def owners(temporary):
-    return {int(path.read_text()) for path in temporary.glob("recallatk-*/owner.lock")}
+    return {int(path.name.split("-")[1]) for path in temporary.glob("recallatk-*.lock")}
 
 
 def wait_until(seen, seconds=120):

@@ -20,11 +20,11 @@ from recallatk.bench.job import Job, write_job
 from recallatk.bench.parentage import starting
 from recallatk.bench.supervising import (
     LEAVE_SECONDS,
-    THREAD_VARIABLES,
     Limits,
     Watch,
     clear_group,
     ending,
+    environment_of,
     lines_of,
     on_cores,
     tail_of,
@@ -115,7 +115,6 @@ class Conversation:
             raise
 
     def _started(self, job: Job, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-        threads = str(max(job.build_threads, job.search_threads))
         module = [sys.executable, "-P", "-m", "recallatk.bench.asker"]
         with on_cores(self.affinity):
             return subprocess.Popen(
@@ -125,7 +124,7 @@ class Conversation:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
+                env=environment_of(job, self.folder),
                 start_new_session=True,
             )
 

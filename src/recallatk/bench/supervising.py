@@ -16,7 +16,7 @@ from recallatk.bench.events import Began, Blocked, Built, Event, Failed, Finishe
 from recallatk.bench.memory import held_bytes
 from recallatk.bench.parentage import starting
 from recallatk.files import writing
-from recallatk.scratch import reclaim
+from recallatk.scratch import reclaim, temporary_below
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.job import Job
 
-THREAD_VARIABLES = (
+_THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -110,7 +110,6 @@ def _waited(worker: subprocess.Popen[bytes]) -> int:
 def _started(
     data: Path, folder: Path, job: Job, errors: IO[bytes], affinity: Sequence[int] | None
 ) -> subprocess.Popen[bytes]:
-    threads = str(max(job.build_threads, job.search_threads))
     # -P: a file in the user's folder must not be imported in place of a library.
     module = [sys.executable, "-P", "-m", "recallatk.bench.worker"]
     with on_cores(affinity):
@@ -121,10 +120,21 @@ def _started(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
+            env=environment_of(job, folder),
             # Ctrl-C is for us to answer, and all that the process starts can be found again.
             start_new_session=True,
         )
+
+
+def environment_of(job: Job, folder: Path) -> dict[str, str]:
+    """The environment of a measuring process: threads for every library, and a place for their files."""
+    threads = str(max(job.build_threads, job.search_threads))
+    return {
+        **os.environ,
+        **dict.fromkeys(_THREAD_VARIABLES, threads),
+        # What a library had there when the process was killed goes with the folder.
+        **temporary_below(folder / "tmp"),
+    }
 
 
 @contextlib.contextmanager

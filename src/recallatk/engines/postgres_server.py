@@ -60,11 +60,12 @@ def bundled_server() -> str:
         raise MissingExtraError("a PostgreSQL to start", "pgvector")
     programs = installed[-1].parent
     scratch = ScratchFolder()
-    folder = scratch.path
+    folder = scratch.path / "pg"
+    folder.mkdir(0o700)
     options: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:
         # PostgreSQL refuses to run as root.
-        scratch.root.chmod(0o711)
+        scratch.path.chmod(0o711)
         shutil.chown(folder, "nobody")
         options["user"] = "nobody"
     data = str(folder / "data")
@@ -86,7 +87,7 @@ def bundled_server() -> str:
     }
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = ["/bin/sh", "-c", _KEEPER, str(programs / "postgres"), "-D", data, *arguments]
-    folders = {"FILES": str(folder), "FOLDER": str(scratch.root)}
+    folders = {"FILES": str(folder), "FOLDER": str(scratch.path)}
     options |= {"stdin": subprocess.PIPE, "env": {**os.environ, **folders}}
     options |= dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
     # With the lock, nobody takes the folder for abandoned while the server is still stopping.
