@@ -31,7 +31,7 @@ output; progress, warnings and errors go to standard error.
 | 0 | done |
 | 1 | what was checked is not so |
 | 2 | usage or bad input; the message says what is wrong, where, and what is accepted |
-| 130 | stopped with Ctrl-C; what is finished is kept, and the command that goes on is printed |
+| 130, 143, 129 | stopped by Ctrl-C, SIGTERM or SIGHUP; what is finished is kept, and how to go on is said |
 """
 
 

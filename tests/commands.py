@@ -18,6 +18,30 @@ _FORKING.set_forkserver_preload(
 )
 
 
+# An ignored signal stays ignored in every process that is started from here, whoever began this one.
+_ANSWERING_SIGNALS = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+"""
+_COMMAND = f"""{_ANSWERING_SIGNALS}
+from recallatk.__main__ import main
+sys.argv[0] = "recallatk"
+main()
+"""
+
+
+def command(*arguments):
+    """The command as a program to start, which answers signals however the tests were started."""
+    return [sys.executable, "-c", _COMMAND, *map(str, arguments)]
+
+
+def answer_signals():
+    """Let signals do in this process what they usually do."""
+    exec(_ANSWERING_SIGNALS, {})
+
+
 def forked(target, *arguments, **options):
     """A function of a module that begins in a process of its own at once."""
     process = _FORKING.Process(target=target, args=arguments, kwargs=options)
@@ -43,6 +67,7 @@ def _become(words, folder, environment, written):
     """Be the command in this process."""
     from recallatk.__main__ import main
 
+    answer_signals()
     for number, path in enumerate(written, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
     os.chdir(folder)
@@ -56,6 +81,7 @@ def run_bench_file(path, plugins, **options):
     """What `recallatk run` does between its audit and its report, with engines that stand in a folder."""
     from recallatk import run
 
+    answer_signals()
     sys.path.insert(0, plugins)
     os.environ["PYTHONPATH"] = plugins
     sys.exit(int(bool(run(path, **options).failures)))

@@ -1,5 +1,7 @@
 """What all tests share: property tests that are the same on every machine and at every run."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -21,3 +23,11 @@ def _no_secrets_of_other_tests():
     yield
     known._secrets.clear()
     known._expanded.clear()
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C is an exception in this process, though whoever started it may have had it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -13,7 +13,7 @@ import pytest
 
 from commands import recallatk
 from recallatk.datasets import convert
-from recallatk.errors import FormatError, UsageError
+from recallatk.errors import FormatError, UsageError, WriteError
 from recallatk.files import atomic_file, locate, locate_all, read_exactly, write_text
 from recallatk.redaction import is_url, without_secrets
 
@@ -195,12 +195,20 @@ def test_a_file_is_there_when_the_block_ends_well(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "problem", [ValueError, KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")]
+    ("problem", "raised"),
+    [
+        (ValueError, ValueError),
+        (KeyboardInterrupt, KeyboardInterrupt),
+        (OSError(errno.ENOSPC, "No space left on device"), WriteError),
+        # What another file is to blame for is not said of this one.
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "other"), FileNotFoundError),
+        (OSError("the stream has ended"), OSError),
+    ],
 )
-def test_a_block_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, problem):
+def test_a_block_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, problem, raised):
     target = tmp_path / "x.txt"
     target.write_text("old")
-    with pytest.raises(problem if isinstance(problem, type) else OSError), atomic_file(target) as scratch:
+    with pytest.raises(raised), atomic_file(target) as scratch:
         scratch.write_text("half")
         raise problem
     assert target.read_text() == "old"
@@ -217,7 +225,7 @@ def test_a_block_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, problem
 )
 def test_an_error_names_the_file_that_was_asked_for_and_not_the_temporary_one(tmp_path, problem):
     target = tmp_path / "x.txt"
-    with pytest.raises(OSError) as caught, atomic_file(target) as scratch:
+    with pytest.raises(WriteError) as caught, atomic_file(target) as scratch:
         raise problem(scratch)
     assert str(target) in str(caught.value)
     assert scratch.name not in str(caught.value)
@@ -229,7 +237,7 @@ def test_an_export_that_cannot_be_written_names_its_file(tmp_path, to):
     run = Path(__file__).parent / "history" / "format-1"
     ran = recallatk("export", run, "--to", to, "--out", f"/proc/self/out.{to}")
     assert ran.returncode == 2
-    assert ran.stderr == f"recallatk: /proc/self/out.{to}: No such file or directory\n"
+    assert ran.stderr == f"recallatk: /proc/self/out.{to}: cannot be written: No such file or directory\n"
 
 
 def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path):
@@ -247,7 +255,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, name):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(WriteError, match=rf"{name}: cannot be written: No space left"):
         convert(source, tmp_path / name)
     assert leftovers(tmp_path) == ["in.jsonl"]
 
@@ -263,7 +271,7 @@ def test_a_disk_that_fills_up_while_text_is_written_leaves_nothing_behind(tmp_pa
     source.write_text("\n".join(f'{{"id": {i}, "vector": [1, 2]}}' for i in range(3)))
     monkeypatch.setattr(Path, "open", open_full)
     for name in ("x.jsonl", "x.csv"):
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(WriteError, match=f"{name}: cannot be written: No space left"):
             convert(source, tmp_path / name)
     assert leftovers(tmp_path) == ["in.jsonl"]
 

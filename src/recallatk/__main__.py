@@ -18,8 +18,10 @@ def main() -> None:
         sys.stderr.write("recallatk: stopped\n")
         sys.exit(INTERRUPTED)
     finally:
-        # Everything is done and said: Python would still die of it while it closes its modules.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Everything is done and said: Python would still die of a signal while it closes its modules.
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 RecallError
 ├── UsageError         the call is off: an unknown name, an option that cannot be
-│   └── MissingExtraError   something optional is not installed; says the line that installs it
+│   ├── MissingExtraError   something optional is not installed; says the line that installs it
+│   └── WriteError          a file cannot be written: no space, no permission
 ├── FilterError        a filter does not parse, or does not fit the columns
 ├── DataError          a file is not what it should be: says where, what was found, what is accepted
 │   ├── FormatError    the container: wrong magic, truncated, ragged, a pickle, an unknown layout
@@ -40,6 +41,14 @@ class MissingExtraError(UsageError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed. Install it: pip install 'recallatk[{extra}]'")
+
+
+class WriteError(UsageError):
+    """A file cannot be written; the message names it, whatever the system said."""
+
+    def __init__(self, where: object, reason: str, advice: str = "") -> None:
+        self.reason = reason
+        super().__init__(f"{where}: cannot be written: {reason}{f'. {advice}' if advice else ''}")
 
 
 class FilterError(RecallError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -13,12 +14,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
-from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError
+from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError, WriteError
 from recallatk.redaction import hide_known, is_url, redact_text, without_secrets, writable
 from recallatk.web_files import ADVICE, is_web, web_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -27,6 +28,10 @@ PathLike: TypeAlias = str | os.PathLike[str]
 _URL_SIGNS = "%:/?#@!$&'()*+,;=~"
 _LONGEST_PREFIX = 40
 _SPECIAL = "is a pipe, a socket or a device"
+# What only a write can run into; the system does not say at which file.
+_NO_SPACE = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+# numpy's words for a write that was cut short; it keeps the system's to itself.
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 
 
@@ -245,7 +250,7 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     scratch = target.parent / f"{stem}{target.suffix}"
     try:
         # From here on a signal may end the block at any moment, and the file goes with it.
-        with _naming(text, scratch):
+        with writing(text, named=(scratch, target, target.parent)):
             target.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             yield scratch
@@ -258,18 +263,30 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _naming(text: str, scratch: Path) -> Iterator[None]:
-    """Have errors of a temporary file name the file that the user asked for."""
+def writing(
+    path: PathLike, advice: str = "Free some space, or write to another place", named: Sequence[Path] = ()
+) -> Iterator[None]:
+    """Turn what the system says while a file is written into a WriteError that names the file.
+
+    Args:
+        path: the file, as the user knows it.
+        advice: what to do about a lack of space.
+        named: what the system may call it.
+    """
     try:
         yield
     except OSError as problem:
-        if problem.errno is not None and problem.filename is None:
-            raise OSError(problem.errno, problem.strerror, text) from problem
-        if str(scratch) not in str(problem):
-            raise
-        if problem.errno is None:
-            raise OSError(str(problem).replace(str(scratch), text)) from problem
-        raise OSError(problem.errno, problem.strerror, text) from problem
+        full = problem.errno in _NO_SPACE or bool(_CUT_SHORT.search(str(problem)))
+        if problem.filename is None and full:
+            raise WriteError(path, os.strerror(problem.errno or errno.ENOSPC), advice) from problem
+        if problem.filename is not None and Path(os.fsdecode(problem.filename)) in (Path(path), *named):
+            raise WriteError(path, _reason(problem), advice if full else "") from problem
+        called = [each for each in named if problem.filename is None and str(each) in str(problem)]
+        if called:
+            # Libraries put the name into the words; the user knows another.
+            said = str(problem).replace(str(called[0]), os.fspath(path))
+            raise WriteError(path, said, advice if full else "") from problem
+        raise
 
 
 def require_writable(path: PathLike) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -24,6 +25,7 @@ HOWS = (
     "forget",
     "forgetful",
     "stubborn",
+    "litter",
 )
 
 
@@ -93,6 +95,10 @@ class Faulty(Exact):
 
     def exit(self, found):
         os._exit(3)
+
+    def litter(self, found):
+        tempfile.mkdtemp()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def kill(self, found):
         os.kill(os.getpid(), signal.SIGKILL)

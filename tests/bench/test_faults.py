@@ -2,12 +2,13 @@
 
 import json
 import subprocess
+import tempfile
 import time
 
 import psutil
 import pytest
 
-from commands import recallatk
+from commands import command, recallatk
 from recallatk import load_run, run
 from recallatk.bench import read_settings
 from recallatk.errors import EngineError, UsageError
@@ -85,12 +86,12 @@ def test_trials_that_go_wrong_cost_themselves_alone(faulty, bench_file, tmp_path
 
 
 def test_a_trial_that_hangs_is_ended_at_its_limit(faulty, bench_file):
-    began, before = time.monotonic(), descendants()
+    began, before = time.monotonic(), psutil.Process().children(recursive=True)
     failure = settled(run(bench_file(MEASURE, engine("hang"), '[limits]\ntrial = "3s"')), "hang")
     assert failure.kind == "time limit"
     assert "more than 3 s" in failure.message
     assert time.monotonic() - began < 120
-    assert descendants() <= before, "no process is left behind"
+    assert set(psutil.Process().children(recursive=True)) <= set(before), "no process is left behind"
 
 
 def test_trials_and_builds_that_take_more_memory_than_they_may_are_ended(faulty, bench_file):
@@ -208,3 +209,40 @@ def test_the_settings_of_a_run_read_back(bench_file, tmp_path):
     run(path)
     again = read_settings(tmp_path / "runs" / "bench" / "bench.toml")
     assert again.to_dict() == read_settings(path).to_dict()
+
+
+def test_what_a_library_left_in_the_temporary_folder_goes_with_the_run(
+    faulty, bench_file, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "temporary").mkdir()
+    assert settled(run(bench_file(MEASURE, engine("litter"))), "litter").kind == "crash"
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def shown(path, *options):
+    """The lines that the command prints while it measures."""
+    ran = subprocess.run(command("run", path, *options), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return [line for line in ran.stderr.splitlines() if " of " in line]
+
+
+def test_progress_shows_the_trial_that_failed_with_its_reason(faulty, bench_file):
+    """And not the last good one once more."""
+    path = bench_file(MEASURE, engine("raise"))
+    first, second = sorted(shown(path))
+    failed, fine = (first, second) if "failed" in first else (second, first)
+    assert failed.endswith(": failed: exception in warm-up: ValueError: query 1 was too much")
+    assert "how=raise" in failed
+    assert "how=fine" in fine and "recall@10 1.0000" in fine
+    assert first.startswith("1 of 2: ") and second.startswith("2 of 2: ")
+
+
+def test_progress_of_a_resumed_run_begins_where_the_other_ended(faulty, bench_file):
+    path = bench_file(MEASURE, engine("raise"))
+    shown(path)
+    assert shown(path) == [], "nothing is left to be measured"
+    again = shown(path, "--retry-failed")
+    assert again[0] == "1 of 2 trials were finished before"
+    assert again[1].startswith("2 of 2: faulty(") and "failed: exception" in again[1]

@@ -358,9 +358,10 @@ def test_an_interrupt_ends_the_worker(tiny):
     def interrupted(progress):
         raise KeyboardInterrupt
 
+    before = psutil.Process().children(recursive=True)
     with pytest.raises(KeyboardInterrupt):
         measure("exact", dataset, truth, at=(1,), rounds=1, watch=interrupted)
-    assert {each.pid for each in psutil.Process().children(recursive=True)} <= before
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
 @pytest.mark.parametrize(

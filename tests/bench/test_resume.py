@@ -6,14 +6,13 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from commands import forked, run_bench_file
+from commands import command, forked, run_bench_file
 from recallatk import load_run, run
 from recallatk.errors import MismatchError
 
@@ -140,7 +139,7 @@ def test_the_same_command_after_the_end_measures_nothing(whole):
 def test_control_c_says_how_to_go_on(whole):
     path, folder, expected, _ = whole
     process = subprocess.Popen(
-        [sys.executable, "-m", "recallatk", "run", str(path)],
+        command("run", path),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -14,7 +14,7 @@ SPEAKER = Speaker("faiss-flat", "l2", 10)
 
 
 @pytest.fixture
-def started(monkeypatch):
+def started(monkeypatch, interruptible):
     """Processes that sleep, each interrupted before whoever starts it has it in hand."""
     processes, real = [], subprocess.Popen
 
@@ -42,7 +42,7 @@ def test_a_conversation_that_is_being_started_is_ended(tmp_path, started):
     assert started[0].returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_and_then_comes(number):
     came = []
     before = signal.signal(number, lambda *_: came.append("now"))
@@ -56,3 +56,13 @@ def test_a_signal_waits_and_then_comes(number):
         assert came == ["now", "now"]
     finally:
         signal.signal(number, before)
+
+
+def test_a_signal_that_is_ignored_stays_ignored_meanwhile():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with starting():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commands import recallatk
+from commands import command, recallatk
 
 
 def refused(*arguments):
@@ -200,9 +200,12 @@ def test_output_into_a_closed_pipe_is_no_error(corpus):
 
 
 def start_demo(out):
-    command = [sys.executable, "-m", "recallatk", "demo", "--out", str(out)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command("demo", "--out", out),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -300,8 +303,9 @@ def test_convert_names_the_truth_that_it_leaves_out(tmp_path):
 
 def test_being_asked_to_end_leaves_no_scratch_file(tmp_path):
     np.save(tmp_path / "in.npy", np.random.default_rng(0).normal(size=(400_000, 32)).astype("float32"))
-    command = [sys.executable, "-m", "recallatk", "convert", tmp_path / "in.npy", tmp_path / "out.csv"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command("convert", tmp_path / "in.npy", tmp_path / "out.csv"), stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 60
     while len(list(tmp_path.iterdir())) < 2:
         assert time.monotonic() < deadline

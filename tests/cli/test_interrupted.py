@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
-ONESELF = "import atexit, os, signal, sys; interrupt = lambda: os.kill(os.getpid(), signal.SIGINT);"
+ONESELF = """
+import atexit, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
+"""
 IMPORTING = """
 class Interrupting:
     def find_spec(self, name, *rest):

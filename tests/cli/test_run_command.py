@@ -135,6 +135,34 @@ def test_every_load_and_repeated_builds_stand_in_one_run(files, tmp_path):
     assert "Throughput" in recallatk("show", found["out"], cwd=tmp_path).stdout
 
 
+def test_one_client_of_an_open_loop_is_one_and_the_run_records_how_many_there_were(files, tmp_path):
+    (tmp_path / "bench.toml").write_text(
+        f"""
+        data = {{corpus = "{files / "corpus.npy"}", queries = "{files / "queries.npy"}", metric = "l2"}}
+        measure = {{k = 10, rounds = 1}}
+        [[load]]
+        mode = "rate"
+        rate = 2000
+        clients = [1, 3]
+        [[load]]
+        mode = "rate"
+        rate = 2000
+        [[engine]]
+        name = "exact"
+        """
+    )
+    found = measured("run", "bench.toml", cwd=tmp_path)
+    assert [each["load"]["clients"] for each in found["trials"]] == [1, 3, None]
+    assert [each["clients"] for each in found["trials"]] == [1, 3, 16]
+    run = load_run(tmp_path / found["out"])
+    assert [each.calls.clients for each in run.measurements] == [1, 3, 16]
+    assert not run.measurements[0].calls.client.any()
+    shown = recallatk("show", found["out"], "--by", "load", cwd=tmp_path).stdout
+    for name, clients in (("rate(rate=2000)", "16"), ("rate(clients=1, rate=2000)", "1")):
+        header, row = shown.partition(f"\n{name}\n")[2].splitlines()[:2]
+        assert row.split()[header.split().index("clients")] == clients
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import h5py
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commands import recallatk
+from commands import command, recallatk
 from recallatk import load_truth
 
 RANDOM = np.random.default_rng(3)
@@ -338,19 +337,8 @@ def test_control_c_says_how_to_go_on_and_the_same_command_does(folder):
     random = np.random.default_rng(0)
     np.save("big.npy", random.normal(size=(400_000, 64)).astype("float32"))
     np.save("many.npy", random.normal(size=(9_000, 64)).astype("float32"))
-    command = [
-        sys.executable,
-        "-m",
-        "recallatk",
-        "truth",
-        "big.npy",
-        "many.npy",
-        "--metric",
-        "l2",
-        "--threads",
-        "1",
-    ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    words = ("truth", "big.npy", "many.npy", "--metric", "l2", "--threads", "1")
+    process = subprocess.Popen(command(*words), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     time.sleep(2.5)
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=30)

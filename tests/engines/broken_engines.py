@@ -111,6 +111,16 @@ class OnlyCosine(Little):
         super().build(corpus, metric, **parameters)
 
 
+class Modest(Little):
+    """As correct, and says of itself that it can do little."""
+
+    abilities = dataclasses.replace(Little.abilities, threads=False, forks=False)
+    search_knobs = ()
+
+    def configure(self, **parameters):
+        pass
+
+
 CAUGHT = {}
 
 

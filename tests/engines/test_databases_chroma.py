@@ -115,7 +115,7 @@ def test_the_evidence_is_the_graph_on_the_disk(engine):
     dataset = data()
     rebuild(engine, dataset, {}, {})
     assert engine.exercised().startswith("graph of 300 rows on the disk, of 300")
-    for file in Path(engine.folder.name).glob("*/length.bin"):
+    for file in engine.folder.path.glob("*/length.bin"):
         file.write_bytes(b"")
     with pytest.raises(EngineError, match="no graph"):
         engine.exercised()
@@ -131,7 +131,7 @@ def test_more_rows_than_a_batch_takes(engine):
 
 def test_closing_leaves_nothing_behind(engine, server):
     rebuild(engine, data(rows=20), {}, {})
-    folder = Path(engine.folder.name)
+    folder = engine.folder.path
     engine.close()
     assert not folder.exists()
     rebuild(engine, data(rows=20), {"url": server}, {})

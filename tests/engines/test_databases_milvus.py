@@ -1,7 +1,5 @@
 """Milvus Lite: the contract, and whether it built the index that it says it has."""
 
-from pathlib import Path
-
 import faiss
 import pytest
 
@@ -24,7 +22,7 @@ def engine():
 
 def built(engine):
     """The one index on the disk."""
-    (file,) = Path(engine.folder.name).rglob("*.vector.*.idx")
+    (file,) = engine.folder.path.rglob("*.vector.*.idx")
     return faiss.read_index(str(file))
 
 
@@ -88,7 +86,7 @@ def test_closing_leaves_nothing_behind(engine):
     from milvus_lite.server_manager import server_manager_instance
 
     rebuild(engine, data(rows=20), {}, {})
-    folder = Path(engine.folder.name)
+    folder = engine.folder.path
     engine.close()
     assert not folder.exists()
     assert not server_manager_instance._servers

@@ -91,7 +91,7 @@ def test_exact_search_is_not_over_quantised_vectors(engine, quantization):
 
 def test_the_folder_goes_with_the_engine(engine):
     rebuild(engine, data(rows=20), {}, {})
-    folder = Path(engine.store.folder.name)
+    folder = engine.store.folder.path
     assert folder.is_dir()
     engine.close()
     assert not folder.exists()

@@ -60,6 +60,7 @@ def make_calls(random, queries, rounds=2, clients=1, batch=1, arrivals=None):
         round_ns=random.integers(1, 2**40, rounds),
         batch=batch,
         size=np.minimum(batch, queries - query).astype(np.int32),
+        clients=clients,
     )
 
 
@@ -149,9 +150,9 @@ def assert_same_measurement(one, other):
         np.testing.assert_array_equal(values, other.score.per_query[name])
     arrays = ("answers", "sentinel_ns", "times")
     assert_same_arrays([getattr(one, name) for name in arrays], [getattr(other, name) for name in arrays])
-    assert one.calls.batch == other.calls.batch
+    assert (one.calls.batch, one.calls.clients) == (other.calls.batch, other.calls.clients)
     for each in dataclasses.fields(Calls):
-        if each.name != "batch":
+        if each.name not in ("batch", "clients"):
             assert_same_arrays([getattr(one.calls, each.name)], [getattr(other.calls, each.name)])
     assert (one.others is None) == (other.others is None)
     if one.others is not None:

@@ -13,6 +13,7 @@ from recallatk.cli.runs import runs
 from recallatk.core import Failure
 from recallatk.errors import UsageError
 from recallatk.history import RunFolder, list_runs
+from recallatk.history.trial_file import FORMAT_VERSION
 from recallatk.testing import tiny_dataset
 
 
@@ -45,7 +46,7 @@ def test_runs_are_listed_with_how_far_they_have_come(folder):
     assert (one.done, one.planned, one.failed, one.begun) == (1, 4, 1, "2026-01-02T03:04:05Z")
     assert (two.name, two.done, two.planned, two.failed, two.begun) == ("two", 2, None, 0, None)
     assert (one.size_bytes, two.size_bytes) == (size(folder / "deep"), size(folder / "two"))
-    assert (one.format_version, one.metric, one.problem) == (3, "cosine", None)
+    assert (one.format_version, one.metric, one.problem) == (FORMAT_VERSION, "cosine", None)
 
 
 def test_a_folder_that_is_a_run_is_listed_itself(folder):

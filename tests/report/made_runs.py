@@ -41,6 +41,7 @@ def make_calls(latency_ns, batch=1, clients=1, late_ns=0, queries=None):
         round_ns=latency.sum(axis=1) // clients,
         batch=batch,
         size=np.tile(np.minimum(batch, ends - starts), rounds).astype(np.int32),
+        clients=clients,
     )
 
 
@@ -57,7 +58,7 @@ def make_measurement(
     **others,
 ):
     """100 queries, asked twice: 0.01 to 2 ms, times `scale`."""
-    batch, clients = trial.load.batch, trial.load.clients
+    batch, clients = trial.load.batch, trial.load.clients_or(16)
     count = -(-queries // batch)
     latency = (np.arange(1, rounds * count + 1).reshape(rounds, count) * 10_000 * scale).astype(np.int64)
     measures = {

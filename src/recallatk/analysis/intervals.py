@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -129,24 +130,34 @@ def quantile_interval(values: Floats, share: float, confidence: float = 0.95) ->
     confidence is at least what is asked for. Too few values for a lower rank leave 0 as the lower end, and
     for an upper rank 1 as the upper end. None without values.
     """
-    from scipy.special import bdtr
-
-    _check_confidence(confidence)
-    _check_share(share)
     n = len(values)
+    lower, upper = quantile_ranks(n, share, confidence)
     if not n:
         return None
     in_order = np.sort(values)
     if not (in_order[0] >= 0.0 and in_order[-1] <= 1.0):
         raise UsageError("the interval of a quantile is of values from 0 to 1")
+    return Interval(
+        0.0 if lower is None else float(in_order[lower]), 1.0 if upper is None else float(in_order[upper])
+    )
+
+
+@lru_cache(maxsize=4096)
+def quantile_ranks(n: int, share: float, confidence: float = 0.95) -> tuple[int | None, int | None]:
+    """The places, among n values in order, of the two ends of that interval; None for an end that is none.
+
+    They depend on no value, and the trials of a run mostly have the same number of calls.
+    """
+    from scipy.special import bdtr
+
+    _check_confidence(confidence)
+    _check_share(share)
     tail = (1 - confidence) / 2
     lower, upper = (
         bisect_left(range(n), probability, key=lambda count: float(bdtr(count, n, share)))
         for probability in (tail, 1 - tail)
     )
-    return Interval(
-        float(in_order[lower - 1]) if lower >= 1 else 0.0, float(in_order[upper]) if upper < n else 1.0
-    )
+    return (lower - 1 if lower >= 1 else None), (upper if upper < n else None)
 
 
 def _check_confidence(confidence: float) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.intervals import quantile_interval
+from recallatk.analysis.intervals import quantile_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,9 +115,6 @@ def _percentile(in_order: NDArray[np.int64], share: float) -> float | None:
 
 
 def _interval(in_order: NDArray[np.int64], share: float) -> tuple[float | None, float | None]:
-    n = len(in_order)
-    # Ranks instead of values, so that an end that is none of them can be told from one that is.
-    ends = quantile_interval(np.arange(1, n + 1) / (n + 1), share)
-    ranks = [] if ends is None else [round(end * (n + 1)) for end in ends]
-    low, high = (float(in_order[rank - 1]) / 1e6 if 1 <= rank <= n else None for rank in ranks or (0, 0))
+    ends = quantile_ranks(len(in_order), share)
+    low, high = (None if place is None else float(in_order[place]) / 1e6 for place in ends)
     return low, high

@@ -11,26 +11,26 @@ import gc
 import json
 import sys
 import time
-import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.bench.events import Began, Failed, Finished
+from recallatk.bench.events import NO_SPACE, Began, Failed, Finished
 from recallatk.bench.job import read_corpus, read_filters, read_job, read_vectors
 from recallatk.bench.load import Questions, run_block
-from recallatk.bench.parentage import die_with
+from recallatk.bench.parentage import belong_to
 from recallatk.bench.sentinel import Sentinel
-from recallatk.bench.session import build_index, in_words, load_library
+from recallatk.bench.session import build_index, in_words, load_library, log_traceback
 from recallatk.bench.warming import warm_up
 from recallatk.bench.worker import Channel
 from recallatk.core import Load
 from recallatk.engines import get_engine
 from recallatk.engines.base import importing
-from recallatk.errors import EngineError
+from recallatk.errors import EngineError, WriteError
 from recallatk.redaction import redact_text
+from recallatk.scratch import scratch_writing
 
 if TYPE_CHECKING:
     from recallatk.core import WarmUp
@@ -65,7 +65,7 @@ class Asker:
         try:
             self._build(request)
         except Exception as problem:
-            traceback.print_exc()
+            log_traceback()
             self._let_go()
             self.channel.say(Failed(None, "exception", "build", in_words(problem)))
 
@@ -93,10 +93,12 @@ class Asker:
         try:
             with importing(self.kind):
                 self._answer(request)
+        except WriteError as problem:
+            self.channel.say(Failed(number, NO_SPACE, "search", str(problem)))
         except EngineError as problem:
             self.channel.say(Failed(number, request.get("failing", "exception"), "search", str(problem)))
         except Exception as problem:
-            traceback.print_exc()
+            log_traceback()
             self.channel.say(Failed(number, "exception", "search", in_words(problem)))
 
     def _answer(self, request: dict[str, Any]) -> None:
@@ -120,13 +122,15 @@ class Asker:
             "pace_ns": self._pace() if request["pace"] else None,
             "warm_up": None if warmed is None else warmed.calls,
         }
-        np.savez(
-            self.folder / f"answers-{number}.npz",
-            allow_pickle=False,
-            rows=block.rows,
-            latencies_ns=block.latency_ns,
-            said=np.frombuffer(json.dumps(said).encode(), np.uint8),
-        )
+        answers = self.folder / f"answers-{number}.npz"
+        with scratch_writing(answers):
+            np.savez(
+                answers,
+                allow_pickle=False,
+                rows=block.rows,
+                latencies_ns=block.latency_ns,
+                said=np.frombuffer(json.dumps(said).encode(), np.uint8),
+            )
         self.channel.say(Finished(number))
 
     def _pace(self) -> int:
@@ -148,12 +152,12 @@ class Asker:
 
 def main(data: str, folder: str, parent: str) -> int:
     """Serve, and say what went wrong if it did."""
-    die_with(int(parent))
+    belong_to(int(parent))
     channel = Channel()
     try:
         Asker(Path(data), Path(folder), channel).serve()
     except Exception as problem:
-        traceback.print_exc()
+        log_traceback()
         channel.say(Failed(None, "exception", "start", in_words(problem)))
         return 1
     return 0

@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.bench.environment import usable_cores
-from recallatk.bench.events import Began, Built, Event, Failed, Finished, from_line
+from recallatk.bench.events import NO_SPACE, Began, Built, Event, Failed, Finished, from_line
 from recallatk.bench.job import Job, remember_secrets, write_job
 from recallatk.bench.parentage import starting
 from recallatk.bench.process_log import ProcessLog
 from recallatk.bench.supervising import (
-    THREAD_VARIABLES,
+    LEAVE_SECONDS,
     Limits,
     Watch,
     clear_group,
     ending,
+    environment_of,
     lines_of,
     on_cores,
 )
-from recallatk.errors import EngineError
+from recallatk.errors import EngineError, RecallError, UsageError
+from recallatk.scratch import reclaim, scratch_writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # A process that is told to go has this long to close its engine.
-_LEAVE_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
 
 
 class TrialFailed(EngineError):  # noqa: N818 - it is a fact about a trial more than an error of ours
@@ -115,7 +117,6 @@ class Conversation:
             raise
 
     def _started(self, job: Job) -> subprocess.Popen[bytes]:
-        threads = str(max(job.build_threads, job.search_threads))
         module = [sys.executable, "-P", "-m", "recallatk.bench.asker"]
         with on_cores(self.affinity):
             return subprocess.Popen(
@@ -125,7 +126,7 @@ class Conversation:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log.descriptor,
-                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
+                env=environment_of(job, self.folder),
                 start_new_session=True,
             )
 
@@ -138,7 +139,7 @@ class Conversation:
             self._number += 1
             named = f"rows-{self._number}.npy"
             chosen = np.arange(rows) if isinstance(rows, int) else np.asarray(rows, np.int64)
-            np.save(self.folder / named, chosen, allow_pickle=False)
+            _save(self.folder / named, chosen)
         self._watch.phase, self._watch.number = "build", None
         event = self._asked({"do": "build", "parameters": dict(parameters), "rows": named})
         if named is not None:
@@ -160,7 +161,7 @@ class Conversation:
         self._number += 1
         number = self._number
         asked, answers = self.folder / f"queries-{number}.npy", self.folder / f"answers-{number}.npz"
-        np.save(asked, np.asarray(queries, np.int64), allow_pickle=False)
+        _save(asked, np.asarray(queries, np.int64))
         request = {"do": "ask", "number": number, "search": dict(search), "warm": warm, "pace": pace}
         self._watch.phase, self._watch.number = "search", number
         event = self._asked(request)
@@ -202,7 +203,9 @@ class Conversation:
         self.close()
         raise TrialFailed("crash", phase, f"the process ended with {ending(code)}", self._log.tail())
 
-    def _failed(self, event: Failed) -> TrialFailed:
+    def _failed(self, event: Failed) -> RecallError:
+        if event.kind == NO_SPACE:
+            return UsageError(event.message)
         return TrialFailed(event.kind, event.phase, event.message, self._log.tail())
 
     def _broken(self, message: str) -> TrialFailed:
@@ -220,10 +223,11 @@ class Conversation:
                 process.stdin.close()
         if self._watch.phase == "between":
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LEAVE_SECONDS)
+                process.wait(_CLOSE_SECONDS)
         process.kill()
         process.wait()
         clear_group(process.pid)
+        reclaim(process.pid, LEAVE_SECONDS)
         if isinstance(self._said, Generator):
             self._said.close()
         if process.stdout is not None:
@@ -235,3 +239,8 @@ class Conversation:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _save(path: Path, numbers: NDArray[np.int64]) -> None:
+    with scratch_writing(path):
+        np.save(path, numbers, allow_pickle=False)

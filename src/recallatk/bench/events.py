@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 
 from recallatk.redaction import redact_text
 
+NO_SPACE = "no space"
+"""The kind of a failure that is no engine's: a temporary file could not be written."""
+
 
 def _redact(event: Built | Failed, *names: str) -> None:
     """What an engine says comes in here, in its process and in ours, and goes on without secrets."""

@@ -16,6 +16,7 @@ from recallatk.engines import get_engine, registered
 from recallatk.filters import filter_from_json
 from recallatk.filters.distinct import distinct_filters
 from recallatk.references import remember_references, remember_variables
+from recallatk.scratch import scratch_writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ class Job:
 def write_job(folder: Path, job: Job) -> None:
     """Lay out what one process is to do."""
     remember_secrets(job.engine, job.build, *(task.search for task in job.tasks))
-    (folder / _JOB).write_text(json.dumps(asdict(job)))
+    _write_text(folder / _JOB, json.dumps(asdict(job)))
 
 
 def read_job(folder: Path) -> Job:
@@ -98,7 +99,12 @@ def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:
     if filters is not None:
         distinct = distinct_filters(filters)
         plain = [None if each is None else each.to_json() for each in distinct.filters]
-        (folder / _FILTERS).write_text(json.dumps([plain, distinct.numbers.tolist()]))
+        _write_text(folder / _FILTERS, json.dumps([plain, distinct.numbers.tolist()]))
+
+
+def _write_text(path: Path, text: str) -> None:
+    with scratch_writing(path):
+        path.write_text(text)
 
 
 def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
@@ -110,14 +116,17 @@ def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
         beside = corpus.columns.read(names, 0, corpus.rows)
         columns |= {f"{_BESIDE}{name}": beside[name] for name in names}
     if columns:
-        feather.write_feather(pa.table(columns), path, compression="uncompressed")
+        with scratch_writing(path):
+            feather.write_feather(pa.table(columns), path, compression="uncompressed")
 
 
 def _write_vectors(path: Path, vectors: Vectors) -> None:
-    target = np.lib.format.open_memmap(path, "w+", vectors.dtype, vectors.shape)
-    for start, block in blocks(vectors):
-        target[start : start + len(block)] = block
-    target.flush()
+    header = {"descr": np.lib.format.dtype_to_descr(vectors.dtype), "fortran_order": False}
+    # Written block by block: into a mapped file, a lack of space would be a SIGBUS.
+    with scratch_writing(path), path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header | {"shape": vectors.shape})
+        for _, block in blocks(vectors):
+            file.write(np.ascontiguousarray(block, vectors.dtype).data)
 
 
 def read_corpus(folder: Path, order: NDArray[np.int64] | None = None) -> Corpus:

@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SET_DEATH_SIGNAL = 1
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
-def die_with(parent: int) -> None:
-    """Let the system end this process when its parent, of this number, ends, however that happens."""
+def belong_to(parent: int) -> None:
+    """Leave the end of this process to its parent, of this number: it goes with it, and answers no signal.
+
+    Whoever stops a service asks all of its processes to end. The parent ends this one then; if this one went
+    first, its trial would count as failed.
+    """
+    for number in _ENDING:
+        # Not ignored: programs that an engine starts would inherit that.
+        signal.signal(number, lambda *_: None)
     if sys.platform != "linux":
         return
     import ctypes
@@ -29,7 +37,7 @@ def die_with(parent: int) -> None:
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait for the end of this: by then a process that is being started can be ended."""
+    """Defer SIGINT, SIGTERM and SIGHUP to the end of this: by then the process being started can be ended."""
     if threading.current_thread() is not threading.main_thread():
         # Signals are handled in the main thread alone.
         yield
@@ -40,8 +48,8 @@ def starting() -> Iterator[None]:
     def later(number: int, _frame: object) -> None:
         came.append(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not None:
+    for number in _ENDING:
+        if signal.getsignal(number) not in (None, signal.SIG_IGN):
             before[number] = signal.signal(number, later)
     try:
         yield

@@ -118,7 +118,7 @@ def _length(load: Load, per_call: float | None, queries: int) -> float | None:
         return load.seconds
     if load.rate is not None:
         return queries / load.rate
-    return None if per_call is None else queries * per_call / load.clients
+    return None if per_call is None else queries * per_call / load.clients_or(1)
 
 
 def _grown(values: Sequence[float | None], sizes: tuple[int, ...], rows: int) -> float | None:

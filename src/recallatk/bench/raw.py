@@ -10,6 +10,7 @@ import numpy as np
 
 from recallatk.core import Calls, Others, WarmUp
 from recallatk.redaction import redact_text
+from recallatk.scratch import scratch_writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,17 +50,19 @@ class Raw:
             "warm_up": None if self.warm_up is None else asdict(self.warm_up),
             "highest_rate": self.highest_rate,
             "batch": self.calls.batch,
+            "clients": self.calls.clients,
         }
-        np.savez(
-            path,
-            allow_pickle=False,
-            answers=self.answers,
-            times=self.times,
-            sentinel_ns=self.sentinel_ns,
-            said=np.frombuffer(json.dumps(said).encode(), np.uint8),
-            **{f"calls_{name}": getattr(self.calls, name) for name in _CALLS},
-            **{f"others_{name}": array for name, array in named.items()},
-        )
+        with scratch_writing(path):
+            np.savez(
+                path,
+                allow_pickle=False,
+                answers=self.answers,
+                times=self.times,
+                sentinel_ns=self.sentinel_ns,
+                said=np.frombuffer(json.dumps(said).encode(), np.uint8),
+                **{f"calls_{name}": getattr(self.calls, name) for name in _CALLS},
+                **{f"others_{name}": array for name, array in named.items()},
+            )
 
     @classmethod
     def load(cls, path: Path) -> Raw:
@@ -69,7 +72,11 @@ class Raw:
             named = {f.name: f"others_{f.name}" for f in fields(Others)}
             there = named["call"] in arrays
             return cls(
-                calls=Calls(**{name: arrays[f"calls_{name}"] for name in _CALLS}, batch=said["batch"]),
+                calls=Calls(
+                    **{name: arrays[f"calls_{name}"] for name in _CALLS},
+                    batch=said["batch"],
+                    clients=said["clients"],
+                ),
                 answers=arrays["answers"],
                 times=arrays["times"],
                 others=Others(**{name: arrays[key] for name, key in named.items()}) if there else None,
@@ -87,6 +94,7 @@ class Collected:
         self.answers = np.full((queries, k), -1, np.int64)
         self.times = np.zeros(queries, np.int64)
         self.batch = batch
+        self.clients: int | None = None
         self.parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_BLOCKS}
         self.round_ns: list[int] = []
         self.sizes: list[NDArray[Any]] = []
@@ -108,6 +116,7 @@ class Collected:
         if len(changed):
             self.others.append((block.call[changed] + self.calls, block.answered[changed], rows[changed]))
         self.calls += len(block)
+        self.clients = block.clients
         self.round_ns.append(block.wall_ns)
         self.sizes.append(np.bincount(block.call, minlength=len(block)).astype(np.int32))
         for name, parts in self.parts.items():
@@ -129,6 +138,7 @@ class Collected:
             round_ns=np.asarray(self.round_ns, np.int64),
             batch=self.batch,
             size=np.concatenate(self.sizes),
+            clients=self.clients,
         )
         others = [np.concatenate(each) for each in zip(*self.others, strict=True)]
         return Raw(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.analysis.measures import parse_measure
 from recallatk.analysis.repeated import score_repeated
 from recallatk.bench.environment import load_average, usable_cores
-from recallatk.bench.events import Began, Blocked, Built, Failed, Finished
+from recallatk.bench.events import NO_SPACE, Began, Blocked, Built, Failed, Finished
 from recallatk.bench.job import Job, Task, write_data, write_job
 from recallatk.bench.raw import Raw
 from recallatk.bench.session import Done, measure_build
@@ -20,9 +18,12 @@ from recallatk.bench.watching import Progress
 from recallatk.bench.worker import result_file
 from recallatk.core import Build, Failure, Measurement
 from recallatk.engines import Engine, get_engine
+from recallatk.errors import UsageError
+from recallatk.scratch import ScratchFolder, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from recallatk.bench.events import Event
     from recallatk.bench.keeping import Keeper
@@ -77,8 +78,8 @@ class Runner:
         self.loads: list[float | None] = []
         self.worked = False
         """Whether there was anything left to do."""
-        before = [*keeper.finished.values()]
-        self.progress = Progress(len(self.trials), len(before) + len(keeper.failed), measurements=before)
+        failed = len(keeper.failed)
+        self.progress = Progress(len(self.trials), len(keeper.finished) + failed, failed)
         self.progress.pace.plan(list(plan.builds), set(keeper.missing()), manner.rounds)
 
     def run(self) -> None:
@@ -88,12 +89,13 @@ class Runner:
             return
         self.watch(self.progress)
         needs_ids = any(get_engine(each.engine).abilities.attaches for each in self.plan.builds)
-        with tempfile.TemporaryDirectory(prefix="recallatk-") as name:
-            data = Path(name) / "data"
+        sweep()
+        with ScratchFolder() as folder:
+            data = folder / "data"
             data.mkdir()
             write_data(data, self.dataset, needs_ids=needs_ids)
             for number, planned in enumerate(self.plan.builds, 1):
-                self._measure(planned, data, Path(name) / f"build-{number}")
+                self._measure(planned, data, folder / f"build-{number}")
 
     def run_here(self, engine: Engine, questions: Questions) -> None:
         """Measure the only build of the plan in this very process, where nothing can limit it."""
@@ -124,8 +126,8 @@ class Runner:
                     yield event
 
     def _missing(self, planned: PlannedBuild) -> list[Trial]:
-        missing = set(self.keeper.missing())
-        return [trial for trial in planned.trials if trial in missing]
+        finished, failed = self.keeper.finished, self.keeper.failed
+        return [trial for trial in planned.trials if trial not in finished and trial not in failed]
 
     def job(self, planned: PlannedBuild, wanted: Sequence[Trial]) -> Job:
         """What one process is to do."""
@@ -155,6 +157,8 @@ class Runner:
                     self._blocked(event)
                 case Done(number, raw):
                     self._finished(number, raw)
+                case Failed(kind=kind) if kind == NO_SPACE:
+                    raise UsageError(event.message)
                 case Failed(None):
                     for trial in self._missing(planned):
                         self._failed(trial, event)
@@ -212,13 +216,12 @@ class Runner:
             times=raw.times,
         )
         self.keeper.add(measurement)
-        self.progress.measurements.append(measurement)
-        self.progress.done += 1
+        self.progress.add(measurement)
         self.watch(self.progress)
 
     def _failed(self, trial: Trial, event: Failed) -> None:
         failure = Failure(trial, event.kind, event.phase, event.message, event.log)
         self.keeper.fail(failure)
-        self.progress.failures.append(failure)
-        self.progress.done += 1
+        self.progress.add(failure)
+        self.progress.failed += 1
         self.watch(self.progress)

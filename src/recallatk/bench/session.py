@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import random
+import tempfile
 import time
 import traceback
 from dataclasses import dataclass, replace
@@ -173,7 +176,7 @@ class _Turns:
         except _NoEvidenceError as problem:
             yield self._dropped(task, "no evidence", phase, str(problem))
         except Exception as problem:
-            traceback.print_exc()
+            log_traceback()
             yield self._dropped(task, "exception", phase, in_words(problem))
 
     def _dropped(self, task: Task, kind: str, phase: str, message: str) -> Failed:
@@ -215,4 +218,15 @@ class _NoEvidenceError(EngineError):
 
 def in_words(problem: Exception) -> str:
     """What went wrong; the kind of error too where it is not one of ours."""
-    return str(problem) if isinstance(problem, RecallError) else f"{type(problem).__name__}: {problem}"
+    if isinstance(problem, RecallError):
+        return str(problem)
+    said = f"{type(problem).__name__}: {problem}"
+    if isinstance(problem, OSError) and problem.errno == errno.ENOSPC and problem.filename is None:
+        said += f"; temporary files of engines go to {tempfile.gettempdir()}"
+    return said
+
+
+def log_traceback() -> None:
+    """Print the traceback of the exception that is being handled, if there is room for it in the log."""
+    with contextlib.suppress(OSError):
+        traceback.print_exc()

@@ -16,6 +16,7 @@ from recallatk.bench.events import Began, Blocked, Built, Event, Failed, Finishe
 from recallatk.bench.memory import held_bytes
 from recallatk.bench.parentage import starting
 from recallatk.bench.process_log import ProcessLog
+from recallatk.scratch import reclaim, temporary_below
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.job import Job
 
-THREAD_VARIABLES = (
+_THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -35,7 +36,7 @@ THREAD_VARIABLES = (
 _LOOK_SECONDS = 0.05
 _BUILDING = ("start", "preparing", "build")
 # Servers that an engine started may need a moment to notice that it has gone.
-_LEAVE_SECONDS = 10.0
+LEAVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
     worker.kill()
     worker.wait()
     clear_group(worker.pid)
+    reclaim(worker.pid, LEAVE_SECONDS)
 
 
 def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: ProcessLog) -> Iterator[Event]:
@@ -98,7 +100,7 @@ def _followed(worker: subprocess.Popen[bytes], watch: Watch, log: ProcessLog) ->
 def _waited(worker: subprocess.Popen[bytes]) -> int:
     """How it ended; one that has said all and stays is ended."""
     try:
-        return worker.wait(_LEAVE_SECONDS * 6)
+        return worker.wait(LEAVE_SECONDS * 6)
     except subprocess.TimeoutExpired:
         worker.kill()
         return worker.wait()
@@ -107,7 +109,6 @@ def _waited(worker: subprocess.Popen[bytes]) -> int:
 def _started(
     data: Path, folder: Path, job: Job, log: ProcessLog, affinity: Sequence[int] | None
 ) -> subprocess.Popen[bytes]:
-    threads = str(max(job.build_threads, job.search_threads))
     # -P: a file in the user's folder must not be imported in place of a library.
     module = [sys.executable, "-P", "-m", "recallatk.bench.worker"]
     with on_cores(affinity):
@@ -118,10 +119,21 @@ def _started(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log.descriptor,
-            env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
+            env=environment_of(job, folder),
             # Ctrl-C is for us to answer, and all that the process starts can be found again.
             start_new_session=True,
         )
+
+
+def environment_of(job: Job, folder: Path) -> dict[str, str]:
+    """The environment of a measuring process: threads for every library, and a place for their files."""
+    threads = str(max(job.build_threads, job.search_threads))
+    return {
+        **os.environ,
+        **dict.fromkeys(_THREAD_VARIABLES, threads),
+        # What a library had there when the process was killed goes with the folder.
+        **temporary_below(folder / "tmp"),
+    }
 
 
 @contextlib.contextmanager
@@ -236,7 +248,7 @@ def clear_group(group: int) -> None:
     """Wait until all that the process had started are gone, and end what stays."""
     if not hasattr(os, "killpg"):
         return
-    until = time.monotonic() + _LEAVE_SECONDS
+    until = time.monotonic() + LEAVE_SECONDS
     with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < until:
             os.killpg(group, 0)

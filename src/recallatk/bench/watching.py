@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
 
     from recallatk.bench.plan import PlannedBuild
     from recallatk.core import Failure, Measurement, Trial
+
+
+# Whoever looks is shown a few; a run may have thousands, each with all of its calls.
+_LATEST = 8
 
 
 class Pace:
@@ -54,13 +59,20 @@ class Progress:
     """How many there are."""
     done: int = 0
     """How many are measured or have failed, earlier runs included."""
+    failed: int = 0
+    """How many of these have failed."""
     phase: str = "preparing"
     trial: Trial | None = None
     p95_ms: float | None = None
     """Of the block before."""
-    measurements: list[Measurement] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    latest: deque[Measurement | Failure] = field(default_factory=lambda: deque(maxlen=_LATEST))
+    """What came of the last trials, the newest at the end; nothing of earlier runs."""
     pace: Pace = field(default_factory=Pace)
+
+    def add(self, outcome: Measurement | Failure) -> None:
+        """Take in what came of a trial."""
+        self.latest.append(outcome)
+        self.done += 1
 
     @property
     def seconds_left(self) -> float | None:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from pathlib import Path
 
 import numpy as np
 
-from recallatk.bench.events import Event, Failed, Finished, Paused, to_line
+from recallatk.bench.events import NO_SPACE, Event, Failed, Finished, Paused, to_line
 from recallatk.bench.job import insertion_order, read_corpus, read_filters, read_job, read_vectors
 from recallatk.bench.load import Questions
-from recallatk.bench.parentage import die_with
-from recallatk.bench.session import Done, in_words, measure_build
+from recallatk.bench.parentage import belong_to
+from recallatk.bench.session import Done, in_words, log_traceback, measure_build
 from recallatk.engines import get_engine
+from recallatk.errors import WriteError
 
 
 class Channel:
@@ -65,12 +65,15 @@ def result_file(folder: Path, number: int) -> Path:
 
 def main(data: str, folder: str, parent: str) -> int:
     """Work, and say what went wrong if it did."""
-    die_with(int(parent))
+    belong_to(int(parent))
     channel = Channel()
     try:
         work(Path(data), Path(folder), channel)
+    except WriteError as problem:
+        channel.say(Failed(None, NO_SPACE, "search", str(problem)))
+        return 1
     except Exception as problem:
-        traceback.print_exc()
+        log_traceback()
         channel.say(Failed(None, "exception", "build", in_words(problem)))
         return 1
     return 0

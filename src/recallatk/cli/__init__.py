@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 
 import typer
@@ -12,7 +11,7 @@ from recallatk.cli.convert import convert
 from recallatk.cli.demo import demo
 from recallatk.cli.engines import engines
 from recallatk.cli.export import export
-from recallatk.cli.guard import guarded
+from recallatk.cli.guard import BAD_INPUT, complain, guarded, system_message
 from recallatk.cli.init import init
 from recallatk.cli.inspect import inspect
 from recallatk.cli.report import report
@@ -20,6 +19,7 @@ from recallatk.cli.run import run
 from recallatk.cli.runs import runs
 from recallatk.cli.score import score
 from recallatk.cli.show import show
+from recallatk.cli.signals import end_on_signals
 from recallatk.cli.streams import take_any_text
 from recallatk.cli.truth import DefaultGroup, compute, verify
 from recallatk.cli.tune import tune
@@ -68,5 +68,10 @@ def _options(
 def main() -> None:
     """Run the command line; being asked to end leaves no scratch files and no process behind."""
     take_any_text()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    app()
+    end_on_signals()
+    try:
+        app()
+    except OSError as problem:
+        # Help and version are printed outside of any command.
+        complain(system_message(problem))
+        sys.exit(BAD_INPUT)

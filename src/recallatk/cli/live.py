@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recallatk.analysis.latency import percentile
+from recallatk.core import Failure
+from recallatk.report.naming import cut
 
 if TYPE_CHECKING:
     from recallatk.bench.watching import Progress
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _PLAIN_EVERY_SECONDS = 5.0
 _MOVING_EVERY_SECONDS = 0.5
 _LATEST = 6
+_LONGEST_REASON = 200
 
 
 class View(Protocol):
@@ -55,20 +58,28 @@ class Lines:
     """A line for each trial that is done, and one now and then while one takes long."""
 
     def __init__(self) -> None:
-        self.done = 0
+        self.done: int | None = None
         self.said = time.monotonic()
 
     def show(self, progress: Progress) -> None:
         """Print what is new."""
         now = time.monotonic()
-        if progress.done == self.done and now - self.said < _PLAIN_EVERY_SECONDS:
+        if self.done is None:
+            self._begin(progress)
+        new = progress.done - (self.done or 0)
+        if not new and now - self.said < _PLAIN_EVERY_SECONDS:
             return
-        if progress.done > self.done:
-            for each in progress.measurements[-(progress.done - self.done) :]:
-                _say(f"{progress.done} of {progress.trials}: {each.trial}: {described(each)}")
-        else:
+        shown = list(progress.latest)[-new:] if new else []
+        for number, each in enumerate(shown, progress.done - len(shown) + 1):
+            _say(f"{number} of {progress.trials}: {each.trial}: {described(each)}")
+        if not shown:
             _say(headline(progress))
         self.done, self.said = progress.done, now
+
+    def _begin(self, progress: Progress) -> None:
+        self.done = progress.done - len(progress.latest)
+        if self.done:
+            _say(f"{self.done} of {progress.trials} trials were finished before")
 
 
 class Moving:
@@ -98,7 +109,8 @@ class Moving:
 
 def _latest(progress: Progress) -> list[tuple[str, str]]:
     """The trials that were done last."""
-    return [(_printable(str(each.trial)), described(each)) for each in progress.measurements[-_LATEST:]]
+    latest = list(progress.latest)[-_LATEST:]
+    return [(_printable(str(each.trial)), _printable(described(each))) for each in latest]
 
 
 def headline(progress: Progress) -> str:
@@ -109,20 +121,22 @@ def headline(progress: Progress) -> str:
         parts.append(_printable(str(progress.trial)))
     if progress.p95_ms is not None:
         parts.append(f"p95 {progress.p95_ms:.3f} ms")
-    if progress.failures:
-        parts.append(f"{len(progress.failures)} failed")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
     left = progress.seconds_left
     if left is not None:
         parts.append(f"about {duration(left)} left")
     return ", ".join(parts)
 
 
-def described(measurement: Measurement) -> str:
-    """The recall and the price of a trial, in a few words."""
-    measures = measurement.score.measures
+def described(outcome: Measurement | Failure) -> str:
+    """The recall and the price of a trial, or why it failed, in a few words."""
+    if isinstance(outcome, Failure):
+        return cut(f"failed: {outcome.kind} in {outcome.phase}: {outcome.message}", _LONGEST_REASON)
+    measures = outcome.score.measures
     name = next((each for each in ("recall@10", *measures) if each in measures), None)
     mean = None if name is None else measures[name].value
-    slow = percentile(measurement.latencies_ns, 0.95)
+    slow = percentile(outcome.latencies_ns, 0.95)
     return ", ".join(
         [
             "no recall" if mean is None else f"{name} {mean:.4f}",

@@ -116,6 +116,8 @@ class Calls:
     """Queries in a call; the last call of a round may have fewer."""
     size: NDArray[np.int32] | None = None
     """How many queries each call had; None: one."""
+    clients: int | None = None
+    """How many clients there were to send them; None where it was not recorded."""
 
     def __len__(self) -> int:
         return len(self.query)

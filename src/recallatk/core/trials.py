@@ -86,8 +86,8 @@ class Load:
     """One way of putting queries to an index, with its settings."""
 
     mode: Mode = Mode.LATENCY
-    clients: int = 1
-    """How many calls may be on their way at once."""
+    clients: int | None = None
+    """Calls in flight at once; None: 1 in a closed loop, as many as the engine takes (16) in an open one."""
     batch: int = 1
     """Queries in one call."""
     via: Via = Via.THREADS
@@ -102,14 +102,17 @@ class Load:
         # A file or a call may spell them as text.
         object.__setattr__(self, "mode", Mode(self.mode))
         object.__setattr__(self, "via", Via(self.via))
+        if self.clients is None and self.mode is not Mode.RATE:
+            object.__setattr__(self, "clients", 1)
         problem = self._problem()
         if problem:
             raise UsageError(f"load {self.mode}: {problem}")
 
     def _problem(self) -> str | None:
         for name in ("clients", "batch"):
-            if not 1 <= getattr(self, name) <= _MOST[name]:
-                return f"{name} = {getattr(self, name)}. Accepted: from 1 to {_MOST[name]:,}"
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= _MOST[name]:
+                return f"{name} = {value}. Accepted: from 1 to {_MOST[name]:,}"
         for name in ("rate", "p99_ms", "seconds"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= _MOST[name]:
@@ -127,10 +130,15 @@ class Load:
             return f"is one client and one query at a time; mode = {str(Mode.THROUGHPUT)!r} takes more"
         return None
 
+    def clients_or(self, default: int) -> int:
+        """The number of clients, or the default where the load leaves it open."""
+        return default if self.clients is None else self.clients
+
     @property
     def details(self) -> Parameters:
         """What differs from the plainest load of the mode."""
         usual = {each.name: each.default for each in fields(self) if each.name != "mode"}
+        usual["clients"] = None if self.mode is Mode.RATE else 1
         return tuple((name, getattr(self, name)) for name in usual if getattr(self, name) != usual[name])
 
     def __str__(self) -> str:

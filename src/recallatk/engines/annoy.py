@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +9,11 @@ import numpy as np
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.matrix import float32_matrix
+from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from recallatk.engines.base import Filters
@@ -36,7 +37,7 @@ class Annoy(Engine):
 
     def __init__(self) -> None:
         self.index: Any = None
-        self.measured: TemporaryDirectory[str] | None = None
+        self.measured: ScratchFolder | None = None
         self.threads = 1
         self.search_k = self.searched = 0
 
@@ -91,9 +92,9 @@ class Annoy(Engine):
         """The forest as annoy writes it, which is the only way to tell."""
         # Having saved, annoy maps the file in place of its memory: it has to stay until the end.
         if self.measured is None:
-            self.measured = TemporaryDirectory(prefix="recallatk-annoy-")
-            self.save(Path(self.measured.name))
-        return (Path(self.measured.name) / "index.annoy").stat().st_size
+            self.measured = ScratchFolder()
+            self.save(self.measured.path)
+        return (self.measured.path / "index.annoy").stat().st_size
 
     def set_threads(self, count: int) -> None:
         """Threads of the build; a search has one."""
@@ -105,5 +106,5 @@ class Annoy(Engine):
             self.index.unload()
         self.index = None
         if self.measured is not None:
-            self.measured.cleanup()
+            self.measured.remove()
         self.measured = None

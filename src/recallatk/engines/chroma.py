@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import uuid
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities
-from recallatk.engines.database import Database, address, dropping, grouped, padded, temporary_folder
+from recallatk.engines.database import Database, address, dropping, grouped, padded
 from recallatk.engines.matrix import float32_matrix
 from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ class Chroma(Database):
         self.columns = StoredColumns(self.name, corpus)
         self.updated = False
         if not parameters["url"]:
-            self.folder = temporary_folder()
+            self.folder = ScratchFolder()
         with quiet(), self.told():
             self.connection = self._open()
             self._fill(DEFAULT_EF)
@@ -70,7 +70,7 @@ class Chroma(Database):
 
         settings = Settings(anonymized_telemetry=False)
         if self.folder is not None:
-            return chromadb.PersistentClient(path=self.folder.name, settings=settings)
+            return chromadb.PersistentClient(path=self.folder.path, settings=settings)
         url = urlsplit(address(self.name, self.parameters["url"]))
         if url.scheme not in ("http", "https") or not url.hostname:
             raise EngineError("chroma: an address is written http://host:8000")
@@ -183,7 +183,7 @@ class Chroma(Database):
         if self.folder is None:
             return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
         # One number for each row stands in this file of the graph.
-        held = sum(each.stat().st_size // 4 for each in Path(self.folder.name).glob("*/length.bin"))
+        held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
         if not held:
             raise EngineError("chroma has written no graph")
         return f"graph of {held:,} rows on the disk, of {rows:,}; ef_search {self.ef_search}"
@@ -215,7 +215,7 @@ class Chroma(Database):
             close_client(client)
         folder, self.folder = self.folder, None
         if folder is not None:
-            folder.cleanup()
+            folder.remove()
 
 
 def close_client(client: Any) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from recallatk.engines.base import Filters
     from recallatk.filters import Filter
+    from recallatk.scratch import ScratchFolder
 
 
 class Database(Engine):
@@ -35,7 +34,7 @@ class Database(Engine):
 
     def __init__(self) -> None:
         self.connection: Any = None
-        self.folder: TemporaryDirectory[str] | None = None
+        self.folder: ScratchFolder | None = None
         self.rows = 0
 
     def key(self) -> str | None:
@@ -54,12 +53,7 @@ class Database(Engine):
         """What the folder takes; a server does not tell."""
         if self.folder is None:
             return None
-        return sum(each.stat().st_size for each in Path(self.folder.name).rglob("*"))
-
-
-def temporary_folder() -> TemporaryDirectory[str]:
-    """A folder that goes with the engine."""
-    return TemporaryDirectory(prefix="recallatk-", ignore_cleanup_errors=True)
+        return sum(each.stat().st_size for each in self.folder.path.rglob("*"))
 
 
 def address(engine: str, url: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +12,7 @@ from recallatk.engines.base import Abilities, Constraint
 from recallatk.engines.matrix import float32_matrix
 from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
 from recallatk.errors import EngineError
+from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +63,7 @@ class LanceDB(SqlEngine):
     )
 
     def __init__(self) -> None:
-        self.folder: Path | None = None
+        self.folder: ScratchFolder | None = None
         self.table: Any = None
         self.asked: Any = None
 
@@ -74,7 +72,7 @@ class LanceDB(SqlEngine):
         import lancedb
 
         self.close()
-        self.folder = Path(tempfile.mkdtemp(prefix="recallatk-lance-"))
+        self.folder = ScratchFolder()
         self.metric, self.index, self.dimension = _METRICS[metric], parameters["index"], corpus.dimension
         self.columns = metadata_columns(corpus)
         # The library binds no parameters.
@@ -88,7 +86,7 @@ class LanceDB(SqlEngine):
             }
         )
         with self.reported("cannot build"):
-            database = lancedb.connect(self.folder)
+            database = lancedb.connect(self.folder.path)
             read = (self._batch(block) for _, block in blocks(corpus.vectors))
             self.table = database.create_table("items", read, schema=self.schema)
             self.table.create_index("vector", config=self._index(**parameters))
@@ -186,14 +184,14 @@ class LanceDB(SqlEngine):
         """The files of the index."""
         if self.folder is None:
             return None
-        files = (self.folder / "items.lance" / "_indices").rglob("*")
+        files = (self.folder.path / "items.lance" / "_indices").rglob("*")
         return sum(file.stat().st_size for file in files if file.is_file()) or None
 
     def close(self) -> None:
         """Let go of the table and its folder."""
         folder, self.folder, self.table, self.asked = self.folder, None, None, None
         if folder is not None:
-            shutil.rmtree(folder)
+            folder.remove()
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         """Python's own kinds."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Constraint
-from recallatk.engines.database import Database, address, dropping, grouped, padded, temporary_folder
+from recallatk.engines.database import Database, address, dropping, grouped, padded
 from recallatk.engines.matrix import float32_matrix
 from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class Milvus(Database):
         self.columns = StoredColumns(self.name, corpus)
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
-            self.folder = temporary_folder()
+            self.folder = ScratchFolder()
         # Every failure would be logged with its traceback, beside the error that is raised here.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         with self.told():
@@ -164,7 +164,7 @@ class Milvus(Database):
         if kind == "FLAT":
             return f"flat scan of {self.rows:,} rows, which is what the index FLAT does"
         if self.folder is not None:
-            held = sum(_rows_of_index(each) for each in Path(self.folder.name).rglob("*.vector.*.idx"))
+            held = sum(_rows_of_index(each) for each in self.folder.path.rglob("*.vector.*.idx"))
         else:
             with self.told():
                 held = self.connection.describe_index(self.collection, "vector")["indexed_rows"]
@@ -210,10 +210,10 @@ class Milvus(Database):
             from milvus_lite.server_manager import server_manager_instance
 
             server_manager_instance.release_server(self._path(folder))
-            folder.cleanup()
+            folder.remove()
 
-    def _path(self, folder: TemporaryDirectory[str]) -> str:
-        return str(Path(folder.name, "milvus.db"))
+    def _path(self, folder: ScratchFolder) -> str:
+        return str(folder.path / "milvus.db")
 
 
 def expression(condition: Filter) -> str:

@@ -10,10 +10,8 @@ import contextlib
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from recallatk.engines.sql import packaged
@@ -21,10 +19,11 @@ from recallatk.errors import EngineError, MissingExtraError, UsageError
 from recallatk.redaction import literal_secret, remember
 from recallatk.redaction.names import is_secret_name
 from recallatk.references import expanded
+from recallatk.scratch import ScratchFolder
 
 DSN_VARIABLE = "RECALLATK_PG_DSN"
 # The shell ends the server when its standard input does, which happens however this process ends.
-_KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FOLDER"'
+_KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FILES" "$FOLDER"'
 _START_SECONDS = 60
 
 
@@ -69,10 +68,13 @@ def bundled_server() -> str:
     if not installed:
         raise MissingExtraError("a PostgreSQL to start", "pgvector")
     programs = installed[-1].parent
-    folder = Path(tempfile.mkdtemp(prefix="recallatk-pg-"))
+    scratch = ScratchFolder()
+    folder = scratch.path / "pg"
+    folder.mkdir(0o700)
     options: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:
         # PostgreSQL refuses to run as root.
+        scratch.path.chmod(0o711)
         shutil.chown(folder, "nobody")
         options["user"] = "nobody"
     data = str(folder / "data")
@@ -80,7 +82,7 @@ def bundled_server() -> str:
     command += ["--no-sync", "--username=postgres"]
     made = subprocess.run(command, check=False, capture_output=True, text=True, **options)
     if made.returncode:
-        shutil.rmtree(folder)
+        scratch.remove()
         raise EngineError(f"PostgreSQL cannot make its data folder {data}: {made.stderr.strip()}")
     settings = {
         "listen_addresses": "",
@@ -94,9 +96,14 @@ def bundled_server() -> str:
     }
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = ["/bin/sh", "-c", _KEEPER, str(programs / "postgres"), "-D", data, *arguments]
-    options |= {"stdin": subprocess.PIPE, "env": {**os.environ, "FOLDER": str(folder)}}
+    folders = {"FILES": str(folder), "FOLDER": str(scratch.path)}
+    options |= {"stdin": subprocess.PIPE, "env": {**os.environ, **folders}}
     options |= dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
-    _servers[folder] = subprocess.Popen(command, start_new_session=True, **options)
+    # With the lock, nobody takes the folder for abandoned while the server is still stopping.
+    options["pass_fds"] = [scratch.descriptor]
+    _servers[scratch] = subprocess.Popen(command, start_new_session=True, **options)
+    # After the folder: what is registered last is called first, and the server ends before its folder does.
+    atexit.register(stop_bundled_server)
     dsn = f"host={folder} user=postgres dbname=postgres"
     _wait_until_ready(dsn)
     return dsn
@@ -120,12 +127,10 @@ def stop_bundled_server() -> None:
     while _servers:
         folder, server = _servers.popitem()
         server.communicate()
-        # Where only root may remove from the temporary folder, the shell could not.
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
 
 
-_servers: dict[Path, subprocess.Popen[Any]] = {}
-atexit.register(stop_bundled_server)
+_servers: dict[ScratchFolder, subprocess.Popen[Any]] = {}
 if hasattr(os, "register_at_fork"):
     # A child has the server, and leaves it to its parent to stop.
     os.register_at_fork(after_in_child=_servers.clear)

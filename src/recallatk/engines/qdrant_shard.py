@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recallatk.engines.database import temporary_folder
 from recallatk.engines.qdrant_forms import OPTIMIZERS, hnsw, search_params
+from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +22,7 @@ class Shard:
         import qdrant_edge
 
         self.api: Any = qdrant_edge
-        self.folder = temporary_folder()
+        self.folder = ScratchFolder()
 
     def create(
         self, dimension: int, distance: str, fields: dict[str, str], parameters: dict[str, Any]
@@ -42,7 +41,7 @@ class Shard:
             optimizers=api.EdgeOptimizersConfig(**OPTIMIZERS),
             wal_enabled=False,
         )
-        self.shard = api.EdgeShard.create(self.folder.name, config)
+        self.shard = api.EdgeShard.create(str(self.folder.path), config)
         for key, schema in fields.items():
             kind = getattr(api.PayloadSchemaType, schema.capitalize())
             self.shard.update(api.UpdateOperation.create_field_index(key, kind))
@@ -79,7 +78,7 @@ class Shard:
 
     def size_bytes(self) -> int:
         """What the folder takes on the disk, which is less than its sparse files claim."""
-        files = (each.stat() for each in Path(self.folder.name).rglob("*"))
+        files = (each.stat() for each in self.folder.path.rglob("*"))
         return sum(each.st_blocks * 512 if hasattr(each, "st_blocks") else each.st_size for each in files)
 
     def version(self) -> str | None:
@@ -90,4 +89,4 @@ class Shard:
         """Remove the folder."""
         with contextlib.suppress(AttributeError):
             self.shard.close()
-        self.folder.cleanup()
+        self.folder.remove()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from recallatk.core import Corpus, Knob, Metric
 from recallatk.engines.base import Abilities, Constraint, Engine
 from recallatk.engines.matrix import float32_matrix
 from recallatk.errors import EngineError
+from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,9 +97,9 @@ class Scann(Engine):
 
     def size_bytes(self) -> int:
         """The files that it would write."""
-        with TemporaryDirectory(prefix="recallatk-scann-") as folder:
-            self.index.serialize(folder)
-            return sum(file.stat().st_size for file in Path(folder).iterdir())
+        with ScratchFolder() as folder:
+            self.index.serialize(str(folder))
+            return sum(file.stat().st_size for file in folder.iterdir())
 
     def set_threads(self, count: int) -> None:
         """Threads of learning and of batches."""

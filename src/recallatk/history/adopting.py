@@ -130,10 +130,12 @@ def _owners(files: dict[int, Trial], planned: tuple[Trial, ...] | None) -> dict[
         for number, trial in files.items()
         if number <= len(planned) and planned[number - 1] in alike.get(trial, ())
     }
+    taken = set(owners.values())
     for number, trial in files.items():
-        free = [each for each in alike.get(trial, ()) if each not in owners.values()]
+        free = [each for each in alike.get(trial, ()) if each not in taken]
         if number not in owners and free:
             owners[number] = free[0]
+            taken.add(free[0])
     return owners
 
 

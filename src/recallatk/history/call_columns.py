@@ -65,7 +65,7 @@ def lists(
     return pa.ListArray.from_arrays(pa.array(offsets, mask=absent), flat)
 
 
-def read_calls(table: pa.Table, round_ns: Sequence[int], batch: int) -> Calls:
+def read_calls(table: pa.Table, round_ns: Sequence[int], batch: int, clients: int | None) -> Calls:
     """The calls in their order."""
     numbers, lengths = _flat(table["calls"])
     order = np.empty(len(numbers), np.int64)
@@ -79,7 +79,7 @@ def read_calls(table: pa.Table, round_ns: Sequence[int], batch: int) -> Calls:
             raise ValueError(f"{column} and calls have different lengths")
         parts[name] = values[order].astype(dtype, copy=False)
     query = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[order]
-    return Calls(query=query, round_ns=np.array(round_ns, np.int64), batch=batch, **parts)
+    return Calls(query=query, round_ns=np.array(round_ns, np.int64), batch=batch, clients=clients, **parts)
 
 
 def read_others(column: pa.ChunkedArray) -> Others | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import describe_calls
-from recallatk.errors import MismatchError, UsageError
+from recallatk.errors import MismatchError, UsageError, WriteError
 from recallatk.history.adopting import WAY_OUT, adopt, adopt_failures, stored_run
 from recallatk.history.contents import forget, survey, sweep, trial_name, trial_number, trial_numbers
 from recallatk.history.lock import FolderLock
@@ -82,7 +82,7 @@ class RunFolder:
             target.mkdir(parents=True, exist_ok=True)
             lock = FolderLock(target)
         except OSError as problem:
-            raise UsageError(f"{target}: cannot be written: {_reason(problem)}") from problem
+            raise WriteError(target, _reason(problem)) from problem
         try:
             return cls(target, run, dataset, lock, fresh=fresh, retry_failed=retry_failed)
         except BaseException:
@@ -200,14 +200,10 @@ class RunFolder:
     def _writing(self, path: Path) -> Iterator[None]:
         try:
             yield
-        except OSError as problem:
+        except WriteError as problem:
             kept = len(self._finished)
-            said = (
-                f". {kept} finished trial{'s are' if kept != 1 else ' is'} kept: free the way, and the same "
-            )
-            raise UsageError(
-                f"{path}: cannot be written: {_reason(problem)}{said + 'command goes on' if kept else ''}"
-            ) from problem
+            said = f"{kept} finished trial{'s are' if kept != 1 else ' is'} kept: free the way, and the same "
+            raise WriteError(path, problem.reason, said + "command goes on" if kept else "") from problem
 
 
 def _reason(problem: OSError) -> str:

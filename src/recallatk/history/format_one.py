@@ -83,6 +83,7 @@ def _calls(latencies: NDArray[np.int64]) -> Calls:
         late_ns=np.zeros(latencies.size, np.int64),
         round_ns=latencies.sum(axis=1),
         size=np.ones(latencies.size, np.int32),
+        clients=1,
     )
 
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from recallatk.errors import UsageError
+from recallatk.locks import try_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-if sys.platform != "win32":
-    import fcntl
-
 NAME = ".lock"
-# Some network file systems have no locks; a run on them is better than none.
-_WITHOUT_LOCKS = frozenset([errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP])
 
 
 class FolderLock:
@@ -35,15 +29,14 @@ class FolderLock:
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                _lock(descriptor)
+                # Where the system has no locks, a run is better than none.
+                if try_lock(descriptor) is False:
+                    raise UsageError(
+                        f"{folder}: {_holder(self._path)} is measuring into it. Wait for it to end, or "
+                        "measure into another folder (--out)"
+                    )
                 if self._is_ours(descriptor):
                     return descriptor
-            except BlockingIOError:
-                os.close(descriptor)
-                raise UsageError(
-                    f"{folder}: {_holder(self._path)} is measuring into it. Wait for it to end, or measure "
-                    "into another folder (--out)"
-                ) from None
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -70,17 +63,6 @@ class FolderLock:
             self._path.unlink()
         os.close(self._descriptor)
         self._descriptor = None
-
-
-def _lock(descriptor: int) -> None:
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError as problem:
-            if problem.errno not in _WITHOUT_LOCKS:
-                raise
 
 
 def _holder(path: Path) -> str:

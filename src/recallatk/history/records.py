@@ -70,6 +70,7 @@ def measurement_record(measurement: Measurement) -> Record:
         "sentinel_ns": None if sentinel is None else sentinel.tolist(),
         "round_ns": calls.round_ns.tolist(),
         "batch": calls.batch,
+        "clients": calls.clients,
         "highest_rate": public(measurement.highest_rate),
     }
 

@@ -11,6 +11,8 @@ Format history:
    Later `timed` is what the builds say of their calls: null until one is measured, and not read back.
 3. `checksum` in run.json and in the header of a trial file, and `columns` in that header with the checksum of
    each column: damage is refused. A column `value:MEASURE` for each measure has every query's own value.
+   A trial records `clients`, the number that sent its calls; `clients` in a load is null where an open loop
+   leaves it open. Format 2 wrote 1 there, whether 1 was asked for or not, and measured with 16.
    Formats 1 and 2 are read without a check, which a loaded run says (`Run.checked`), and are not resumed.
 """
 
@@ -131,15 +133,16 @@ def load_run(folder: PathLike) -> Run:
 def _trials(folder: Path, own: str, listed: list[str], planned: int | None) -> list[TrialFile]:
     """Every finished trial of a run, whether run.json knows of it or not."""
     numbers = trial_numbers(folder)
+    missing = set(listed).difference(map(trial_name, numbers))
     for name in listed:
-        if name not in map(trial_name, numbers):
+        if name in missing:
             raise FormatError(
                 str(folder / name), "there is no such file, and run.json lists it", "a whole run"
             )
-    files = []
+    files, known = [], frozenset(listed)
     for number in numbers:
         path = folder / trial_name(number)
-        if path.name in listed or _is_ours(path, number, planned):
+        if path.name in known or _is_ours(path, number, planned):
             files.append(read_trial(path))
             if files[-1].identity != own:
                 raise FormatError(str(path), "it belongs to another run", "trials of one run")

@@ -9,6 +9,7 @@ from recallatk.core import Metric, Run
 from recallatk.files import reading, require_ordinary, write_text
 from recallatk.fingerprint import Hash
 from recallatk.history.checksums import CHECKSUM, require_sound, text_checksum
+from recallatk.history.format_two import upgraded
 from recallatk.history.records import (
     Record,
     caution_record,
@@ -105,7 +106,7 @@ def read_run_header(folder: Path) -> Record | None:
             return None
         if int(header["format_version"]) <= FORMAT_VERSION:
             require_sound(str(path), header, _rewritten(header))
-        return header
+        return upgraded(header)
 
 
 def _rewritten(header: Mapping[str, Any]) -> str:

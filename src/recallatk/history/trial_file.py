@@ -22,6 +22,7 @@ from recallatk.history.checksums import (
     require_sound,
     sealed,
 )
+from recallatk.history.format_two import OLDEST_VERSION, upgraded
 from recallatk.history.records import (
     Record,
     measurement_record,
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset
 
 FORMAT_VERSION = 3
-# The first format in which a trial file says what it is.
-_OLDEST = 2
 _KEY = b"recallatk.trial"
 _KIND = "trial of a run"
 _VALUES = "value:"
@@ -135,27 +134,31 @@ def read_header(path: Path) -> Record | None:
     """What a trial file says of itself; None where it is a sound file and none of ours."""
     with reading(str(path), _KIND):
         require_ordinary(path)
-        text = (pq.read_schema(path).metadata or {}).get(_KEY)
-        if text is None:
-            return None
-        header = dict(json.loads(text))
-        if int(header["format_version"]) <= FORMAT_VERSION:
-            rest = {name: value for name, value in header.items() if name != CHECKSUM}
-            require_sound(str(path), header, json.dumps(rest))
-        return header
+        return _header_of(str(path), pq.read_schema(path))
+
+
+def _header_of(where: str, schema: pa.Schema) -> Record | None:
+    text = (schema.metadata or {}).get(_KEY)
+    if text is None:
+        return None
+    header = dict(json.loads(text))
+    if int(header["format_version"]) <= FORMAT_VERSION:
+        rest = {name: value for name, value in header.items() if name != CHECKSUM}
+        require_sound(where, header, json.dumps(rest))
+    return upgraded(header)
 
 
 def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
     """Read a trial file; a damaged one is refused, and its ids are only looked at with every column."""
-    header = read_header(path)
-    with reading(str(path), _KIND):
-        if header is None or int(header["format_version"]) < _OLDEST:
+    require_ordinary(path)
+    with reading(str(path), _KIND), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        header = _header_of(str(path), file.schema_arrow)
+        if header is None or int(header["format_version"]) < OLDEST_VERSION:
             raise FormatError(str(path), "no record of a trial in its metadata", "a trial file")
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
         stated = header.get("columns")
         values = [name for name in stated or () if name.startswith(_VALUES)]
-        columns = None if every_column else ["rows", "times", *NAMES, *values]
-        table = pq.read_table(path, columns=columns, page_checksum_verification=True)
+        table = file.read(None if every_column else ["rows", "times", *NAMES, *values])
         if stated is not None:
             require_columns(str(path), table, stated)
         return TrialFile(path, _measurement(table, header, values), header)
@@ -168,7 +171,7 @@ def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurem
         build=read_build(header["build"]),
         k=header["k"],
         answers=_answers(table["rows"].combine_chunks(), header["k"]),
-        calls=read_calls(table, header["round_ns"], header["batch"]),
+        calls=read_calls(table, header["round_ns"], header["batch"], header["clients"]),
         exercised=header["exercised"],
         score=replace(read_score(header["score"]), per_query=_per_query(table, values)),
         others=read_others(table["others"]),

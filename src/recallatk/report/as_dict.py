@@ -41,6 +41,7 @@ _NOT_MEASURED = (
     "scored",
     "calls",
     "rounds",
+    "clients",
     "changed_answers",
     "warm_up",
 )
@@ -146,6 +147,7 @@ def _measured(line: Line) -> dict[str, Any]:
         "scored": measurement.score.scored,
         "calls": len(measurement.calls),
         "rounds": measurement.calls.rounds,
+        "clients": measurement.calls.clients,
         "changed_answers": line.changed,
         "warm_up": _warm_up(measurement.warm_up),
         "anomalies": measurement.score.anomalies,

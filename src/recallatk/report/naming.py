@@ -18,19 +18,19 @@ class Naming:
 
     def __init__(self, trials: Iterable[Trial]) -> None:
         self.trials = list(dict.fromkeys(trials))
-        self.engines = list(dict.fromkeys(each.engine for each in self.trials))
+        self._of: dict[str, list[Trial]] = {}
+        for each in self.trials:
+            self._of.setdefault(each.engine, []).append(each)
+        self.engines = list(self._of)
         self.several_loads = len({each.load for each in self.trials}) > 1
         self.repeats = any(each.repeat for each in self.trials)
-        builds = {name: [each.build for each in self._of(name)] for name in self.engines}
-        searches = {name: [each.search for each in self._of(name)] for name in self.engines}
+        builds = {name: [each.build for each in found] for name, found in self._of.items()}
+        searches = {name: [each.search for each in found] for name, found in self._of.items()}
         self._same_build = {name: _same(found) for name, found in builds.items()}
         # An engine with a single search setting keeps it in its lines: they would be bare without it.
         self._same_search = {
             name: _same(found) if len(set(found)) > 1 else frozenset() for name, found in searches.items()
         }
-
-    def _of(self, engine: str) -> list[Trial]:
-        return [each for each in self.trials if each.engine == engine]
 
     def build(self, trial: Trial) -> str:
         """The build parameters that differ among the trials of its engine."""
@@ -50,7 +50,7 @@ class Naming:
 
     def engine(self, name: str) -> str:
         """An engine with the parameters that all of its trials share."""
-        first = self._of(name)[0]
+        first = self._of[name][0]
         build = listed([each for each in first.build if each in self._same_build[name]])
         search = listed([each for each in first.search if each in self._same_search[name]])
         return f"{name}({build}){f'[{search}]' if search else ''}"

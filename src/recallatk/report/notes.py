@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.report.naming import cut
-from recallatk.report.summary import measure_names, number, price
+from recallatk.report.summary import measure_names, number, prices
 from recallatk.report.tables import FRONT, in_order, interval
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def _span(values: Iterable[int]) -> str:
 
 def _engines(lines: list[Line], names: Naming) -> list[str]:
     versions = {
-        name: list(dict.fromkeys(each.measurement.build.version or name for each in _of(lines, name)))
-        for name in names.engines
+        name: list(dict.fromkeys(each.measurement.build.version or name for each in members))
+        for name, members in _by_engine(lines, names).items()
     }
     found = {name: " and ".join(each) for name, each in versions.items() if each}
     if len(found) == 1:
@@ -84,8 +84,11 @@ def _engines(lines: list[Line], names: Naming) -> list[str]:
     return [f"Engines: {listed}."]
 
 
-def _of(lines: list[Line], engine: str) -> list[Line]:
-    return [line for line in lines if line.trial.engine == engine]
+def _by_engine(lines: list[Line], names: Naming) -> dict[str, list[Line]]:
+    found: dict[str, list[Line]] = {name: [] for name in names.engines}
+    for line in lines:
+        found[line.trial.engine].append(line)
+    return found
 
 
 def _machine(run: Run) -> str:
@@ -95,8 +98,8 @@ def _machine(run: Run) -> str:
 
 def _evidence(lines: list[Line], names: Naming) -> list[str]:
     said = []
-    for name in names.engines:
-        texts = list(dict.fromkeys(line.measurement.exercised for line in _of(lines, name)))
+    for name, members in _by_engine(lines, names).items():
+        texts = list(dict.fromkeys(line.measurement.exercised for line in members))
         if not texts:
             continue
         whose = f", {name}" if len(names.engines) > 1 else ""
@@ -107,13 +110,12 @@ def _evidence(lines: list[Line], names: Naming) -> list[str]:
 
 
 def _front(run: Run, lines: list[Line]) -> list[str]:
-    marked = [line.trial.load for line in lines if line.front]
-    if not marked or len(lines) < 2:
+    weighed = prices(lines)
+    if not weighed or len(lines) < 2:
         return []
-    prices = ", ".join(dict.fromkeys(price(lines, load) for load in marked))
     return [
         f"{FRONT} is the Pareto front: no other trial under the same load is at least as good in both "
-        f"{headline_measure(run)} and {prices}, and better in one."
+        f"{headline_measure(run)} and {', '.join(weighed)}, and better in one."
     ]
 
 
@@ -165,9 +167,9 @@ def _odd(lines: list[Line], names: Naming) -> list[str]:
 
 def _each(said: str, lines: list[Line], names: Naming, find: Callable[[Line], str]) -> list[str]:
     """One note for each trial in which something was found, up to a number that can be read."""
-    found = [(names.label(line.trial), find(line)) for line in lines if find(line)]
+    found = [(line, what) for line in lines if (what := find(line))]
     more = len(found) - _LISTED
-    notes = [f"{said} {label}: {what}." for label, what in found[:_LISTED]]
+    notes = [f"{said} {names.label(line.trial)}: {what}." for line, what in found[:_LISTED]]
     return [*notes, f"{said} {more:,} more trials; --json has each."] if more > 0 else notes
 
 

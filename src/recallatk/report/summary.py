@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recallatk.analysis.latency import Lateness, Percentile, Spread
     from recallatk.core import Load, Measurement, Run, Trial
 
@@ -48,13 +51,26 @@ class Line:
         return None if found is None else found.value
 
 
+# Every part of a report asks for the same lines, and a run may have thousands.
+_SUMMARISED: WeakKeyDictionary[Run, tuple[Line, ...]] = WeakKeyDictionary()
+
+
 def summarise(run: Run) -> list[Line]:
     """Every measurement of a run, in its order."""
-    lines = [_line(measurement) for measurement in run.measurements]
-    measure = headline_measure(run)
-    loads = dict.fromkeys(line.trial.load for line in lines)
-    best = {place for load in loads for place in _best(lines, load, measure)}
-    return [replace(line, front=place in best) for place, line in enumerate(lines)]
+    if run not in _SUMMARISED:
+        lines = [_line(measurement) for measurement in run.measurements]
+        measure = headline_measure(run)
+        best = {place for members in _by_load(lines).values() for place in _best(lines, members, measure)}
+        _SUMMARISED[run] = tuple(replace(line, front=place in best) for place, line in enumerate(lines))
+    return list(_SUMMARISED[run])
+
+
+def _by_load(lines: Sequence[Line]) -> dict[Load, list[int]]:
+    """The places of the lines under each load: other loads are other questions."""
+    found: dict[Load, list[int]] = {}
+    for place, line in enumerate(lines):
+        found.setdefault(line.trial.load, []).append(place)
+    return found
 
 
 def measure_names(run: Run) -> list[str]:
@@ -67,10 +83,18 @@ def tail_of(lines: list[Line]) -> str:
     return "p95" if all(line.latency_ms["p95"].value is not None for line in lines) else "p50"
 
 
-def price(lines: list[Line], load: Load) -> str:
-    """What recall is weighed against under a load, in words."""
+def prices(lines: Sequence[Line]) -> list[str]:
+    """What recall is weighed against under each load that has a front, in words and without repeats."""
+    found = []
+    for load, places in _by_load(lines).items():
+        if any(lines[place].front for place in places):
+            found.append(_price(load, [lines[place] for place in places]))
+    return list(dict.fromkeys(found))
+
+
+def _price(load: Load, members: list[Line]) -> str:
     if load.mode is Mode.LATENCY:
-        return tail_of([line for line in lines if line.trial.load == load])
+        return tail_of(members)
     if load.mode is Mode.THROUGHPUT:
         return "QPS"
     return "p99" if load.p99_ms is None else "highest rate"
@@ -86,11 +110,10 @@ def _cost(line: Line, tail: str) -> float | None:
     return None if gain is None else -gain
 
 
-def _best(lines: list[Line], load: Load, measure: str | None) -> list[int]:
-    """Other loads are other questions: only trials under the same one compete."""
+def _best(lines: list[Line], places: list[int], measure: str | None) -> list[int]:
+    """The front of the lines at these places, which are under one load."""
     from recallatk.analysis.pareto import front
 
-    places = [place for place, line in enumerate(lines) if line.trial.load == load]
     members = [lines[place] for place in places]
     tail = tail_of(members)
     found = front([line.value(measure) for line in members], [_cost(line, tail) for line in members])

@@ -52,17 +52,12 @@ def tables(
     """One table per load mode that was measured, latency first; or one per load."""
     made = []
     for mode in _MODES:
-        members = [line for line in lines if line.trial.load.mode is mode]
-        loads = list(dict.fromkeys(line.trial.load for line in members))
-        if by == "load":
-            made += [
-                _table(
-                    run, [line for line in members if line.trial.load == load], names, str(load), wide=wide
-                )
-                for load in loads
-            ]
-        elif members:
-            made.append(_table(run, members, names, _MODE_TITLES[mode], wide=wide))
+        groups: dict[str, list[Line]] = {}
+        for line in lines:
+            if line.trial.load.mode is mode:
+                title = str(line.trial.load) if by == "load" else _MODE_TITLES[mode]
+                groups.setdefault(title, []).append(line)
+        made += [_table(run, members, names, title, wide=wide) for title, members in groups.items()]
     return made
 
 
@@ -111,9 +106,10 @@ def _words(lines: list[Line], names: Naming) -> list[_Column]:
 
 def _load_columns(loads: list[Load]) -> list[_Column]:
     columns = []
+    if any(load.mode is not Mode.LATENCY for load in loads):
+        columns.append(_Column("clients", lambda line: number(line.measurement.calls.clients, "d")))
     if any(load.mode is Mode.THROUGHPUT for load in loads):
         columns += [
-            _Column("clients", lambda line: str(line.trial.load.clients)),
             _Column("batch", lambda line: str(line.trial.load.batch)),
             _Column("via", lambda line: str(line.trial.load.via)),
         ]

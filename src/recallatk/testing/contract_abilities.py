@@ -28,7 +28,7 @@ class AbilitiesContract(ContractGround):
 
     def test_threads_change_no_answer(self, making: Any) -> None:
         if not self.kind().abilities.threads:
-            return  # it says that it has no say in them
+            pytest.skip("abilities.threads is False: the engine does not control its threads")
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
         engine.set_threads(1)
@@ -49,8 +49,10 @@ class AbilitiesContract(ContractGround):
         assert (answers_alone(engine, vectors_of(dataset)) == alone).all(), "what clients close is their own"
 
     def test_a_forked_copy_searches_on(self, making: Any) -> None:
-        if not (self.kind().abilities.forks and can_fork()):
-            return  # it does not say that it could
+        if not self.kind().abilities.forks:
+            pytest.skip("abilities.forks is False: the engine does not claim to survive a fork")
+        if not can_fork():
+            pytest.skip("clients are forked on Linux only")
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
         engine.set_threads(2)  # such as a build has, and a search in a batch

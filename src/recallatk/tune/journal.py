@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.conversation import TrialFailed
+from recallatk.files import writing
 from recallatk.redaction import public
 
 if TYPE_CHECKING:
@@ -92,12 +93,19 @@ class Journal:
     def _append(self, line: str) -> None:
         if self.path is None:
             return
-        opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(opened, (line + "\n").encode())
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        with writing(self.path):
+            opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            before, left = os.fstat(opened).st_size, (line + "\n").encode()
+            try:
+                while left:
+                    left = left[os.write(opened, left) :]
+                os.fsync(opened)
+            except OSError:
+                # Half a line would spoil the next one.
+                os.ftruncate(opened, before)
+                raise
+            finally:
+                os.close(opened)
 
 
 def _was_too_short(step: dict[str, Any], seconds: float | None) -> bool:

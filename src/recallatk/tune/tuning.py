@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, UsageError, choices
 from recallatk.fingerprint import fingerprints
 from recallatk.goals import sort_goals
+from recallatk.scratch import ScratchFolder, sweep
 from recallatk.tune.asking import Room
 from recallatk.tune.explaining import PREFERENCES
 from recallatk.tune.finalists import compare
@@ -76,8 +76,9 @@ def tune(
     journal = Journal(
         None if out is None else Path(out) / _file(dataset, wanted, limits, prefer, seed, found)
     )
-    with tempfile.TemporaryDirectory(prefix="recallatk-") as name:
-        room = Room(dataset, Path(name), shape.k, seed)
+    sweep()
+    with ScratchFolder() as folder:
+        room = Room(dataset, folder, shape.k, seed)
         try:
             # They load their libraries while the truth is computed.
             for engine in () if journal.steps else found:

@@ -69,7 +69,7 @@ def interrupting():
     ],
     ids=str,
 )
-def test_an_interrupt_ends_the_block(load):
+def test_an_interrupt_ends_the_block(load, interruptible):
     engine, began = interrupting(), time.perf_counter()
     before = psutil.Process().children()
     with pytest.raises(KeyboardInterrupt):

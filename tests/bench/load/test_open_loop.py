@@ -78,12 +78,13 @@ def test_with_a_time_queries_come_again():
 def test_sixteen_calls_may_be_on_their_way_unless_the_engine_takes_one():
     assert clients_of(Echo(), at(1.0)) == 16
     assert clients_of(Echo(), at(1.0, clients=3)) == 3
+    assert clients_of(Echo(), at(1.0, clients=1)) == 1
     assert clients_of(Alone(), at(1.0)) == 1
     engine = Echo()
     run_block(engine, at(500.0), numbered(20), np.arange(20))
     assert len(engine.clients) == 16 and all(each.closed for each in engine.clients)
     block = run_block(Alone(), at(500.0), numbered(20), np.arange(20))
-    assert not block.client.any()
+    assert not block.client.any() and block.clients == 1
 
 
 def test_waiting_for_a_free_client_is_part_of_the_latency():
@@ -156,6 +157,13 @@ def test_the_highest_rate_is_below_what_one_at_a_time_can_take(brief):
     # 2 ms each is 500 a second at the most.
     assert max(rate for rate, _ in tried) <= 1.2 * 500
     assert all(rate > found for rate, _ in tried if rate not in held)
+
+
+def test_the_highest_rate_of_one_client_is_looked_for_with_one(brief, monkeypatch):
+    monkeypatch.setattr("recallatk.bench.load.highest._STEPS", 2)
+    engine = Echo(0.001)
+    highest_rate(engine, Load(Mode.RATE, p99_ms=50.0, clients=1), numbered(20), np.arange(20), seed=0)
+    assert not engine.clients and len(engine.threads) == 1
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,11 @@ def large_page(pages):
 
 
 @pytest.fixture(scope="session")
+def endless_page(pages):
+    return pages("endless", lambda: to_html(large_run(3_000)))
+
+
+@pytest.fixture(scope="session")
 def varied_page(pages):
     return pages("varied", lambda: to_html(varied_run()))
 

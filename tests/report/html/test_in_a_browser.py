@@ -229,3 +229,21 @@ def test_texts_of_the_fixture_are_as_hostile_as_they_claim(hostile):
     run, dataset, _ = hostile
     assert LONG in {each for trial in run.measurements for _, each in trial.trial.build}
     assert ATTACK in dataset.queries.metadata["text"].to_pylist()
+
+
+def test_a_page_of_three_thousand_settings_is_drawn_and_follows(browser, endless_page):
+    browser.open(endless_page)
+    assert browser.run("document.querySelectorAll('tr[data-row]').length") == 1_000
+    assert browser.run(f"{POINTS}.length") == 1_000
+    said = browser.run("document.querySelector('#settings .note').innerText")
+    assert said.startswith("1,000 of 3,000 settings are shown")
+    browser.driver.execute_script("document.querySelector('#settings .note a').click()")
+    assert browser.run("location.hash") == "#data-files"
+    number = browser.run("document.querySelectorAll('tr[data-row]')[700].dataset.row")
+    browser.driver.execute_script(
+        "document.querySelectorAll('tr[data-row]')[700].querySelector('button').click()"
+    )
+    assert browser.run("document.querySelector('tr[aria-current=true]').dataset.row") == number
+    label = browser.run("document.querySelector('tr[aria-current=true] th').innerText")
+    assert browser.run("document.getElementById('shown').textContent") == f"Shown: {label}"
+    assert browser.complaints() == []

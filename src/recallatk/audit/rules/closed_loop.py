@@ -36,10 +36,10 @@ class ClosedLoop(Rule):
         # Tuning asks with one client, whatever loads a bench file has beside it.
         if evidence.run is None and evidence.tuned is None and evidence.settings is not None:
             loads = set(evidence.settings.loads)
-        closed = [each for each in loads if each.mode is Mode.THROUGHPUT and each.clients > 1]
+        closed = [each for each in loads if each.mode is Mode.THROUGHPUT and each.clients_or(1) > 1]
         if not closed or any(each.mode is Mode.RATE for each in loads):
             return
-        most = max(each.clients for each in closed)
+        most = max(each.clients_or(1) for each in closed)
         measured = [each for each in evidence.measurements if each.trial.load.clients == most]
         tails = [(value, each) for each in measured if (value := percentile(each.calls.latency_ns, 0.99))]
         said = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from recallatk.audit.base import Rule
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from recallatk.audit.evidence import Evidence
-    from recallatk.core import Measurement
+    from recallatk.core import Load, Measurement
     from recallatk.core.findings import Finding
 
 MOST = 0.01
@@ -35,20 +35,28 @@ class UnequalRecall(Rule):
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Every two engines under every load."""
-        loads = dict.fromkeys(each.trial.load for each in evidence.measurements)
+        loads: dict[Load, list[Measurement]] = {}
+        for each in evidence.measurements:
+            loads.setdefault(each.trial.load, []).append(each)
         said: dict[tuple[str, str], float] = {}
-        for load in loads:
-            groups = by_engine(each for each in evidence.measurements if each.trial.load == load)
+        for members in loads.values():
+            groups = by_engine(members)
             values = {name: _values(found, evidence.headline) for name, found in groups.items()}
             known = {name: each for name, each in values.items() if each}
             for one, other in combinations(known, 2):
-                apart = min(abs(first - second) for first in known[one] for second in known[other])
+                apart = _nearest(known[one], known[other])
                 if apart > MOST:
                     said[one, other] = max(apart, said.get((one, other), 0.0))
         for (one, other), apart in sorted(said.items()):
             yield self.finding(
                 f"{one} and {other} come no nearer in {evidence.headline} than {apart:.3f}", apart, MOST
             )
+
+
+def _nearest(some: list[float], others: list[float]) -> float:
+    """The least distance between a value of one and a value of the other: in order, these are neighbours."""
+    both = sorted([*((value, 0) for value in some), *((value, 1) for value in others)])
+    return min(after - before for (before, one), (after, other) in pairwise(both) if one != other)
 
 
 def _values(measured: list[Measurement], name: str) -> list[float]:

@@ -37,7 +37,7 @@ def require_supported(engine: Engine, load: Load) -> None:
         raise engine.unable("be searched by processes here: this system does not fork. Accepted: via threads")
     if load.via is Via.PROCESSES and not engine.abilities.forks:
         raise engine.unable("be searched by forked processes")
-    if load.clients > 1 and not engine.abilities.clients:
+    if load.clients_or(1) > 1 and not engine.abilities.clients:
         raise engine.unable("serve several clients at once")
     if load.batch > 1 and not engine.abilities.batch:
         raise engine.unable("take several queries in one call")

@@ -42,6 +42,8 @@ class Block:
     """Which call it came from."""
     rows: Whole
     """(answers, k) corpus rows; -1 where there was no answer."""
+    clients: int
+    """How many clients there were to send calls."""
 
     def __len__(self) -> int:
         return len(self.query)
@@ -145,4 +147,5 @@ def assemble(script: Script, records: Sequence[Record], began_ns: int) -> Block:
         answered=script.order[starts[call] + within].astype(np.int32),
         call=call,
         rows=rows,
+        clients=len(records),
     )

@@ -31,16 +31,18 @@ def run_closed(engine: Engine, load: Load, questions: Questions, order: NDArray[
     def ask(client: Engine, began_ns: int, stop: Any) -> Pad:
         return ask_on(client, script, taken, _end(load, began_ns), stop)
 
-    records, began = ask_by_threads(engine, load.clients, ask)
+    records, began = ask_by_threads(engine, load.clients_or(1), ask)
     return assemble(script, records, began)
 
 
 def _by_processes(engine: Engine, load: Load, script: Script) -> Block:
+    clients = load.clients_or(1)
+
     def ask(client: Engine, number: int, began_ns: int) -> Pad:
-        share = range(number, len(script), load.clients)
+        share = range(number, len(script), clients)
         return ask_on(client, script, turns(share, load.seconds), _end(load, began_ns))
 
-    records, began = ask_by_processes(engine, load.clients, ask)
+    records, began = ask_by_processes(engine, clients, ask)
     return assemble(script, records, began)
 
 

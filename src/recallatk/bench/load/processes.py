@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import tempfile
 import warnings
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -17,9 +15,11 @@ from recallatk.bench.load.asking import clock
 from recallatk.bench.load.block import Record
 from recallatk.bench.load.kernel import end_with_parent
 from recallatk.errors import EngineError, RecallError
+from recallatk.scratch import ScratchFolder, scratch_writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from recallatk.bench.load.block import Pad
     from recallatk.engines.base import Engine
@@ -38,8 +38,7 @@ def ask_by_processes(engine: Engine, clients: int, ask: Ask) -> tuple[list[Recor
         clients: how many.
         ask: what each does, told its client, its number, and when the block began.
     """
-    with tempfile.TemporaryDirectory(prefix="recallatk-clients-") as name:
-        folder = Path(name)
+    with ScratchFolder() as folder:
         starting, start = os.pipe()
         children: list[_Child] = []
         try:
@@ -136,7 +135,9 @@ def _ask(engine: Engine, ask: Ask, number: int, folder: Path, starting: int, tel
         if len(told) == _TIME_BYTES:
             record = ask(client, number, int.from_bytes(told, "little")).record()
             for each in fields(record):
-                np.save(folder / f"{number}-{each.name}.npy", getattr(record, each.name))
+                path = folder / f"{number}-{each.name}.npy"
+                with scratch_writing(path):
+                    np.save(path, getattr(record, each.name))
             os.write(telling, _DONE)
     finally:
         if client is not engine:

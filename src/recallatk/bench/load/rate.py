@@ -35,11 +35,11 @@ _SWITCH_SECONDS = 0.0005
 
 
 def clients_of(engine: Engine, load: Load) -> int:
-    """How many calls of an open loop may be on their way: as asked for, else 16 if the engine takes several.
+    """Clients of an open loop: the number given, else 16 if the engine takes several calls at once, else 1.
 
     An engine that takes one call at a time has a queue before it, and time spent there counts.
     """
-    return USUAL_CLIENTS if load.clients == 1 and engine.abilities.clients else load.clients
+    return load.clients_or(USUAL_CLIENTS if engine.abilities.clients else 1)
 
 
 def arrivals(rate: float, calls: int, seconds: float | None, seed: int) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Sour
 from recallatk.datasets.truths import as_scores, imported
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import reading
+from recallatk.hdf5 import new_hdf5_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,9 +115,7 @@ class AnnBenchmarks(Format):
                 f"{dataset.queries.name}: its queries have filters or are corpus rows, "
                 "and ann-benchmarks files have no place for what each may return"
             )
-        import h5py
-
-        with h5py.File(path, "w") as file:
+        with new_hdf5_file(path) as file:
             file.attrs["type"] = "dense"
             file.attrs["distance"] = names[dataset.metric]
             file.attrs["dimension"] = dataset.corpus.dimension

@@ -43,6 +43,8 @@ class Curve:
     """What each engine is called in a chart."""
     points: list[Row]
     goals: tuple[Goal, ...]
+    left_out: int = 0
+    """How many settings were measured beside these."""
 
     @property
     def wanted(self) -> tuple[float, ...]:
@@ -60,21 +62,19 @@ class Curve:
 def curve_of(run: Run) -> Curve:
     """The points of a run, with the fronts among them."""
     lines, names, measure = summarise(run), naming(run), headline_measure(run)
-    loads = [
-        load
-        for mode in _MODES
-        for load in dict.fromkeys(line.trial.load for line in lines if line.trial.load.mode is mode)
-    ]
-    first = [line for line in lines if line.trial.load == loads[0]]
-    tail = tail_of(first)
+    distinct = sorted(
+        dict.fromkeys(line.trial.load for line in lines), key=lambda load: _MODES.index(load.mode)
+    )
+    loads = {load: place for place, load in enumerate(distinct)}
+    tail = tail_of([line for line in lines if loads[line.trial.load] == 0])
     engines = dict(zip(names.engines, _short(names.engines, LONGEST_NAME), strict=True))
     labels = _short([names.label(line.trial, load=False) for line in lines], LONGEST_LABEL)
     points = [
-        _point(place, line, label, engines[line.trial.engine], loads.index(line.trial.load), measure, tail)
+        _point(place, line, label, engines[line.trial.engine], loads[line.trial.load], measure, tail)
         for place, (line, label) in enumerate(zip(lines, labels, strict=True))
     ]
     _mark_fronts(points)
-    return Curve(run, lines, names, measure, tail, loads, engines, points, goals_of(run).goals)
+    return Curve(run, lines, names, measure, tail, distinct, engines, points, goals_of(run).goals)
 
 
 def _short(texts: list[str], width: int) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from recallatk.core import Metric, Mode
 from recallatk.errors import UsageError
 from recallatk.files import atomic_file
+from recallatk.hdf5 import new_hdf5_file
 from recallatk.redaction import is_url, without_secrets, writable
 from recallatk.report.exports.exported import Exported
 from recallatk.report.naming import listed
@@ -88,12 +89,10 @@ def _safe(text: str) -> str:
 
 
 def _write_trial(run: Run, measurement: Measurement, dataset: Dataset | None, path: Path) -> None:
-    import h5py
-
     answers = measurement.answers
     times, best = _times(measurement)
     wide = answers.max(initial=-1) > np.iinfo(np.int32).max
-    with atomic_file(path) as scratch, h5py.File(scratch, "w") as file:
+    with atomic_file(path) as scratch, new_hdf5_file(scratch) as file:
         for name, value in _attributes(run, measurement, best).items():
             file.attrs[name] = value
         file.create_dataset("times", data=times.astype(np.float32))

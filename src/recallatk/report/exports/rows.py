@@ -19,7 +19,7 @@ TEXTS = frozenset(
     ["version", "call", "evidence", "failure_kind", "failure_phase", "failure_message", "load.via"]
 )
 _FLAT = (
-    *("k", "queries", "asked", "scored", "calls", "rounds", "changed_answers", "highest_rate"),
+    *("k", "queries", "asked", "scored", "calls", "rounds", "clients", "changed_answers", "highest_rate"),
     *("build_seconds", "build_cpu_seconds", "build_threads", "search_threads"),
     *("memory_bytes", "peak_bytes", "size_bytes", "version", "call", "evidence"),
 )

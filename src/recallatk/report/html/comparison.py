@@ -10,6 +10,7 @@ import numpy as np
 from recallatk.analysis.comparing import compare, holm
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import curve_of
+from recallatk.report.charts.selection import shortened
 from recallatk.report.html.facts import cutoff
 from recallatk.report.naming import cut
 from recallatk.report.summary import number
@@ -35,6 +36,7 @@ class Comparison:
     """Runs beside the first."""
 
     curves: dict[str, Curve]
+    """What is drawn of each run."""
     table: Table
     paired: Table | None
     refusals: list[str] = field(default_factory=list)
@@ -58,7 +60,8 @@ def compared(
             refusals.append(f"{title} cannot be compared: {', '.join(different)} differ.")
         else:
             curves[title] = curve_of(run)
-    return Comparison(curves, _side_by_side(curves), _paired(curves, truth), refusals)
+    drawn = {title: shortened(curve)[0] for title, curve in curves.items()}
+    return Comparison(drawn, _side_by_side(curves), _paired(curves, truth), refusals)
 
 
 def _different(one: Run, other: Run) -> list[str]:

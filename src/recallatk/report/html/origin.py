@@ -85,7 +85,7 @@ def _told(table: Any) -> Any:
 
 def _load(load: dict[str, Any]) -> dict[str, Any]:
     """A load as a bench file spells it, without what is usual."""
-    usual = {"clients": 1, "batch": 1, "via": "threads"}
+    usual = {"clients": None if load.get("mode") == "rate" else 1, "batch": 1, "via": "threads"}
     kept = {name: each for name, each in load.items() if each is not None and usual.get(name) != each}
     if "p99_ms" in kept:
         kept["p99"] = f"{kept.pop('p99_ms')}ms"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.report.charts.points import curve_of
+from recallatk.report.charts.selection import shortened
 from recallatk.report.contents import contents
 from recallatk.report.html.comparison import compared
 from recallatk.report.html.drawings import drawings
@@ -91,10 +92,12 @@ def report_data(
 
         found = run_inputs(run)
         truth, dataset, no_truth = found.truth, found.dataset, found.no_truth
-    curve = curve_of(run)
+    whole = curve_of(run)
+    chosen = spoken_verdict(whole, truth, dataset)
+    comparison = compared(whole, others, names, truth)
+    curve, number = shortened(whole, chosen.number)
+    chosen = replace(chosen, number=number)
     facts = facts_of(curve, truth, dataset)
-    chosen = spoken_verdict(curve, truth, dataset)
-    comparison = compared(curve, others, names, truth)
     return ReportData(
         run=run,
         curve=curve,

@@ -18,6 +18,8 @@ from recallatk.report.verdict import load_said
 if TYPE_CHECKING:
     from recallatk.report.html.page import ReportData
 
+_MOST_LISTED = 100
+
 
 def rendered(found: ReportData) -> str:
     """One file with everything inside."""
@@ -56,11 +58,18 @@ def _said(found: ReportData) -> dict[str, Any]:
         "about": [shown(each, HEADING) for each in found.contents.about],
         "timed": shown(run.timed or "-"),
         "untold": shown(found.untold),
-        "failures": [shown(each) for each in found.contents.failures],
-        "cautions": [shown(each) for each in found.contents.cautions],
+        "failures": _first(found.contents.failures),
+        "cautions": _first(found.contents.cautions),
         "notes": [shown(each) for each in found.contents.notes],
         "refusals": [] if found.comparison is None else [shown(each) for each in found.comparison.refusals],
     }
+
+
+def _first(said: list[str]) -> list[str]:
+    """As many as can be read, and how many there are beside them."""
+    more = len(said) - _MOST_LISTED
+    beside = [f"{more:,} more; run.json, under Data, has all"] if more > 0 else []
+    return [*map(shown, said[:_MOST_LISTED]), *beside]
 
 
 def _loads(found: ReportData) -> list[Table]:

@@ -1,0 +1,60 @@
+"""HDF5 files that are written whole or end in an error, also on a full disk."""
+
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextmanager
+def new_hdf5_file(path: Path) -> Iterator[Any]:
+    """An `h5py.File` to fill; what went wrong with its writes is raised once it is closed."""
+    import h5py
+
+    with path.open("w+b", buffering=0) as raw:
+        file = _PatientFile(raw)
+        with h5py.File(file, "w") as made:
+            yield made
+        if file.problem is not None:
+            raise file.problem
+
+
+class _PatientFile(io.RawIOBase):
+    """Takes every write and remembers the first that failed: told of it, the library crashes at its end."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self.problem: OSError | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._raw.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int | None:
+        return self._raw.readinto(buffer)
+
+    def truncate(self, size: int | None = None) -> int:
+        return self._raw.truncate(size)
+
+    def write(self, data: Any) -> int:
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while self.problem is None and len(left):
+                left = left[self._raw.write(left) or 0 :]
+        except OSError as problem:
+            self.problem = problem
+        return size
