@@ -219,8 +219,7 @@ def _through_fsspec(text: str) -> tuple[Any, str]:
     try:
         inner, path = url_to_fs(text)
     except ImportError as problem:
-        scheme = text.partition("://")[0].lower()
-        extra = "http" if scheme == "https" else scheme
+        extra = text.partition("://")[0].lower().replace("https", "http")
         raise UsageError(
             f"{without_secrets(text)}: {problem}. Install it: pip install 'fsspec[{extra}]'"
         ) from problem
