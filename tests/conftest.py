@@ -1,6 +1,5 @@
 """What all tests share: property tests that are the same on every machine and at every run."""
 
-import os
 import signal
 
 import pytest
@@ -16,9 +15,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("recallatk")
-
-# numba compiles pynndescent in every process that searches with it, and optimizing is a third of that time.
-os.environ.setdefault("NUMBA_OPT", "0")
 
 
 @pytest.fixture(autouse=True)
