@@ -71,7 +71,7 @@ RISING = st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.01, 1000)), min_size
 @given(RISING)
 def test_no_useful_point_lies_further_from_the_line_than_the_knee(points):
     recalls, costs = sorted(each for each, _ in points), sorted(each for _, each in points)
-    place = knee(recalls, costs)
+    place = knee(recalls, costs, [100] * len(recalls))
     if place is None:
         return
     assert recalls[place] >= USEFUL_RECALL
@@ -86,8 +86,8 @@ def test_no_useful_point_lies_further_from_the_line_than_the_knee(points):
 
 
 def test_recalls_that_nobody_would_run_have_no_knee():
-    assert knee([0.1, 0.36, 0.4], [1.0, 1.1, 9.0]) is None
-    assert knee([0.1, 0.36, 0.85, 0.95, 0.99], [1.0, 1.1, 2.0, 2.2, 9.0]) == 3
+    assert knee([0.1, 0.36, 0.4], [1.0, 1.1, 9.0], [100] * 3) is None
+    assert knee([0.1, 0.36, 0.85, 0.95, 0.99], [1.0, 1.1, 2.0, 2.2, 9.0], [100] * 5) == 3
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from recallatk.bench import process_log
 from recallatk.bench.process_log import ProcessLog
 
 SECRET = "hush-hush-hush"
@@ -65,3 +68,44 @@ def test_a_child_that_lives_on_does_not_keep_the_log_open(log, tmp_path):
     finally:
         staying.kill()
         staying.wait()
+
+
+FLOOD = """
+import os, sys
+os.write(1, b"began")
+while True:
+    os.write(2, b"a line of a library that says too much\\n" * 1000)
+"""
+
+
+def test_the_end_of_a_log_is_told_while_it_is_flooded(log):
+    flooding = subprocess.Popen([sys.executable, "-c", FLOOD], stdout=subprocess.PIPE, stderr=log.descriptor)
+    try:
+        assert flooding.stdout.read(5) == b"began"
+        told = []
+        asking = threading.Thread(target=lambda: told.extend(log.tail() for _ in range(5)), daemon=True)
+        asking.start()
+        asking.join(60)
+        assert len(told) == 5
+    finally:
+        flooding.kill()
+        flooding.communicate()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_costs_the_log_and_not_the_process():
+    with ProcessLog(Path("/dev/full")) as log:
+        flood = "import sys\nsys.stderr.write('a line\\n' * 100_000 + 'the last')"
+        subprocess.run([sys.executable, "-c", flood], stderr=log.descriptor, check=True, timeout=60)
+        assert log.tail().splitlines()[-2:] == ["a line", "the last"]
+
+
+def test_a_line_that_cannot_be_redacted_is_hidden_and_the_next_is_not(log, tmp_path, monkeypatch):
+    def redacted(text, _):
+        if "odd" in text:
+            raise ValueError(text)
+        return text
+
+    monkeypatch.setattr(process_log, "redact_text", redacted)
+    os.write(log.descriptor, b"one\nodd\ntwo\n")
+    assert said(log, tmp_path) == "one\n…\ntwo\n"

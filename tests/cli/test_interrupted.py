@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from recallatk.cli.guard import _again
+
 ONESELF = """
 import atexit, os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -34,3 +36,8 @@ def test_after_the_last_word_it_changes_nothing():
     done = ended(CLOSING)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("recallatk ")
+
+
+def test_the_command_to_go_on_with_does_not_begin_anew(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["recallatk", "run", "my bench.toml", "--fresh"])
+    assert _again() == "recallatk run 'my bench.toml'"

@@ -130,6 +130,14 @@ def test_what_belongs_to_another_matrix_of_the_archive_is_left_out(tmp_path, sam
     assert corpus.metadata_names == []
 
 
+def test_what_is_of_the_components_or_of_the_whole_is_left_out(tmp_path, same):
+    matrix = numbers(30, 5)
+    path = write_npz(tmp_path / "a.npz", matrix, mean=matrix.mean(axis=0), model=np.array(["minilm"]))
+    corpus = recallatk.open_corpus(path)
+    same(corpus, matrix)
+    assert corpus.metadata_names == []
+
+
 def test_an_archive_without_a_matrix_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", left=np.arange(3), right=np.arange(3))
     with pytest.raises(FormatError, match=r"a\.npz.*left or right"):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from recallatk.analysis.latency import percentiles
 from recallatk.core import Load, Trial
 from recallatk.datasets import make_queries
 from recallatk.errors import UsageError
@@ -193,6 +194,19 @@ def test_a_setting_counts_by_its_worst_build():
     runs = [measured(EF40, 0.95), measured(again, 0.5), measured(EF80, 0.95, 2.0)]
     verdict = run_verdict(stated("recall@10 >= 0.9", runs=runs))
     assert (verdict.outcome, verdict.trial) == ("PASS", 3)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_figures_of_a_verdict_are_those_of_the_trial_that_it_names(first):
+    again = dataclasses.replace(EF40, repeat=1)
+    recalls = (0.995, 0.945) if first else (0.945, 0.995)
+    runs = [measured(EF40, recalls[0]), measured(again, recalls[1], 0.5)]
+    verdict = run_verdict(stated("recall@10 >= 0.5", "p95 <= 1s", runs=runs))
+    assert verdict.outcome == "PASS"
+    named = runs[verdict.trial - 1]
+    assert verdict.goals[0].value == named.score.per_query["recall@10"].mean()
+    assert verdict.goals[1].value == percentiles(named.calls)["p95"].value
+    assert verdict.trial == (2 if first else 1), "the worse of two that meet everything"
 
 
 def test_throughput_is_that_of_a_closed_loop_where_one_was_measured():

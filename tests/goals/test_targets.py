@@ -137,10 +137,16 @@ def compared(hits):
     return Compared(truth, rows)
 
 
+def shaped(text, found):
+    """The values that a goal is decided by."""
+    target = parse_goal(text)
+    return target.shaped(target.measure.per_query(found))
+
+
 def test_a_percentile_is_a_share_of_queries():
     hits = [0, 3, 6, 6, 10]
     found = compared(hits)
-    values = parse_goal("p40(recall@10) >= 0.6").per_query(found)
+    values = shaped("p40(recall@10) >= 0.6", found)
     assert values.tolist() == [0, 0, 1, 1, 1]
     mean = parse_goal("p40(recall@10) >= 0.6").mean(values)
     assert (mean.value, mean.n) == (0.6, 5)
@@ -149,7 +155,7 @@ def test_a_percentile_is_a_share_of_queries():
 @given(st.lists(st.integers(0, 10), min_size=20, max_size=20), st.integers(1, 99), st.integers(1, 10))
 def test_a_percentile_is_kept_as_numpy_has_it(hits, percentile, tenths):
     target = parse_goal(f"p{percentile}(recall@10) >= {tenths / 10}")
-    values = target.per_query(compared(hits))
+    values = target.shaped(target.measure.per_query(compared(hits)))
     # The smallest value that at least so many per cent of the queries do not exceed leaves those above it.
     least = np.quantile(np.array(hits), percentile / 100, method="inverted_cdf")
     reached = values.mean() > target.threshold - 1e-9
@@ -176,7 +182,7 @@ def test_a_report_calls_the_mean_by_what_it_is(text, name):
 def test_the_share_of_a_percentile_is_robustness(hits, tenths):
     found = compared(hits)
     percentile, robust = (
-        parse_goal(text).per_query(found)
+        shaped(text, found)
         for text in (f"p5(recall@10) >= {tenths / 10}", f"robust({tenths / 10})@10 >= 0.95")
     )
     assert (percentile == robust).all()
@@ -184,8 +190,8 @@ def test_the_share_of_a_percentile_is_robustness(hits, tenths):
 
 def test_other_targets_are_their_measure():
     found = compared([5, 8, 9, 10])
-    assert parse_goal("recall@10 >= 0.9").per_query(found).tolist() == [0.5, 0.8, 0.9, 1]
-    assert parse_goal("robust(0.8)@10 >= 0.9").per_query(found).tolist() == [0, 1, 1, 1]
+    assert shaped("recall@10 >= 0.9", found).tolist() == [0.5, 0.8, 0.9, 1]
+    assert shaped("robust(0.8)@10 >= 0.9", found).tolist() == [0, 1, 1, 1]
     assert parse_goal("robust(0.8)@10 >= 0.9").is_share
 
 
@@ -211,7 +217,7 @@ def test_a_loss_is_what_the_exact_ranking_has_and_the_answers_have_not():
     assert ndcg[:2].tolist() == pytest.approx([0.5, -0.5]) and ndcg[2:5].tolist() == [0] * 3
     assert relevance_loss(rows, truth, dataset, "mrr@10")[:2].tolist() == pytest.approx([1 / 3, -2 / 3])
     target = parse_goal("ndcg@10 loss <= 0.005")
-    values = target.per_query(Compared(truth, rows), relevance=ndcg)
+    values = target.shaped(ndcg)
     assert np.nanmin(values) >= 0 and np.nanmax(values) <= 1
     assert np.nanmean(values) == pytest.approx(0.5) and target.threshold < 0.5
     assert target.mean(values).value == pytest.approx(0)
@@ -221,7 +227,7 @@ def test_a_loss_is_what_the_exact_ranking_has_and_the_answers_have_not():
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=50), st.floats(0, 0.99))
 def test_a_loss_is_kept_when_its_values_reach_the_threshold(losses, most):
     target = Target(Recall(10), most, relevance="ndcg@10")
-    values = target.per_query(None, relevance=np.array(losses))
+    values = target.shaped(np.array(losses))
     assert ((values >= 0) & (values <= 1)).all()
     if abs(np.mean(losses) - most) > 1e-9:
         assert (values.mean() >= target.threshold) == (np.mean(losses) <= most)
@@ -243,8 +249,6 @@ def test_a_loss_without_judgements_is_refused():
     dataset, truth = judged()
     target = parse_goal("ndcg@10 loss <= 0.005")
     assert target.needs_qrels
-    with pytest.raises(UsageError, match="needs relevance judgments"):
-        target.per_query(Compared(truth, truth.rows))
     with pytest.raises(UsageError, match="needs relevance judgments"):
         relevance_loss(truth.rows, truth, replace(dataset, qrels=None), "ndcg@10")
     with pytest.raises(MismatchError, match="none of the 6 queries"):

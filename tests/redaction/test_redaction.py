@@ -1,13 +1,22 @@
 """Redaction: names, forms and known values that are secrets, and text that every file can hold."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recallatk.errors import EngineError, UsageError
-from recallatk.redaction import hide_known, literal_secret, public, redact_text, remember, writable
+from recallatk.redaction import (
+    hide_known,
+    literal_secret,
+    public,
+    redact_text,
+    remember,
+    without_known,
+    writable,
+)
 from recallatk.references import expanded, remember_references, remember_variables
 
 SECRET = "hunter2/Sword fish"
@@ -45,6 +54,60 @@ def test_variables_that_are_secrets_by_their_name_or_content_are_known(monkeypat
     assert hidden not in redact_text(f"denied: {hidden}!")
     assert hidden not in public({"said": f"denied: {hidden}!"})["said"]
     assert hidden not in str(UsageError(f"denied: {hidden}!"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("KeyError: {'password': 'hush hush'}", "KeyError: {'password': …}"),
+        ('{"keys": {"password": "hush hush"}}', '{"keys": {"password": …}}'),
+        ("primary_key: password: hush", "primary_key: password: …"),
+        ("sort_key=token=hush", "sort_key=token=…"),
+        ("Unknown keyword: secret = hush", "Unknown keyword: secret = …"),
+        (r'{"api_key": "hu\"sh-hush", "k": 10}', '{"api_key": …, "k": 10}'),
+        (r"password='hu\'sh hush' k=10", "password=… k=10"),
+        (r"{\"token\": \"hush hush\", \"k\": 10}", r"{\"token\": …, \"k\": 10}"),
+        ('{"secrets": ["hush", "hush"], "k": 10}', '{"secrets": …, "k": 10}'),
+        ('{"token": {"value": "hush"}}', '{"token": …}'),
+        ("[('k', '10'), ('x-api-key', 'hush')]", "[('k', '10'), ('x-api-key', …)]"),
+        ("--keys --token hush --password 'hush hush' 10", "--keys --token … --password … 10"),
+        ("token='hush", "token=…"),
+        ("token=[hush, hush\nnext", "token=…\nnext"),
+        ("password=${MINE} token=hush", "password=${MINE} token=…"),
+    ],
+)
+def test_values_are_hidden_whatever_stands_around_them(text, shown):
+    assert redact_text(text) == shown
+    assert "hush" not in str(EngineError(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("max_tokens=512", "second pass: 10 rows", "'token', 'user' or 'host'", "sort_key=price, k=10"),
+        *("token=${MINE}", "the key is missing", "a password is needed"),
+    ],
+)
+def test_text_without_a_secret_stays(text):
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("key", "sort_key=", "token='", "token=[", "token=\\", "password \t", "eyJ-", "('token',"),
+        'token="\\\\',
+    ],
+)
+def test_the_work_of_redaction_grows_as_the_text_does(piece):
+    few, many = (_seconds(piece * count) for count in (1_000, 8_000))
+    assert many < 40 * few + 0.2
+
+
+def _seconds(text):
+    began = time.process_time()
+    redact_text(text)
+    return time.process_time() - began
 
 
 @pytest.mark.parametrize(
@@ -138,3 +201,21 @@ def test_every_text_can_be_written(text):
 @given(st.text(max_size=20))
 def test_text_that_can_be_written_stays_as_it_is(text):
     assert writable(text) == text
+
+
+@pytest.mark.parametrize("depth", [10, 900])
+def test_values_of_any_depth_are_looked_through_or_hidden(depth):
+    assert "hush" not in json.dumps(public({"x": "[" * depth + '{"token": "hush"}' + "]" * depth}))
+    nested = {"token": "hush"}
+    for _ in range(depth):
+        nested = [nested]
+    assert "hush" not in json.dumps(public({"x": nested}))
+
+
+def test_a_folder_that_is_called_what_a_password_is_keeps_its_name(monkeypatch):
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    settings = {"data": {"corpus": "/data/postgres/c.npy", "queries": "postgres/q.npy"}, "user": "postgres"}
+    for shown in (public(settings), without_known(settings)):
+        assert shown == {**settings, "user": "${POSTGRES_PASSWORD}"}
+    url = {"corpus": "https://host/postgres/c.npy"}
+    assert "postgres" not in public(url)["corpus"] and "postgres" not in without_known(url)["corpus"]

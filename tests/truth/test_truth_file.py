@@ -1,6 +1,7 @@
 """Truth on disk: what is written comes back, and nothing else is taken for it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,11 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
+from recallatk.certificate import Decision
 from recallatk.core import Origin, Truth
 from recallatk.errors import FormatError, RecallError, UsageError
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
+from recallatk.truth import verify_truth
 
 KEY = b"recallatk.truth"
 
@@ -140,6 +143,20 @@ def test_a_newer_format_is_refused_with_the_way_out(written):
     rewritten(path, lambda header: {**header, "format_version": 5, "depth": "something new"})
     with pytest.raises(FormatError, match=r"truth format 5.*format 4 or older.*pip install --upgrade"):
         load_truth(path)
+
+
+def test_what_an_older_certificate_calls_exact_is_not_held_against_it(written, tmp_path):
+    path, truth = written
+    dataset = tiny_dataset(30, 3, duplicates=10)
+    # Before format 4, rows that the truth does not name counted too.
+    decided = np.full(3, Decision.EXACT, np.uint8)
+    save_truth(replace(truth, certificate=replace(truth.certificate, decided=decided)), path)
+    assert not verify_truth(load_truth(path), dataset).right
+    rewritten(path, lambda header: {**header, "format_version": 3})
+    older = load_truth(path)
+    assert verify_truth(older, dataset).right
+    save_truth(older, tmp_path / "copy.parquet")
+    assert verify_truth(load_truth(tmp_path / "copy.parquet"), dataset).right
 
 
 @pytest.mark.parametrize(

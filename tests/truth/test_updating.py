@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.certificate import Decision
 from recallatk.core import Dataset
 from recallatk.filters import Equals
@@ -352,3 +352,14 @@ def test_any_small_changes_give_the_truth_that_would_have_been_computed(kind):
     check()
     # Among many equal rows, it may look as if more had changed places than have stayed.
     assert ways.count(Way.UPDATED) > len(ways) * 0.8
+
+
+def test_an_update_takes_over_no_exact_of_an_older_format(tmp_path):
+    corpus, queries, _ = problem("l2", "float32", kind="spread")
+    obtain_truth(made(corpus[:110], queries, "l2"), depth=DEPTH, store=tmp_path)
+    (stored,) = tmp_path.rglob("truth.parquet")
+    truth = load_truth(stored)
+    decided = np.full(len(truth), Decision.EXACT, np.uint8)
+    older = dataclasses.replace(truth.certificate, decided=decided)
+    save_truth(dataclasses.replace(truth, certificate=older, older_format=3), stored)
+    updated(made(corpus, queries, "l2"), tmp_path)

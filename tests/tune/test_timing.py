@@ -118,6 +118,22 @@ def test_a_percentile_budget_gets_the_calls_that_it_needs(curved, data):
     assert tuned.verdict.outcome == "PASS"
 
 
+def test_a_tuning_that_gets_more_time_times_what_it_found_then(curved, machine, tmp_path):
+    short = tune(small_data(), target=TARGET, engines=["steady"], seconds=0.01, out=tmp_path)
+    tuned = tune(small_data(), target=TARGET, engines=["steady"], out=tmp_path)
+    assert tuned.met and not short.met
+    front = {key(each): each.latency_ms for each in tuned.front}
+    assert len(front) >= 3 and front[key(tuned.choice)] == tuned.choice.latency_ms
+    listed = {(each.engine, each.build, each.search): each.p95_ms for each in tuned.attempts}
+    assert listed[key(tuned.runner_up)] == tuned.runner_up.latency_ms["p95"]
+    # All of them in one phase.
+    (journal,) = tmp_path.glob("journal-*.jsonl")
+    keys = [json.loads(json.loads(line)["key"]) for line in journal.read_text().splitlines()]
+    phases = [each[1] for each in keys if each[0] == "timing"]
+    asked = [each[5] for each in keys if each[0] == "ask" and f"timing {phases[-1]}" in str(each)]
+    assert all(dict(search) in asked for _, _, search in front)
+
+
 def test_a_resumed_tuning_shows_the_same_numbers(curved, data, tmp_path):
     first = tune(data, target=TARGET, engines=["steady"], out=tmp_path)
     second = tune(data, target=TARGET, engines=["steady"], out=tmp_path)

@@ -39,9 +39,7 @@ def front(recalls: Sequence[float | None], costs: Sequence[float | None]) -> lis
     return [place for _, _, place in sorted(found, key=lambda point: (point[0], point[2]))]
 
 
-def knee(
-    recalls: Sequence[float], costs: Sequence[float], queries: Sequence[int] | None = None
-) -> int | None:
+def knee(recalls: Sequence[float], costs: Sequence[float], queries: Sequence[int]) -> int | None:
     """The place of the knee of a front: where more recall begins to cost more than it did.
 
     Kneedle's furthest point from the straight line between the ends, over the logarithm of the cost, with
@@ -53,10 +51,9 @@ def knee(
         costs: likewise, above 0; less is better.
         queries: how many queries each recall is over, which limits the nines of a recall of 1.
     """
-    counts = [0] * len(recalls) if queries is None else queries
     points = [
         (nines(recall, count), math.log(cost), place)
-        for place, (recall, cost, count) in enumerate(zip(recalls, costs, counts, strict=True))
+        for place, (recall, cost, count) in enumerate(zip(recalls, costs, queries, strict=True))
         if cost > 0 and recall >= USEFUL_RECALL
     ]
     points.sort()

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import selectors
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from recallatk.redaction import redact_text
+from recallatk.redaction import HIDDEN, hide_known, hiding, redact_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _TAIL_LINES = 20
 _TAIL_WIDTH = 500
 # Longer lines are cut; a progress bar ends its lines with a carriage return.
 _LONGEST = 1 << 16
+_READ_BYTES = 1 << 16
+# A pipe holds a megabyte at most, unless somebody made it larger.
+_MOST_READS = 17
+_GIVE_WAY_SECONDS = 0.001
 _LINE_END = re.compile(rb"(?<=[\r\n])")
 
 
@@ -30,13 +35,14 @@ class ProcessLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("ab")
+        self._file = path.open("ab", buffering=0)
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         self._waking, self._wake = os.pipe()
         self._lock = threading.Lock()
+        self._wanted = threading.Event()
         self._held = b""
-        self._cut = self._ended = self._closed = False
+        self._cut = self._ended = self._closed = self._full = False
         self._last: deque[str] = deque(maxlen=_TAIL_LINES)
         self._thread = threading.Thread(target=self._follow, name="process log", daemon=True)
         self._thread.start()
@@ -54,9 +60,12 @@ class ProcessLog:
 
     def tail(self) -> str:
         """The last lines of all that the process has written so far."""
+        self._wanted.set()
         with self._lock:
-            self._drain()
-            partial = _shown(self._held)
+            self._wanted.clear()
+            if not self._closed:
+                self._drain()
+            partial = _shown(self._held, hide_known)
             lines = [*self._last, *([partial] if partial else [])]
             return "\n".join(line[:_TAIL_WIDTH] for line in lines[-_TAIL_LINES:])
 
@@ -70,7 +79,7 @@ class ProcessLog:
         self._thread.join()
         with self._lock:
             self._drain()
-            self._write(self._held)
+            self._append([self._held])
             self._held, self._ended = b"", True
             self._file.close()
         for descriptor in (self._reading, self._waking, self._wake):
@@ -91,35 +100,61 @@ class ProcessLog:
                 ready = [key.fd for key, _ in selector.select()]
                 if self._waking in ready:
                     return
+                while self._wanted.is_set():
+                    # A lock is not given to whoever waits longest.
+                    time.sleep(_GIVE_WAY_SECONDS)
                 with self._lock:
-                    self._drain()
+                    self._take()
 
     def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while not self._ended:
-                some = os.read(self._reading, 1 << 16)
-                self._ended = not some
-                *whole, self._held = _LINE_END.split(self._held + some)
-                for line in whole:
-                    self._write(line)
-                if len(self._held) > _LONGEST:
-                    self._write(self._held)
-                    self._held, self._cut = b"", True
-                self._file.flush()
+        """Take what was in the pipe when this was called, though more may come all the time."""
+        for _ in range(_MOST_READS):
+            if self._ended or not self._take():
+                return
 
-    def _write(self, line: bytes) -> None:
-        """Append one line; what follows the beginning of an endless one is left out."""
-        ended = line.endswith((b"\r", b"\n"))
-        if not self._cut and line:
-            shown = _shown(line)
-            end = line[-1:] if ended else b"\n"
-            self._file.write(shown.encode() + end)
-            if shown:
-                self._last.append(shown)
-        self._cut = self._cut and not ended
+    def _take(self) -> bool:
+        """Read once; whether there was anything."""
+        try:
+            some = os.read(self._reading, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._ended = not some
+        *whole, self._held = _LINE_END.split(self._held + some)
+        if len(self._held) > _LONGEST:
+            whole.append(self._held)
+            self._held = b""
+        self._append(whole)
+        return True
+
+    def _append(self, lines: list[bytes]) -> None:
+        """Append lines; what follows the beginning of an endless one is left out."""
+        hide = hiding()
+        written = b""
+        for line in filter(None, lines):
+            ended = line.endswith((b"\r", b"\n"))
+            if not self._cut:
+                shown = _shown(line, hide)
+                written += shown.encode() + (line[-1:] if ended else b"\n")
+                if shown:
+                    self._last.append(shown)
+            self._cut = not ended
+        self._write(written)
+
+    def _write(self, text: bytes) -> None:
+        """Write as much as there is room for; a full disk must not stop the process."""
+        try:
+            while text and not self._full:
+                text = text[self._file.write(text) :]
+        except OSError:
+            self._full = True
 
 
-def _shown(line: bytes) -> str:
+def _shown(line: bytes, hide: Callable[[str], str]) -> str:
     """A line without secrets and its end, cut where it is endless."""
-    # Half of what was read stays: a secret at the cut was whole when it was redacted.
-    return redact_text(line.decode("utf-8", "replace").rstrip("\r\n"))[: _LONGEST // 2]
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    try:
+        # Half of what was read stays: a secret at the cut was whole when it was redacted.
+        return redact_text(text, hide)[: _LONGEST // 2]
+    except Exception:
+        # Nobody would empty the pipe any more, and the process would wait for ever.
+        return HIDDEN

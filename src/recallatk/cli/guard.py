@@ -99,5 +99,6 @@ def warn_if_swapped(rows: int | None, queries: int) -> None:
 
 
 def _again() -> str:
-    """The command that was given, without secrets."""
-    return shlex.join(["recallatk", *(hide_known(without_secrets(each)) for each in sys.argv[1:])])
+    """The command that goes on with what was begun, without secrets."""
+    given = [each for each in sys.argv[1:] if each != "--fresh"]
+    return shlex.join(["recallatk", *(hide_known(without_secrets(each)) for each in given)])

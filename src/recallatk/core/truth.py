@@ -57,6 +57,8 @@ class Truth:
     """What stands beside each query: its category, its text."""
     corpus_rows: int | None = None
     """How many rows the corpus has, where it was known."""
+    older_format: int | None = None
+    """The format of the file it was read from, where that is an older one with a certificate."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """The content that it was made from: vectors, ids, queries, and metadata where a filter reads it."""
 

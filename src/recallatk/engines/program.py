@@ -10,14 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
 
 from recallatk.engines.attached import shortened
 
 # A program that was asked to end gets this long before it is killed.
 _GRACE_SECONDS = 2.0
-_KEPT_LINES = 20
+_KEPT_BYTES = 1 << 14
 _READ_BYTES = 1 << 16
 _REAPER = Path(__file__).with_name("reaper.py")
 
@@ -41,7 +40,7 @@ class Program:
         """Seconds that the slowest answer so far took."""
         self._deadline: float | None = None
         self._closing = threading.Event()
-        self._errors: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._errors = b""
         self._held = b""
         self._control: socket.socket | None = None
         self._process = self._start(arguments)
@@ -133,7 +132,10 @@ class Program:
         """The last line that it wrote to standard error."""
         if self._process.poll() is not None:
             self._threads[0].join(_GRACE_SECONDS)
-        return next((line for line in reversed(self._errors) if line), "")
+        # What is left of a line whose beginning was cut off may end in a secret that its beginning named.
+        lines = self._errors.splitlines()[len(self._errors) == _KEPT_BYTES :]
+        said = (shortened(line.decode("utf-8", "replace")) for line in reversed(lines))
+        return next(filter(None, said), "")
 
     def close(self) -> None:
         """End it, first by the end of its input, and collect it."""
@@ -162,9 +164,12 @@ class Program:
             self._control.shutdown(socket.SHUT_RDWR)
 
     def _keep_errors(self) -> None:
-        if self._process.stderr is not None:
-            for line in self._process.stderr:
-                self._errors.append(shortened(line.decode("utf-8", "replace")))
+        """Keep the end of what it says, as it is: to look at every line would take time from the calls."""
+        if self._process.stderr is None:
+            return
+        with contextlib.suppress(OSError):
+            while some := os.read(self._process.stderr.fileno(), _READ_BYTES):
+                self._errors = (self._errors + some)[-_KEPT_BYTES:]
 
     def _watch(self) -> None:
         # One clock for all queries: a timer for each would cost more than many an answer.

@@ -96,9 +96,22 @@ def target_estimate(target: Target, values: NDArray[np.float64]) -> Estimate | N
     return Estimate(mean, low, high, sampled=True)
 
 
-def worst_of(results: Sequence[tuple[GoalResult, ...]]) -> tuple[GoalResult, ...]:
-    """Of several builds of one setting, the worst outcome of each goal."""
-    return tuple(max(each, key=lambda one: _SEVERITY[one.outcome]) for each in zip(*results, strict=True))
+def severity(goals: Sequence[Goal], results: Sequence[GoalResult]) -> tuple[list[int], list[float]]:
+    """What several builds of one setting are ordered by: the worst is the greatest.
+
+    The outcomes come first, the worst of them first; builds that are equal in these are ordered by the
+    figures that decide, goal by goal.
+    """
+    outcomes = sorted((_SEVERITY[each.outcome] for each in results), reverse=True)
+    return outcomes, [_shortfall(goal, each) for goal, each in zip(goals, results, strict=True)]
+
+
+def _shortfall(goal: Goal, result: GoalResult) -> float:
+    bound = result.low if goal.at_least else result.high
+    figure = result.value if bound is None else bound
+    if figure is None:
+        return 0.0
+    return -figure if goal.at_least else figure
 
 
 _SEVERITY = {Outcome.MET: 0, Outcome.NOT_MEASURED: 1, Outcome.UNDECIDED: 2, Outcome.MISSED: 3}

@@ -10,20 +10,15 @@ import numpy as np
 from recallatk.analysis.headline import headline_measure
 from recallatk.analysis.latency import percentiles, qps
 from recallatk.analysis.measures import Recall, Robustness
-from recallatk.core import Mode
+from recallatk.core import Load, Mode
 from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.errors import RecallError
-from recallatk.goals.evaluation import (
-    Estimate,
-    evaluate,
-    target_estimate,
-    worst_of,
-)
+from recallatk.goals.evaluation import Estimate, evaluate, severity, target_estimate
 from recallatk.goals.grammar import parse_goal
 from recallatk.goals.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -80,13 +75,30 @@ def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = 
     trials = _trials(run)
     if not stated or not trials:
         return Verdict((*(_unmeasured(each) for each in stated.goals), *stated.unreadable))
-    found = {each.trial: evaluate(stated.goals, TrialEvidence(each, run, truth, dataset)) for each in trials}
-    builds: dict[Trial, list[Trial]] = {}
-    for each in found:
-        builds.setdefault(replace(each, repeat=0), []).append(each)
-    worst = {trial: worst_of([found[each] for each in builds[replace(trial, repeat=0)]]) for trial in found}
-    chosen = _chosen(trials, worst, headline_measure(run))
-    return Verdict((*worst[chosen.trial], *stated.unreadable), trial_numbers(run)[chosen.trial])
+    rates = _closed_loops(run)
+    found = {
+        each.trial: evaluate(stated.goals, TrialEvidence(each, rates, truth, dataset)) for each in trials
+    }
+    builds: dict[Trial, list[Measurement]] = {}
+    for each in trials:
+        builds.setdefault(replace(each.trial, repeat=0), []).append(each)
+    worst = [
+        max(same, key=lambda each: severity(stated.goals, found[each.trial])) for same in builds.values()
+    ]
+    chosen = _chosen(worst, found, headline_measure(run))
+    return Verdict((*found[chosen.trial], *stated.unreadable), trial_numbers(run)[chosen.trial])
+
+
+def _closed_loops(run: Run) -> dict[Trial, float]:
+    """The best throughput of every setting that was measured in a closed loop."""
+    best: dict[Trial, float] = {}
+    for each in run.measurements:
+        if each.trial.load.mode is Mode.THROUGHPUT:
+            rate = qps(each.calls, one_client=False).median
+            setting = replace(each.trial, load=Load())
+            if rate is not None:
+                best[setting] = max(rate, best.get(setting, 0.0))
+    return best
 
 
 def trial_numbers(run: Run) -> dict[Trial, int]:
@@ -138,11 +150,11 @@ class TrialEvidence:
     def __init__(
         self,
         measurement: Measurement,
-        run: Run,
+        rates: Mapping[Trial, float],
         truth: Truth | None = None,
         dataset: Dataset | None = None,
     ) -> None:
-        self.measurement, self.run, self.truth, self.dataset = measurement, run, truth, dataset
+        self.measurement, self.rates, self.truth, self.dataset = measurement, rates, truth, dataset
 
     def estimate(self, goal: Goal) -> Estimate | None:
         """The figure that a goal is about; None where it was not measured."""
@@ -160,17 +172,10 @@ class TrialEvidence:
 
     def _qps(self) -> float | None:
         """The throughput of the setting: of its best closed loop, else of one client."""
-        own = self.measurement.trial
-        loops = [
-            each
-            for each in self.run.measurements
-            if each.trial.load.mode is Mode.THROUGHPUT and replace(each.trial, load=own.load) == own
-        ]
-        rates = [
-            qps(each.calls, one_client=each.trial.load.mode is Mode.LATENCY).median
-            for each in loops or [self.measurement]
-        ]
-        return max((each for each in rates if each is not None), default=None)
+        own = self.measurement
+        known = self.rates.get(replace(own.trial, load=Load()))
+        one_client = own.trial.load.mode is Mode.LATENCY
+        return qps(own.calls, one_client=one_client).median if known is None else known
 
     def _quality(self, target: Target) -> Estimate | None:
         values = self._values(target)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.analysis.compared import Compared
 
 NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 # A share such as 0.6 is no binary number, and 6 of 10 must reach it.
@@ -100,7 +99,7 @@ class Target:
 
     @property
     def threshold(self) -> float:
-        """The value that the mean of `per_query` must reach."""
+        """The value that the mean of `shaped` values must reach."""
         return (1 - self.value) / 2 if self.relevance else self.goal
 
     def members(self, columns: pa.Table | None, queries: int) -> NDArray[np.bool_]:
@@ -122,21 +121,8 @@ class Target:
             )
         return np.asarray(found, bool)
 
-    def per_query(
-        self, compared: Compared, *, relevance: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        """A value between 0 and 1 for every query, NaN for one that has none.
-
-        Args:
-            compared: the answers matched with the truth.
-            relevance: for a loss, what `relevance_loss` found for each query.
-        """
-        if self.relevance and relevance is None:
-            raise UsageError(f"{self.text} needs relevance judgments (qrels), and there are none")
-        return self.shaped(self.measure.per_query(compared) if relevance is None else relevance)
-
     def shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The values of `per_query` from each query's measure or loss; NaN stays.
+        """A value between 0 and 1 for every query from its measure or loss; NaN stays.
 
         For a percentile, 1 where the measure reaches the value and else 0; for a loss from -1 to 1, what is
         kept from 0 to 1.
@@ -148,7 +134,7 @@ class Target:
         return np.where(np.isnan(values), np.nan, (values >= self.value - ROUNDING).astype(np.float64))
 
     def mean(self, values: NDArray[np.float64]) -> Mean:
-        """The mean of `per_query` values with its interval, a loss in units of loss."""
+        """The mean of `shaped` values with its interval, a loss in units of loss."""
         scored = values[~np.isnan(values)]
         if not len(scored):
             return Mean(None, None, 0)

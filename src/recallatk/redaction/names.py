@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from functools import cache
+from functools import lru_cache
 
 _WORDS = frozenset(
     [
@@ -54,7 +54,7 @@ def is_secret_variable(name: str) -> bool:
     return name not in ("PWD", "OLDPWD") and is_secret_name(name)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _secret_words(name: str, credential: bool) -> frozenset[str]:
     """The words in a name that say that it is of a secret."""
     parts = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from recallatk.redaction.known import hide_known
 from recallatk.redaction.literals import is_literal
-from recallatk.redaction.names import STEMS, is_secret_name
+from recallatk.redaction.pairs import hide_pairs
 from recallatk.redaction.urls import scrubbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 HIDDEN = "…"
-_VALUE = r"\$\{\w+\}|\\*\"[^\"]*\"|\\*'[^']*'|[^\s,;&}\])]+"
-_ASSIGNED = re.compile(rf"(?i)(?<![\w-])([\w-]*(?:{STEMS})[\w-]*)((?:\\*[\"'])?\s*(?:=>|[=:])\s*)({_VALUE})")
-_OPTION = re.compile(rf"(?i)(?<![\w-])(--?[\w-]*(?:{STEMS})[\w-]*)(\s+)(?!-)({_VALUE})")
 _HEADER = re.compile(
     r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)((?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?)([^\"'\\\r\n]+)"
 )
@@ -24,7 +21,7 @@ _AUTHORISED = re.compile(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9+/=._~-]{6,})")
 # Keys that services give out, which are known by their form.
 _ISSUED = re.compile(
     r"\b(?:sk-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}"
-    r"|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+    r"|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*)"
 )
 
 
@@ -48,19 +45,8 @@ def redact_text(text: str, hide: Callable[[str], str] = hide_known) -> str:
     text = scrubbed(hide(writable(text)))
     text = _HEADER.sub(_hide, text)
     text = _AUTHORISED.sub(_hide, text)
-    text = _OPTION.sub(_hide_named, text)
-    text = _ASSIGNED.sub(_hide_named, text)
-    return _ISSUED.sub(HIDDEN, text)
+    return _ISSUED.sub(HIDDEN, hide_pairs(text, HIDDEN))
 
 
 def _hide(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]}{HIDDEN if is_literal(found[3]) else found[3]}"
-
-
-def _hide_named(found: re.Match[str]) -> str:
-    """Hide the value where its name is one of a secret, and look on within it where it is not."""
-    name, between, value = found.groups()
-    plain = value.strip("\\\"'")
-    if not is_secret_name(name, number=plain.isdecimal()):
-        return f"{name}{between}{_ASSIGNED.sub(_hide_named, value)}"
-    return f"{name}{between}{HIDDEN if is_literal(plain) else value}"

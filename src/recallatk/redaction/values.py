@@ -11,30 +11,41 @@ from recallatk.redaction.known import hiding
 from recallatk.redaction.literals import is_literal, json_value
 from recallatk.redaction.names import HARMLESS_HEADERS, is_secret_name
 from recallatk.redaction.text import HIDDEN, redact_text, writable
+from recallatk.redaction.urls import is_url
 
 Hide = Callable[[str], str]
 
 _HEADERS = "headers"
+# Where files are: a folder may be called what somebody's password is, and has to be found again.
+_PATHS = frozenset(["corpus", "queries", "file", "store", "folder"])
 # A filter names columns, and compares them with values of the data.
 _FILTER = "where"
 
 
 def public(value: Any, name: str = "") -> Any:
     """A value as it may be written: plain, finite, and without what its name or form says is a secret."""
-    return _public(value, name, hiding(expanded=False))
+    try:
+        return _public(value, name, hiding(expanded=False))
+    except RecursionError:
+        # Nested deeper than Python can follow: what cannot be looked through is not shown.
+        return HIDDEN
 
 
 def without_known(value: Any) -> Any:
     """A value in which nothing but the secrets that are known is hidden, such as a file to use again."""
-    return _mapped(value, hiding(expanded=False))
+    return _mapped(value, "", hiding(expanded=False))
 
 
-def _mapped(value: Any, hide: Hide) -> Any:
+def _mapped(value: Any, name: str, hide: Hide) -> Any:
     if isinstance(value, Mapping):
-        return {key: _mapped(each, hide) for key, each in value.items()}
+        return {key: _mapped(each, str(key), hide) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_mapped(each, hide) for each in value)
-    return hide(value) if isinstance(value, str) else value
+        return type(value)(_mapped(each, name, hide) for each in value)
+    return hide(value) if isinstance(value, str) and not _is_path(value, name) else value
+
+
+def _is_path(text: str, name: str) -> bool:
+    return name in _PATHS and not is_url(text)
 
 
 def _public(value: Any, name: str, hide: Hide) -> Any:
@@ -75,6 +86,8 @@ def _text(text: str, name: str, hide: Hide) -> str:
         return text if shown == table else json.dumps(shown, ensure_ascii=False)
     if name.lower() == _HEADERS:
         return str(_hidden(text))
+    if _is_path(text, name):
+        return writable(text)
     if name == _FILTER:
         return hide(writable(text))
     return redact_text(text, hide)

@@ -122,7 +122,11 @@ def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVer
         poor = f"no setting reaches {curve.measure} of {USEFUL_RECALL:g}"
         lead = f"No target was given, and {poor}; the best recall"
         return SpokenVerdict(found, best["n"], lead, _said(curve, best))
-    place = knee([each["recall"] for each in front], [each["latency"] for each in front])
+    place = knee(
+        [each["recall"] for each in front],
+        [each["latency"] for each in front],
+        [curve.lines[each["n"]].measurement.score.scored for each in front],
+    )
     if place is None:
         lead = "No target was given, and the Pareto front has no knee; its best recall"
         return SpokenVerdict(found, best["n"], lead, _said(curve, best))

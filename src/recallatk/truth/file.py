@@ -60,7 +60,8 @@ _KIND = "truth file of this tool"
 def save_truth(truth: Truth, path: PathLike) -> None:
     """Write a truth with its ids."""
     header = {
-        "format_version": FORMAT_VERSION,
+        # What an older certificate says keeps its meaning.
+        "format_version": truth.older_format or FORMAT_VERSION,
         "tool_version": __version__,
         "metric": truth.metric,
         "depth": truth.depth,
@@ -175,7 +176,7 @@ def load_truth(path: PathLike) -> Truth:
 
 
 def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
-    names = table.column_names
+    names, version = table.column_names, int(header["format_version"])
     strange = [name for name in names if name not in _NAMES and not name.startswith(_QUERY_PREFIX)]
     if strange:
         # Names have no checksum, and without the scores, say, a truth would seem to be somebody else's.
@@ -204,6 +205,7 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
         tied=tied_before,
         tie_counts=table["tied_count"].to_numpy() if "tied_count" in names else None,
         certificate=_certificate(table) if "decided" in names else None,
+        older_format=version if "decided" in names and version < FORMAT_VERSION else None,
         sampled_from=header.get("sampled_from"),
         metric=None if header["metric"] is None else Metric[header["metric"].upper()],
         origin=Origin(header["origin"]),

@@ -132,6 +132,9 @@ class _Update:
     def _touched(self) -> NDArray[np.bool_]:
         """Queries that lost a row they need, or whose ties are not all known."""
         touched: NDArray[np.bool_] = self.known.tie_counts > np.diff(self.offsets)
+        if self.before.older_format is not None:
+            # Its `exact` has another meaning than that of the truth which is made now.
+            touched |= self.certificate.decided == Decision.EXACT
         if not self.change.is_addition:
             rows, following = self.before.rows, self.certificate.next_rows
             touched |= ((rows >= 0) & (self._now(rows) < 0)).any(axis=1)

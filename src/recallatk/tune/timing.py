@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def time_together(search: Search, known: Sequence[Candidate], first: Sequence[Ca
         known: every setting that may be shown.
         first: those that must be among them: the choice and what it is compared with.
     """
-    entrants, calls = _entrants(search, known, [each for each in first if each is not None])
+    phase, entrants, calls = _entrants(search, known, [each for each in first if each is not None])
     if not entrants:
         return Timing(())
     search.say("timing")
@@ -71,7 +72,7 @@ def time_together(search: Search, known: Sequence[Candidate], first: Sequence[Ca
     order = np.resize(search.side.order(search.seed), calls)
     for turn, which in enumerate(np.array_split(order, _BLOCKS)):
         for place in np.random.default_rng([search.seed, turn]).permutation(len(entrants)).tolist():
-            taken = _block(search, entrants[place], which, turn)
+            taken = _block(search, entrants[place], which, f"timing {phase} {turn}")
             if taken is not None:
                 latencies.setdefault(place, []).append(taken[0])
                 paces.append(taken[1])
@@ -80,10 +81,9 @@ def time_together(search: Search, known: Sequence[Candidate], first: Sequence[Ca
 
 
 def _block(
-    search: Search, candidate: Candidate, which: NDArray[np.int64], turn: int
+    search: Search, candidate: Candidate, which: NDArray[np.int64], purpose: str
 ) -> tuple[NDArray[np.int64], int] | None:
     index = search.indexes[candidate.engine, candidate.build]
-    purpose = f"timing {turn}"
     try:
         found = index.ask(
             search.side, search.targets, dict(candidate.search), which, warm=True, pace=True, purpose=purpose
@@ -95,17 +95,24 @@ def _block(
 
 def _entrants(
     search: Search, known: Sequence[Candidate], first: Sequence[Candidate]
-) -> tuple[list[Candidate], int]:
-    """Which settings are timed, and with how many calls each; a resumed tuning decides as before."""
+) -> tuple[str, list[Candidate], int]:
+    """A name for the phase, which settings are timed, and with how many calls each.
+
+    A resumed tuning decides as before. One that went further than before has a phase of its own: latencies of
+    two phases do not compare.
+    """
     by_key = {_text(each): each for each in (*known, *first)}
-    step = search.journal.step(["timing"], lambda: _decided(search, known, first))
-    return [by_key[text] for text in step["settings"] if text in by_key], int(step["calls"])
+    phase = blake2b("\n".join([*map(_text, first), "", *by_key]).encode(), digest_size=8).hexdigest()
+    step = search.journal.step(["timing", phase], lambda: _decided(search, known, first))
+    return phase, [by_key[text] for text in step["settings"]], int(step["calls"])
 
 
 def _decided(search: Search, known: Sequence[Candidate], first: Sequence[Candidate]) -> dict[str, Any]:
     measure = search.targets[0].name
     ranked = [*first, *front_of(list(known), search.prefer, measure), *known]
-    held = [each for each in ranked if each in first or _is_held(search, each)]
+    # The indexes of those that come first are needed anyway.
+    needed = {(each.engine, each.build) for each in first}
+    held = [each for each in ranked if (each.engine, each.build) in needed or _is_held(search, each)]
     chosen = list({_text(each): each for each in held}.values())[:_MOST_SETTINGS]
     return {"settings": [_text(each) for each in chosen], "calls": _calls(search, chosen)}
 

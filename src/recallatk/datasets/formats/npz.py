@@ -184,16 +184,16 @@ def _columns(
     members: dict[str, _Member], vector: str, id_column: str | None, where: str
 ) -> dict[str, _Member]:
     """The arrays with one value for each vector; an array that was meant to be one is refused."""
-    rows = members[vector].shape[0]
-    matrix_rows = {member.shape[0] for member in members.values() if _can_be_vectors(member)}
+    rows, dimension = members[vector].shape
+    # Of another matrix of the archive, of the components, such as their mean, or of the whole.
+    others = {member.shape[0] for member in members.values() if _can_be_vectors(member)} | {1, dimension}
     found = {}
     for name, member in members.items():
         if member.shape == (rows,) and name != vector:
             found[name] = member
             continue
         named = name in ID_NAMES or name == id_column
-        # Another matrix of the archive, and what stands beside that one, is no part of these records.
-        column = len(member.shape) == 1 and member.shape[0] not in matrix_rows
+        column = len(member.shape) == 1 and member.shape[0] not in others
         column |= member.shape[1:] == (1,) and not _can_be_vectors(member)
         if name != vector and (named or column):
             raise FormatError(
