@@ -8,6 +8,7 @@ from recallatk import (
     ground_truth,
     make_corpus,
     make_queries,
+    measure,
     open_dataset,
     parse_filter,
     queries_from_corpus,
@@ -21,6 +22,12 @@ def test_few_queries_are_an_error_with_the_number_that_is_needed(few):
     (error,) = found("R01", evidence=few)
     assert (error.severity, error.measured, error.threshold) == ("error", 30, 100)
     assert "make it ±0.01" in error.message
+
+
+def test_queries_without_any_spread_do_not_tell_how_many_are_needed():
+    run = measure("exact", clustered(rows=200, queries=60), at=(10,), rounds=1)
+    (error,) = found("R01", run=run)
+    assert error.message.endswith("only") and "about" not in error.message
 
 
 def test_few_queries_are_said_before_anything_is_measured():

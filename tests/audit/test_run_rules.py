@@ -51,6 +51,21 @@ def test_codes_that_are_too_short_have_a_ceiling(compressed, euclidean):
     assert not found("R24", run=euclidean.run, targets=("recall@10 >= 0.9",))
 
 
+def test_every_measure_that_a_run_has_can_have_a_ceiling():
+    dataset = clustered(rows=300, queries=100)
+    run = measure(
+        "faiss-hnsw",
+        dataset,
+        build={"M": 2},
+        search=[{"ef": 10}],
+        measures=("robust(0.9)@10",),
+        at=(10,),
+        rounds=1,
+    )
+    (finding,) = found("R24", run=run, targets=("robust(0.9)@10 >= 0.9999",))
+    assert "robust(0.9)@10" in finding.message
+
+
 def test_a_target_that_more_effort_may_reach_is_a_warning(cosine):
     low = [{"ef": 10}, {"ef": 20}]
     run = measure("faiss-hnsw", cosine.dataset, cosine.truth, build={"M": 6}, search=low, at=(10,), rounds=1)

@@ -24,6 +24,20 @@ def test_cores_that_do_not_exist_are_refused_with_those_that_do(bench_file, tmp_
     assert 999 not in os.sched_getaffinity(0)
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("goal", "said"),
+    [
+        ("recall@10 >= 0.9 in nope=a", "no column 'nope' beside the queries"),
+        ("ndcg@10 loss <= 0.01", "needs relevance judgments (qrels), and the data have none"),
+    ],
+)
+def test_goals_that_the_data_cannot_answer_are_refused(bench_file, tmp_path, goal, said, options):
+    ran = recallatk("run", bench_file(MEASURE, f'[tune]\ntarget = "{goal}"', EXACT), *options, cwd=tmp_path)
+    assert ran.returncode == 2 and said in ran.stderr
+    assert not (tmp_path / "store").exists(), "nothing was computed"
+
+
 @pytest.mark.parametrize(
     ("load", "said"),
     [

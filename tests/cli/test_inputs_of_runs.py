@@ -81,6 +81,11 @@ def test_every_command_takes_the_truth_that_a_run_took(tmp_path, kind):
     moved = path.rename(tmp_path / f"moved.{kind}")
     missing = recallatk("report", run, "--out", tmp_path / "less.html")
     assert "single queries are left out" in missing.stderr and "--truth TRUTH" in missing.stderr
+    # What the store may have of the same data is not what the run was scored against.
+    stored = ["truth", tmp_path / "corpus.npy", tmp_path / "queries.npy", "--metric", "l2", "--depth", "100"]
+    assert recallatk(*stored).returncode == 0
+    codes = [each["rule"] for each in json.loads(recallatk("audit", run, "--json").stdout)["findings"]]
+    assert "R16" not in codes
     for words in (["report", run, "--out", tmp_path / "report.html"], ["audit", run]):
         found = recallatk(*words, "--truth", moved)
         assert (found.returncode, found.stderr) == (0, ""), words

@@ -103,6 +103,7 @@ def test_a_program_hears_id_query_k_and_parameters(starting, tmp_path):
         (LOOP.format("print('[1]')"), r'it wrote \[1\]\. Accepted: \{"ids": \[\.\.\.\]\}'),
         (LOOP.format('print(\'{"ids": "a"}\')'), "Accepted"),
         (LOOP.format("os.write(1, b'\\xff\\n')"), "no JSON"),
+        (LOOP.format(f"print(); {ANSWER}"), "it wrote an empty line. Accepted: one line of JSON"),
         ("1/0", "ZeroDivisionError: division by zero"),
     ],
 )

@@ -87,3 +87,24 @@ def test_the_end_of_a_process_ends_its_server_before_its_folder(temporary):
     ran = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert list(temporary.iterdir()) == []
+
+
+STARTED = "from recallatk.engines.postgres_server import bundled_server; bundled_server()"
+
+
+def started(folder):
+    folder.mkdir()
+    folder.chmod(0o755)
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    return subprocess.run([sys.executable, "-c", STARTED], env=environment, capture_output=True, text=True)
+
+
+def test_postgresql_starts_in_a_folder_whose_name_has_spaces_and_quotes(temporary):
+    done = started(temporary / "it's my ü")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_folder_too_deep_for_a_socket_is_refused_at_once_with_the_way_out(temporary):
+    done = started(temporary / ("deep" * 25))
+    assert "would have more than 103 bytes. Set TMPDIR to a folder with a shorter path" in done.stderr
+    assert not list((temporary / ("deep" * 25)).iterdir())

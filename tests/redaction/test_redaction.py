@@ -1,5 +1,6 @@
 """Redaction: names, forms and known values that are secrets, and text that every file can hold."""
 
+import html
 import json
 import time
 
@@ -30,6 +31,7 @@ SECRET = "hunter2/Sword fish"
         "GET /search?q=hunter2%2FSword%20fish",
         "GET /search?q=hunter2%2FSword+fish",
         f"before{SECRET}after",
+        "<p>no such key: hunter2/Sword fish</p>",
     ],
 )
 def test_a_value_that_is_known_is_hidden_in_every_spelling(monkeypatch, text):
@@ -219,3 +221,11 @@ def test_a_folder_that_is_called_what_a_password_is_keeps_its_name(monkeypatch):
         assert shown == {**settings, "user": "${POSTGRES_PASSWORD}"}
     url = {"corpus": "https://host/postgres/c.npy"}
     assert "postgres" not in public(url)["corpus"] and "postgres" not in without_known(url)["corpus"]
+
+
+def test_a_value_is_hidden_in_a_page_of_html_too(monkeypatch):
+    secret = "pq\"7'w<9&secret"
+    monkeypatch.setenv("OUR_VALUE", secret)
+    expanded("${OUR_VALUE}", "url", "test")
+    for escaped in (html.escape(secret), html.escape(secret, quote=False), "pq&quot;7&#39;w&lt;9&amp;secret"):
+        assert redact_text(f"<p>{escaped}</p>") == "<p>${OUR_VALUE}</p>"

@@ -346,3 +346,24 @@ def test_the_front_is_by_p95_and_by_p50_where_there_are_too_few_calls():
 
     assert front(200) == [True, False]
     assert front(5) == [False, True]
+
+
+@pytest.mark.parametrize("render", [to_text, to_markdown])
+def test_the_smallest_share_of_calls_that_the_index_answered_is_told_with_its_setting(render):
+    shares = {10: "124 of 124 calls (100.0%)", 20: "317 of 476 calls (66.6%)", 40: "475 of 476 calls (99.8%)"}
+    trials = [Trial("pgvector-hnsw", (), (("ef", ef),)) for ef in shares]
+    run = make_run(
+        [make_measurement(t, evidence=said) for t, said in zip(trials, shares.values(), strict=True)]
+    )
+    text = render(run)
+    assert re.search(r"least at ef=20: 317 of 476 calls .{0,2}66\.6%.{0,2}; at others up to 100\.0%", text)
+
+
+@pytest.mark.parametrize("render", [to_text, to_markdown])
+def test_goals_stand_below_their_verdict_and_its_setting(render):
+    trials = [Trial("hnswlib", (), (("ef", ef),)) for ef in (10, 40)]
+    made = [make_measurement(trial, recall) for trial, recall in zip(trials, (0.5, 0.9), strict=True)]
+    text = render(make_run(made, settings={"tune": {"target": ["recall@10 >= 0.99"]}}))
+    said = [line.strip("- ").replace("\\", "") for line in text.splitlines()]
+    place = said.index("verdict: FAIL at ef=40")
+    assert said[place + 1].startswith("goal: recall@10")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.analysis.headline import USUAL_K, headline_k, recall_cutoffs
-from recallatk.analysis.measures import Recall
 from recallatk.audit.survey import Survey, survey
 from recallatk.bench.inputs import truth_if_there
 from recallatk.goals import Target, sort_goals
@@ -119,11 +118,11 @@ class Evidence:
 
     @cached_property
     def asked(self) -> dict[str, float]:
-        """The least value of each recall that was asked for."""
+        """The least value of each measure that was asked for in the mean of all queries."""
         stated = () if self.settings is None else self.settings.tune.target
         recorded = () if self.run is None else goals_of(self.run).goals
         targets, _ = sort_goals([*self.targets, *getattr(self.tuned, "targets", ()), *stated, *recorded])
-        plain = [each for each in targets if each == Target(Recall(each.measure.k), each.value)]
+        plain = [each for each in targets if each == Target(each.measure, each.value)]
         return {each.name: each.value for each in plain}
 
     @cached_property

@@ -16,6 +16,7 @@ from recallatk.bench.settings import Settings, open_data, read_settings
 from recallatk.bench.settings.problems import Problems
 from recallatk.bench.supervising import Limits
 from recallatk.files import PathLike, write_text
+from recallatk.goals import require_answerable, sort_goals
 from recallatk.history import RunFolder
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ def run_folder(settings: Settings, out: PathLike | None = None) -> Path:
 
 
 def plan_of(settings: Settings, dataset: Dataset) -> Plan:
-    """Every build and trial that the settings ask for on this data."""
+    """Every build and trial that the settings ask for on this data, which must answer its goals."""
+    targets, _ = sort_goals([*settings.tune.target, *settings.tune.budget])
+    require_answerable(targets, dataset)
     corpus = dataset.corpus
     return make_plan(settings, rows=corpus.rows, dimension=corpus.dimension, metric=dataset.metric)
 

@@ -233,7 +233,8 @@ def _truth(
         if wanted in (None, fingerprint_truth(truth)):
             return truth, ""
         others.append(truth)
-    if others and not same:
+    # Where the file of the truth has gone, what is in the store says nothing about the run.
+    if others and not same and not reasons:
         return others[0], ""
     why = reasons[0] if reasons else "the truth that the run was scored against was not found"
     return None, f"{why}. Name it: --truth TRUTH" if "--truth" not in why else why

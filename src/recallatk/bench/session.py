@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import os
 import random
 import tempfile
 import time
@@ -221,7 +222,8 @@ def in_words(problem: Exception) -> str:
     if isinstance(problem, RecallError):
         return str(problem)
     said = f"{type(problem).__name__}: {problem}"
-    if isinstance(problem, OSError) and problem.errno == errno.ENOSPC and problem.filename is None:
+    named = getattr(problem, "filename", None) is not None
+    if os.strerror(errno.ENOSPC) in said and not named:
         said += f"; temporary files of engines go to {tempfile.gettempdir()}"
     return said
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from recallatk.analysis.headline import headline_k, recall_cutoffs
 from recallatk.analysis.latency import percentile
 from recallatk.core import Failure
 from recallatk.report.naming import cut
@@ -134,7 +135,8 @@ def described(outcome: Measurement | Failure) -> str:
     if isinstance(outcome, Failure):
         return cut(f"failed: {outcome.kind} in {outcome.phase}: {outcome.message}", _LONGEST_REASON)
     measures = outcome.score.measures
-    name = next((each for each in ("recall@10", *measures) if each in measures), None)
+    k = headline_k(recall_cutoffs(measures))
+    name = next(iter(measures), None) if k is None else f"recall@{k}"
     mean = None if name is None else measures[name].value
     slow = percentile(outcome.latencies_ns, 0.95)
     return ", ".join(

@@ -96,8 +96,10 @@ class Command(Attached):
             line = program.exchange(json.dumps(asked).encode())
         except SurplusError as problem:
             raise self._surplus(program, problem) from None
-        if not line:
+        if line is None:
             raise self._broken(program, program.ending())
+        if not line.strip():
+            raise self._broken(program, "it wrote an empty line. Accepted: one line of JSON for each query")
         return self._ids(program, line)
 
     def _ids(self, program: Program, line: bytes) -> list[object]:

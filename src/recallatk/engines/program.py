@@ -71,8 +71,8 @@ class Program:
             raise OSError(int(said or b"-1"), os.strerror(int(said)) if said else "its parent ended")
         return process
 
-    def exchange(self, line: bytes) -> bytes:
-        """Write one line and read one; empty when the program ended or was killed.
+    def exchange(self, line: bytes) -> bytes | None:
+        """Write one line and read one; None when the program ended or was killed.
 
         Raises a SurplusError where the program had written more before: it would be taken for the answer.
         """
@@ -85,7 +85,7 @@ class Program:
             self.slowest = max(self.slowest, time.monotonic() - began)
             return answer
         except OSError:
-            return b""
+            return None
         finally:
             self._deadline = None
 
@@ -109,15 +109,15 @@ class Program:
         while rest:
             rest = rest[os.write(number, rest) :]
 
-    def _line(self) -> bytes:
+    def _line(self) -> bytes | None:
         parts: list[bytes] = []
         while some := self._read():
             first, end, rest = some.partition(b"\n")
             parts.append(first)
             if end:
                 self._held = rest
-                break
-        return b"".join(parts)
+                return b"".join(parts)
+        return b"".join(parts) or None
 
     def ending(self) -> str:
         """How it ended, in words."""

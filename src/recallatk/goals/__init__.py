@@ -4,7 +4,7 @@ from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.goals.budget import Budget
 from recallatk.goals.evaluation import Estimate, Evidence, evaluate
 from recallatk.goals.grammar import ACCEPTED, Goal, parse_goal, sort_goals
-from recallatk.goals.target import Target
+from recallatk.goals.target import Target, require_answerable
 
 __all__ = [
     "ACCEPTED",
@@ -18,5 +18,6 @@ __all__ = [
     "Verdict",
     "evaluate",
     "parse_goal",
+    "require_answerable",
     "sort_goals",
 ]

@@ -16,9 +16,12 @@ from recallatk.errors import UsageError, choices
 from recallatk.units import parse_share
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.core import Dataset
 
 NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 # A share such as 0.6 is no binary number, and 6 of 10 must reach it.
@@ -187,6 +190,15 @@ def _require_sense(target: Target, sign: str) -> None:
         raise UsageError(f"a loss of {plain(target.value)}. Accepted: from 0 to below 1")
     if not target.relevance and target.measure.bounded and not 0 < target.value <= 1:
         raise UsageError(f"{plain(target.value)}. Accepted: above 0 and up to 1")
+
+
+def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:
+    """Refuse a target that the data cannot answer: a segment without queries, a loss without judgments."""
+    for each in targets:
+        if each.needs_qrels and dataset.qrels is None:
+            raise UsageError(f"{each} needs relevance judgments (qrels), and the data have none")
+        if each.segment is not None:
+            each.members(dataset.queries.metadata, dataset.queries.rows)
 
 
 def _labels(columns: pa.Table, name: str) -> NDArray[np.object_]:

@@ -6,6 +6,7 @@ every environment variable that is a secret by its name or holds a URL or a conn
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -88,13 +89,14 @@ def _pattern(value: str) -> str:
 
 
 def _spellings(value: str) -> set[str]:
-    """The value as URLs, JSON, Python and the text of a file write it."""
+    """The value as URLs, JSON, HTML, Python and the text of a file write it."""
     writable = value.encode("utf-8", "backslashreplace").decode()
     encoded = value.encode("utf-8", "surrogateescape")
     return {
         *(value, writable, repr(value)[1:-1], json.dumps(value)[1:-1]),
         *(json.dumps(value, ensure_ascii=False)[1:-1], quote(encoded), quote(encoded, safe="")),
-        quote_plus(encoded),
+        *(quote_plus(encoded), html.escape(value), html.escape(value, quote=False)),
+        html.escape(value).replace("&#x27;", "&#39;"),
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recallatk.errors import UsageError
-from recallatk.goals.runs import run_verdict
+from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
 from recallatk.report.naming import cut, naming
 from recallatk.report.notes import notes
@@ -32,7 +32,7 @@ class Contents:
     """What holds for all trials, and how far the run has come."""
     tables: list[Table]
     goals: list[str]
-    """Each goal with its outcome."""
+    """The verdict with the setting that it is on, then each goal with its outcome."""
     failures: list[str]
     cautions: list[str]
     notes: list[str]
@@ -60,15 +60,24 @@ def contents(
     if by not in _GROUPS:
         raise UsageError(f"by = {by!r}. Accepted: {' or '.join(_GROUPS)}")
     names, lines = naming(run), summarise(run)
+    found = run_verdict(run) if verdict is None else verdict
     return Contents(
         title=_title(run, names),
         about=[*_shared(names), *_progress(run, go_on)],
         tables=tables(run, lines, names, wide=wide, by=by),
-        goals=[goal_said(each) for each in (run_verdict(run) if verdict is None else verdict).goals],
+        goals=_goals(run, names, found),
         failures=_failures(run, names, logs),
         cautions=[_caution(each) for each in run.cautions],
         notes=notes(run, lines, names),
     )
+
+
+def _goals(run: Run, names: Naming, verdict: Verdict) -> list[str]:
+    if not verdict.goals:
+        return []
+    numbers = {number: trial for trial, number in trial_numbers(run).items()}
+    at = f" at {names.label(numbers[verdict.trial])}" if verdict.trial in numbers else ""
+    return [f"verdict: {verdict.outcome}{at}", *(f"goal: {goal_said(each)}" for each in verdict.goals)]
 
 
 def _title(run: Run, names: Naming) -> str:

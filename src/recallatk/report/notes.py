@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from recallatk.analysis.headline import headline_measure
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _LISTED = 6
 _LONGEST_EVIDENCE = 300
+# As engines write it whose calls may pass the index by: `317 of 476 calls (66.6%)`.
+_SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
 
 
 def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
@@ -99,14 +102,25 @@ def _machine(run: Run) -> str:
 def _evidence(lines: list[Line], names: Naming) -> list[str]:
     said = []
     for name, members in _by_engine(lines, names).items():
-        texts = list(dict.fromkeys(line.measurement.exercised for line in members))
-        if not texts:
+        if not members:
             continue
+        # The setting whose index answered the smallest share of its calls stands for all.
+        ordered = sorted(members, key=lambda line: _share(line.measurement.exercised))
+        texts = list(dict.fromkeys(line.measurement.exercised for line in ordered))
         whose = f", {name}" if len(names.engines) > 1 else ""
         more = f" (and {len(texts) - 1:,} more like it)" if len(texts) > 1 else ""
+        if len({_share(each) for each in texts}) > 1:
+            whose += f", least at {names.label(ordered[0].trial)}"
+            more = f"; at others up to {_share(texts[-1]):.1%}"
         shown = "no evidence was given" if texts[0] is None else cut(texts[0], _LONGEST_EVIDENCE)
         said.append(f"Index answered{whose}: {shown}{more}.")
     return said
+
+
+def _share(evidence: str | None) -> float:
+    """The share of calls that the index answered, where the evidence states one; else all."""
+    found = _SHARE.search(evidence or "")
+    return 1.0 if found is None else float(found[1]) / 100
 
 
 def _front(run: Run, lines: list[Line]) -> list[str]:

@@ -37,7 +37,7 @@ def to_text(
         [found.title, *found.about],
         *(_table(each) for each in found.tables),
         plot(run),
-        [f"goal: {each}" for each in found.goals],
+        found.goals,
         [f"failed: {each}" for each in found.failures],
         [f"caution: {each}" for each in found.cautions],
         found.notes,

@@ -11,6 +11,7 @@ from recallatk.report.summary import number
 from recallatk.report.tables import Table
 from recallatk.report.tuned_settings import (
     about_front,
+    about_noise,
     about_prices,
     marks_of,
     measure_of,
@@ -69,7 +70,9 @@ def _runner_up(tuned: Tuned) -> list[str]:
     known = ", ".join(part for part in (measures, costs_in_words(other)) if part)
     lines = [f"{setting(other)}: while choosing {known or 'nothing was measured'}."]
     traded = _traded(choice, other)
-    return [*lines, f"Instead of the choice it would take {', '.join(traded)}."] if traded else lines
+    if not traded:
+        return lines
+    return [*lines, f"Instead of the choice it would take {', '.join(traded)}.", *about_noise(tuned)]
 
 
 def _traded(choice: Candidate, other: Candidate) -> list[str]:

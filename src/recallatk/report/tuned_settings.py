@@ -91,9 +91,13 @@ def about_prices(tuned: Tuned, measure: str) -> list[str]:
     """What more of the measure costs from one round number to the next."""
     if not tuned.prices:
         return []
-    noisy = [each.message for each in tuned.cautions if each.kind == "noise"]
     steps = "; ".join(f"from {each.low:g} to {each.high:g} costs {each.ratio:.2f}x" for each in tuned.prices)
-    return [f"The price of {measure} in {_cost(tuned)}: {steps}.", *(f"Caution: {each}." for each in noisy)]
+    return [f"The price of {measure} in {_cost(tuned)}: {steps}.", *about_noise(tuned)]
+
+
+def about_noise(tuned: Tuned) -> list[str]:
+    """That the machine was noisy, if it was, for wherever latencies stand beside each other."""
+    return [f"Caution: {each.message}." for each in tuned.cautions if each.kind == "noise"]
 
 
 def _cost(tuned: Tuned) -> str:

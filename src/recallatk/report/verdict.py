@@ -94,12 +94,12 @@ def _listed(goals: list[str]) -> str:
 def goal_said(result: GoalResult) -> str:
     """A goal with its outcome, and the figure with the bounds that decided it."""
     text = cut(printable(result.text), _LONGEST)
+    note = f" ({cut(printable(result.note), _LONGEST)})" if result.note else ""
     if result.value is None:
-        note = f" ({cut(printable(result.note), _LONGEST)})" if result.note else ""
         return f"{text}: {result.outcome}{note}"
     value, low, high = (_shown(result.text, each) for each in (result.value, result.low, result.high))
     bounds = "" if result.low is None and result.high is None else f" (bounds {low} and {high})"
-    return f"{text}: {result.outcome}, {value}{bounds}"
+    return f"{text}: {result.outcome}, {value}{bounds}{note}"
 
 
 def _shown(text: str, value: float | None) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from recallatk.core import Caution, Metric
 from recallatk.core.tuned import Tuned
 from recallatk.core.verdict import GoalResult, Outcome, Verdict
-from recallatk.goals import evaluate
+from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.candidates import Costs
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
 from recallatk.tune.grid import grid_seconds
@@ -77,20 +77,31 @@ def conclude(
         grid_seconds_estimate=grid_seconds(search, proposals, proven) if proven else None,
         cautions=(*_cautions(search, proven, validated), *timing.cautions),
         snippet=None if choice is None else _snippet(search, choice),
-        verdict=_verdict(search, choice or nearest, confirmed=confirmed),
+        verdict=_verdict(search, choice or nearest, validated if met else None, confirmed=confirmed),
     )
 
 
-def _verdict(search: Search, candidate: Candidate | None, *, confirmed: bool) -> Verdict:
+def _verdict(
+    search: Search, candidate: Candidate | None, validated: Validated | None, *, confirmed: bool
+) -> Verdict:
     """Every goal, for the choice or for what comes nearest."""
     if candidate is None:
         goals = (*search.targets, *search.budgets)
         return Verdict(tuple(GoalResult(str(each), Outcome.NOT_MEASURED) for each in goals))
-    targets = candidate.targets
+    targets = tuple(_beside_held_out(each, validated) for each in candidate.targets)
     if not confirmed and all(each.outcome is Outcome.MET for each in targets):
         why = "the held-out queries do not confirm it"
         targets = tuple(replace(each, outcome=Outcome.UNDECIDED, note=why) for each in targets)
     return Verdict((*targets, *evaluate(search.budgets, Costs(candidate))))
+
+
+def _beside_held_out(result: GoalResult, validated: Validated | None) -> GoalResult:
+    """The outcome on the queries that it was chosen by, with the figure of those that were held out."""
+    goal = parse_goal(result.text)
+    held = validated.means.get(goal.name) if validated is not None else None
+    if held is None or held.value is None:
+        return result
+    return replace(result, note=f"on the queries it was chosen by; {held.value:.4f} on held-out ones")
 
 
 def _settings(attempts: Sequence[Attempt]) -> set[tuple[object, ...]]:

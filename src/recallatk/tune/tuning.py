@@ -13,7 +13,7 @@ from recallatk.engines.base import installed_version, require_installed, require
 from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, UsageError, choices
 from recallatk.fingerprint import fingerprints
-from recallatk.goals import sort_goals
+from recallatk.goals import require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
 from recallatk.tune.asking import Room
 from recallatk.tune.explaining import PREFERENCES
@@ -159,9 +159,8 @@ def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: 
         raise UsageError(f"seconds = {seconds!r}. Accepted: above 0")
     if dataset.queries.corpus_rows is not None:
         raise UsageError("these queries are corpus rows, each of which would find itself")
+    require_answerable(targets, dataset)
     for each in targets:
-        if each.needs_qrels and dataset.qrels is None:
-            raise UsageError(f"{each} needs relevance judgments (qrels), and the data have none")
         if not each.measure.bounded:
             raise UsageError(f"{each}: {each.measure} has no upper limit, so that no bound can decide it")
         if each.threshold >= 1:

@@ -52,7 +52,7 @@ class FewQueries(Rule):
             found for each in evidence.measurements if (found := _half(each, evidence.headline)) is not None
         ]
         half, spread = max(wide, default=(0.0, 0.0))
-        needed = f"; about {queries_for(STEP, spread):,} make it ±{STEP}" if half > STEP else ""
+        needed = f"; about {queries_for(STEP, spread):,} make it ±{STEP}" if half > STEP and spread else ""
         if min(counts) < FEWEST:
             width = f", and {evidence.headline} is known to ±{half:.3f} only{needed}" if wide else ""
             there = "there is" if min(counts) == 1 else "there are"

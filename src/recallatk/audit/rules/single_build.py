@@ -60,6 +60,6 @@ class SingleBuild(Rule):
             yield self.finding(
                 f"{name} does not promise the same index for the same data, and is built once", 1, 2
             )
-        elif threads is not None and threads > 1:
+        elif threads is not None and threads > 1 and engine.abilities.threads:
             said = f"{name} promises the same index with one thread only, and was built once with {threads}"
             yield self.finding(said, 1, 2, Severity.NOTE)

@@ -84,8 +84,8 @@ def _side_by_side(curves: dict[str, Curve]) -> Table:
             point[name] for name in ("label", "recallText", "p95Text", "qpsText", "memoryText", "buildText")
         ]
         rows.append([title, *cells, begun])
-    header = ["Run", "Recommended setting", "Recall", "p95", "QPS", "Memory", "Build time", "Begun"]
-    return Table("What each run recommends", header, rows, 2)
+    header = ["Run", "Setting", "Recall", "p95", "QPS", "Memory", "Build time", "Begun"]
+    return Table("The setting of each run's verdict", header, rows, 2)
 
 
 def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
