@@ -39,6 +39,7 @@ class TestAnnoy(EngineContract):
     engine = "annoy"
 
 
+@pytest.mark.timeout(1800)  # numba compiles it, for minutes where everything is slow
 class TestPyNNDescent(EngineContract):
     engine = "pynndescent"
 

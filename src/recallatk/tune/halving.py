@@ -204,7 +204,7 @@ def _too_large(search: Search, engine: type[Engine], build: dict[str, Any]) -> s
         if known is not None and budget.name in ("memory", "size"):
             held = known.of(search.shape.rows)
             if held > budget.limit * MARGIN:
-                return f"{budget}: the whole has to hold about {budget.spelled(held)}"
+                return f"{budget}: the whole has to hold about {budget.shown(held)}"
     return None
 
 
