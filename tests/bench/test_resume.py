@@ -29,7 +29,7 @@ TABLES = (
     after = [1, 2, 3]
     """,
 )
-KILLS = 25
+KILLS = 12
 
 
 def begin(path, **options):
