@@ -17,11 +17,6 @@ settings.register_profile(
 settings.load_profile("recallatk")
 
 
-def pytest_collection_modifyitems(items):
-    """Put first what numba compiles for a minute or two: a worker that stole half would compile it again."""
-    items.sort(key=lambda item: "pynndescent" not in item.nodeid.lower())
-
-
 @pytest.fixture(autouse=True)
 def _no_secrets_of_other_tests():
     """Values that a test has had remembered as secrets are no secrets to the next."""

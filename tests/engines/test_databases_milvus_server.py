@@ -1,5 +1,6 @@
 """A real Milvus server, as its package on PyPI brings one: what Lite cannot show."""
 
+import fcntl
 import os
 import platform
 import signal
@@ -26,6 +27,9 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory):
     """The address of a server, stopped in the end."""
+    # Its parts have fixed ports among themselves, so that workers of one suite take turns.
+    lock = (tmp_path_factory.getbasetemp().parent / "milvus-server.lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -43,6 +47,7 @@ def uri(tmp_path_factory):
         # The command has a process of its own for the server.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(20)
+        lock.close()
 
 
 def wait_for(uri, process):
