@@ -15,6 +15,7 @@ from recallatk.bench.environment import largest_cache
 from recallatk.bench.settings import settings_from
 from recallatk.core import Load
 from recallatk.core.tuned import Tuned
+from recallatk.errors import UsageError
 
 FIRST_FORMAT = Path(__file__).parents[1] / "history" / "format-1"
 
@@ -64,6 +65,30 @@ def test_every_measure_that_a_run_has_can_have_a_ceiling():
     )
     (finding,) = found("R24", run=run, targets=("robust(0.9)@10 >= 0.9999",))
     assert "robust(0.9)@10" in finding.message
+
+
+def test_a_target_of_which_less_is_better_has_no_ceiling(cosine):
+    run = measure(
+        "faiss-hnsw",
+        cosine.dataset,
+        cosine.truth,
+        search=[{"ef": 100}],
+        measures=("rde@10",),
+        at=(10,),
+        rounds=1,
+    )
+    assert run.measurements[0].score.measures["rde@10"].value < 0.5
+    assert not found("R24", run=run, targets=("rde@10 <= 0.5",))
+
+
+def test_an_engine_without_threads_of_its_own_is_not_said_to_be_built_with_several(bench):
+    run = bench({"name": "sqlite-vec"}, threads={"build": 2})
+    assert not found("R25", run=run)
+
+
+def test_a_goal_on_a_segment_that_is_not_there_is_refused(cosine):
+    with pytest.raises(UsageError, match="no column 'nope'"):
+        found("R24", dataset=cosine.dataset, targets=("recall@10 >= 0.9 in nope=a",))
 
 
 def test_a_target_that_more_effort_may_reach_is_a_warning(cosine):

@@ -11,6 +11,7 @@ import pytest
 from commands import command, recallatk
 from recallatk import load_run, run
 from recallatk.bench import read_settings
+from recallatk.bench.session import in_words
 from recallatk.errors import EngineError, UsageError
 
 MEASURE = """
@@ -246,3 +247,12 @@ def test_progress_of_a_resumed_run_begins_where_the_other_ended(faulty, bench_fi
     again = shown(path, "--retry-failed")
     assert again[0] == "1 of 2 trials were finished before"
     assert again[1].startswith("2 of 2: faulty(") and "failed: exception" in again[1]
+
+
+def test_a_full_disk_that_a_library_tells_of_is_said_with_the_folder():
+    # As LanceDB says it: an error of its own, with a place in its sources and no file of the user.
+    said = in_words(
+        RuntimeError("LanceError(IO): No space left on device (os error 28), structural.rs:258:9")
+    )
+    assert said.endswith(f"temporary files of engines go to {tempfile.gettempdir()}")
+    assert "temporary" not in in_words(RuntimeError("something else"))

@@ -95,6 +95,7 @@ MISFITS = {
     "a category": {"ids": np.arange(300), "category": np.array(["red"] * 301)},
     "a category as a column": {"category": np.array(["red"] * 300)[:, None]},
     "a filter": {"filter": np.array(["size > 3"] * 30)},
+    "as many texts as components": {"text": np.array(["word"] * 8)},
 }
 
 

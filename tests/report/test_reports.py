@@ -10,6 +10,7 @@ from made_runs import HOSTILE, large_run, make_calls, make_measurement, make_run
 
 from recallatk import to_markdown, to_text
 from recallatk.analysis.headline import headline_measure
+from recallatk.cli.live import described
 from recallatk.core import Caution, Failure, Load, Mean, Trial
 from recallatk.errors import UsageError
 from recallatk.report.charts.points import curve_of
@@ -367,3 +368,11 @@ def test_goals_stand_below_their_verdict_and_its_setting(render):
     said = [line.strip("- ").replace("\\", "") for line in text.splitlines()]
     place = said.index("verdict: FAIL at ef=40")
     assert said[place + 1].startswith("goal: recall@10")
+
+
+def test_progress_tells_the_headline_that_the_report_has():
+    made = make_measurement(Trial("hnswlib", (), ()))
+    measures = {f"recall@{k}": Mean(k / 100, k / 100, 100) for k in (1, 5, 100)}
+    found = dataclasses.replace(made, score=dataclasses.replace(made.score, measures=measures))
+    headline = headline_measure(make_run([found]))
+    assert described(found).startswith(f"{headline} 0.0500")

@@ -68,6 +68,17 @@ def test_where_nothing_meets_the_target_the_nearest_and_the_reason_come_first():
     assert "To paste" not in lines and "Runner-up" not in lines
 
 
+def test_of_a_loss_it_is_less_that_costs_more():
+    tuned = made_tuned()
+
+    def lossy(candidate):
+        return replace(candidate, measures={"ndcg@10 loss": next(iter(candidate.measures.values()))})
+
+    front, target = tuple(map(lossy, tuned.front)), "ndcg@10 loss <= 0.05"
+    text = tuned_to_text(replace(tuned, targets=(target,), front=front, knee=lossy(tuned.knee)))
+    assert "Beyond it less ndcg@10 loss costs more." in text
+
+
 def test_little_that_was_found_is_little_to_say():
     bare = Tuned(("recall@10 >= 0.9",), (), "p95", False, None, {}, 0)
     assert tuned_to_text(bare).splitlines()[0] == "No setting was proved to keep recall@10 >= 0.9."

@@ -24,7 +24,12 @@ def recall_cutoffs(names: Iterable[str]) -> list[int]:
     return sorted({int(found[1]) for name in names if (found := _RECALL.fullmatch(name))})
 
 
+def headline_of(names: Iterable[str]) -> str | None:
+    """The headline among the names of measures; None where no recall is among them."""
+    k = headline_k(recall_cutoffs(names))
+    return None if k is None else f"recall@{k}"
+
+
 def headline_measure(run: Run) -> str | None:
     """The headline of a run; None where no recall was measured."""
-    k = headline_k(recall_cutoffs(name for each in run.measurements for name in each.score.measures))
-    return None if k is None else f"recall@{k}"
+    return headline_of(name for each in run.measurements for name in each.score.measures)

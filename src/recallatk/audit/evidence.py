@@ -11,7 +11,7 @@ import numpy as np
 from recallatk.analysis.headline import USUAL_K, headline_k, recall_cutoffs
 from recallatk.audit.survey import Survey, survey
 from recallatk.bench.inputs import truth_if_there
-from recallatk.goals import Target, sort_goals
+from recallatk.goals import Target, require_answerable, sort_goals
 from recallatk.goals.runs import goals_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Evidence:
 
     def __post_init__(self) -> None:
         # A goal that names nothing measurable is an error before anything is looked at.
-        sort_goals(self.targets)
+        targets, _ = sort_goals(self.targets)
+        if self.dataset is not None:
+            require_answerable(targets, self.dataset)
 
     def measured(self, run: Run) -> Evidence:
         """The same benchmark with what was measured, and the truth that there is by now."""
@@ -122,7 +124,7 @@ class Evidence:
         stated = () if self.settings is None else self.settings.tune.target
         recorded = () if self.run is None else goals_of(self.run).goals
         targets, _ = sort_goals([*self.targets, *getattr(self.tuned, "targets", ()), *stated, *recorded])
-        plain = [each for each in targets if each == Target(each.measure, each.value)]
+        plain = [each for each in targets if each == Target(each.measure, each.value) and each.at_least]
         return {each.name: each.value for each in plain}
 
     @cached_property

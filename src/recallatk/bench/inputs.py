@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from recallatk.bench.settings import Settings
-    from recallatk.core import Dataset, Run, Truth
+    from recallatk.core import Corpus, Dataset, Run, Truth
     from recallatk.goals import Verdict
 
 SETTINGS_FILE = "bench.toml"
@@ -228,23 +228,21 @@ def _truth(
             raise MismatchError(f"{named.truth}: the run was scored against another truth")
         return truth, ""
     reasons: list[str] = []
-    others: list[Truth] = []
-    for truth in _truths(run, folder, stated, dataset, reasons):
+    in_files = list(_in_files(run, folder, stated, corpus, reasons))
+    for truth in (*in_files, *_in_stores(run, stated, dataset)):
         if wanted in (None, fingerprint_truth(truth)):
             return truth, ""
-        others.append(truth)
-    # Where the file of the truth has gone, what is in the store says nothing about the run.
-    if others and not same and not reasons:
-        return others[0], ""
+    if in_files and not same:
+        # What a store has of the data, at another depth perhaps, says nothing about the run; a file does.
+        return in_files[0], ""
     why = reasons[0] if reasons else "the truth that the run was scored against was not found"
     return None, f"{why}. Name it: --truth TRUTH" if "--truth" not in why else why
 
 
-def _truths(
-    run: Run, folder: Path | None, stated: list[Settings], dataset: Dataset | None, reasons: list[str]
+def _in_files(
+    run: Run, folder: Path | None, stated: list[Settings], corpus: Corpus | None, reasons: list[str]
 ) -> Iterator[Truth]:
-    """Every truth that may be the one of the run; why a file cannot be opened is added to the reasons."""
-    corpus = None if dataset is None else dataset.corpus
+    """The truths in files that may be that of the run; why one cannot be opened is added to the reasons."""
     files = [each.truth.file for each in stated if each.truth.file is not None]
     if folder is not None and (folder / _TRUTH_BESIDE).is_file():
         files.append(str(folder / _TRUTH_BESIDE))
@@ -254,6 +252,10 @@ def _truths(
             yield TruthFile(file).read(corpus, run.metric)
         except (RecallError, OSError) as problem:
             reasons.append(str(problem))
+
+
+def _in_stores(run: Run, stated: list[Settings], dataset: Dataset | None) -> Iterator[Truth]:
+    """The truths of the data that stores have."""
     if dataset is None:
         return
     rows = dataset.corpus.rows

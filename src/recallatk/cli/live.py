@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from recallatk.analysis.headline import headline_k, recall_cutoffs
+from recallatk.analysis.headline import headline_of
 from recallatk.analysis.latency import percentile
 from recallatk.core import Failure
 from recallatk.report.naming import cut
@@ -135,8 +135,7 @@ def described(outcome: Measurement | Failure) -> str:
     if isinstance(outcome, Failure):
         return cut(f"failed: {outcome.kind} in {outcome.phase}: {outcome.message}", _LONGEST_REASON)
     measures = outcome.score.measures
-    k = headline_k(recall_cutoffs(measures))
-    name = next(iter(measures), None) if k is None else f"recall@{k}"
+    name = headline_of(measures) or next(iter(measures), None)
     mean = None if name is None else measures[name].value
     slow = percentile(outcome.latencies_ns, 0.95)
     return ", ".join(

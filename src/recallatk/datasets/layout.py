@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 VECTOR_NAMES = ("vector", "vectors", "embedding", "embeddings", "emb", "values")
 ID_NAMES = ("id", "_id", "ids", "query_id", "corpus_id", "doc_id", "docid", "qid")
+TEXT_NAMES = ("text", "query")
+FILTER_NAME = "filter"
 
 
 def table_records(source: BatchSource, options: OpenOptions) -> Records:

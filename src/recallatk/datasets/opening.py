@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from recallatk.core import ArrayVectors, Corpus, Dataset, Metric, QuerySet, Records, Truth
 from recallatk.datasets.checks import checked, require_vectors
+from recallatk.datasets.layout import FILTER_NAME, TEXT_NAMES
 from recallatk.datasets.matrix import TableColumns
 from recallatk.datasets.registry import detect, get_format, open_source
 from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
-
-TEXT_NAMES = ("text", "query")
-FILTER_NAME = "filter"
 
 
 def open_corpus(

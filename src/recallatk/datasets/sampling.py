@@ -15,8 +15,9 @@ from blake3 import blake3
 
 from recallatk.core import Corpus, Dataset, QuerySet, Records
 from recallatk.datasets.checks import checked
+from recallatk.datasets.layout import FILTER_NAME
 from recallatk.datasets.matrix import TableColumns, gather
-from recallatk.datasets.opening import FILTER_NAME, query_set
+from recallatk.datasets.opening import query_set
 from recallatk.errors import UsageError, choices
 
 if TYPE_CHECKING:

@@ -83,7 +83,8 @@ def about_front(tuned: Tuned, names: Naming, measure: str) -> list[str]:
     lines += [f"All of {name}: {same}." for name in names.engines if (same := _same(names, name))]
     if tuned.knee is not None:
         label = names.label(trial_of(tuned.knee))
-        lines.append(f"Knee, a suggestion: {label}. Beyond it more {measure} costs more.")
+        better = "less" if is_loss(measure) else "more"
+        lines.append(f"Knee, a suggestion: {label}. Beyond it {better} {measure} costs more.")
     return lines
 
 

@@ -210,6 +210,9 @@ def test_runs_of_the_same_data_are_compared_query_by_query():
     other = dataclasses.replace(run, measurements=(better,))
     found = report_data(run, truth, dataset, others=[other], names=["before", "after"]).comparison
     assert list(found.curves) == ["before", "after"]
+    # Without a goal nothing is recommended, here as in the verdict.
+    shown = plain(to_html(run, truth=truth, dataset=dataset, others=[other]))
+    assert "setting of each run" in shown and "Recommended" not in shown and "recommends" not in shown
     gained = 1 - run.measurements[0].score["recall@10"]
     assert found.paired.rows[0][2] == f"{gained:+.4f}"
     assert "not chance" in found.paired.rows[0][4]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from recallatk.core import VECTOR_DTYPES, Records
 from recallatk.datasets.formats.npy import HEADER_BYTES, check_matrix, read_header
-from recallatk.datasets.layout import ID_NAMES, VECTOR_NAMES
+from recallatk.datasets.layout import FILTER_NAME, ID_NAMES, TEXT_NAMES, VECTOR_NAMES
 from recallatk.datasets.matrix import FileMatrix
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError, choices
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from recallatk.files import Location
 
 _LOCAL_HEADER_BYTES = 30
+_RECOGNIZED = frozenset([*ID_NAMES, *TEXT_NAMES, FILTER_NAME])
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _columns(
         if member.shape == (rows,) and name != vector:
             found[name] = member
             continue
-        named = name in ID_NAMES or name == id_column
+        named = name in _RECOGNIZED or name == id_column
         column = len(member.shape) == 1 and member.shape[0] not in others
         column |= member.shape[1:] == (1,) and not _can_be_vectors(member)
         if name != vector and (named or column):
