@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from recallatk.display import register
 from recallatk.version import __version__
 
 _ROOMS = {
@@ -73,6 +74,8 @@ _ROOMS = {
     "truth": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+register(lambda: importlib.import_module("recallatk.report.notebook"))
 
 __all__ = ["__version__", *sorted(_ROOM_OF)]  # noqa: PLE0604 - the names stand above, once
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from recallatk.analysis import planning
 from recallatk.analysis.answer_scores import ScoreTies, score_ties
-from recallatk.analysis.answers import ABSENT, PADDING, Aligned, align, truth_from_lists
+from recallatk.analysis.answers import ABSENT, PADDING, Aligned, align
 from recallatk.analysis.betting import lower_bound
 from recallatk.analysis.comparison import Difference, compare
-from recallatk.analysis.compatibility import require_same
 from recallatk.analysis.diagnosis import Diagnosis, deeper_measure, diagnose
 from recallatk.analysis.distribution import FEWEST_RESAMPLED, Distribution, distribution
 from recallatk.analysis.headline import headline_k
@@ -27,7 +26,7 @@ from recallatk.analysis.measures import (
 )
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
-from recallatk.analysis.score import score_aligned, wanted_measures
+from recallatk.analysis.score import comparable_truth, score_aligned, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, by_column, segments
 from recallatk.core import Answers, Truth
 from recallatk.errors import UsageError
@@ -95,10 +94,7 @@ def assess(
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     wanted = _wanted(truth, at, measures)
-    deepest = max(each.deepest for each in wanted)
-    if not isinstance(truth, Truth):
-        truth = truth_from_lists(truth, deepest, corpus)
-    require_same(truth, corpus, dataset, deepest)
+    truth = comparable_truth(truth, wanted, corpus, dataset)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)

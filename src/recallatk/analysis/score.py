@@ -68,12 +68,23 @@ def score(
         corpus = dataset.corpus if corpus is None else corpus
         eligibility = dataset.eligibility if eligibility is None else eligibility
     wanted = wanted_measures(truth, at, measures)
+    truth = comparable_truth(truth, wanted, corpus, dataset)
+    aligned = align(answers, truth, corpus, row_numbers=row_numbers)
+    return score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
+
+
+def comparable_truth(
+    truth: Truth | Sequence[Sequence[Any]],
+    wanted: Sequence[Measure],
+    corpus: Corpus | None,
+    dataset: Dataset | None,
+) -> Truth:
+    """The truth, deep enough for the measures and of the same data; a mismatch is refused."""
     deepest = max(each.deepest for each in wanted)
     if not isinstance(truth, Truth):
         truth = truth_from_lists(truth, deepest, corpus)
     require_same(truth, corpus, dataset, deepest)
-    aligned = align(answers, truth, corpus, row_numbers=row_numbers)
-    return score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
+    return truth
 
 
 def score_aligned(

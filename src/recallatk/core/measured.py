@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core.trials import TimedCall, describe_calls
+from recallatk.display import renderer
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ class Score:
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
-        shown: str = _notebook().score_repr_html(self)
+        shown: str = renderer().score_repr_html(self)
         return shown
 
     def to_arrow(self) -> pa.Table:
         """One row per measure."""
-        return _notebook().score_to_arrow(self)
+        return renderer().score_to_arrow(self)
 
     def to_pandas(self) -> Any:
         """The same for pandas."""
@@ -267,12 +267,12 @@ class Run:
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
-        shown: str = _notebook().run_repr_html(self)
+        shown: str = renderer().run_repr_html(self)
         return shown
 
     def to_arrow(self) -> pa.Table:
         """One row per trial with every number of it."""
-        return _notebook().run_to_arrow(self)
+        return renderer().run_to_arrow(self)
 
     def to_pandas(self) -> Any:
         """The same for pandas."""
@@ -288,8 +288,3 @@ class Run:
         """Whether every planned trial was measured or has failed."""
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
-
-
-def _notebook() -> Any:
-    """How results look is the report's to say, which lies above: it is found when a notebook asks."""
-    return importlib.import_module("recallatk.report.notebook")

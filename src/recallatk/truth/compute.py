@@ -22,7 +22,6 @@ from recallatk.truth.store import Entry, Identity, Store
 from recallatk.truth.update import Change, redo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -31,8 +30,13 @@ if TYPE_CHECKING:
     from recallatk.files import PathLike
     from recallatk.truth.checkpoint import Checkpoint
     from recallatk.truth.results import Results
+    from recallatk.truth.search import Progress
 
 _DEEPEST = 100_000
+# Digests of more rows than this are not kept: they would take more memory than the smallest budget has.
+_MOST_DIGESTS = 4_000_000
+# Beyond this share of changed rows an update costs as much as beginning anew.
+_MOST_CHANGED = 0.5
 
 
 def ground_truth(
@@ -44,7 +48,7 @@ def ground_truth(
     backend: str = "blas",
     block_bytes: int | None = None,
     since: Truth | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Truth:
     """The best `depth` eligible rows of every query, proven, with float64 scores and complete ties.
@@ -63,20 +67,9 @@ def ground_truth(
         progress: called with the pairs of query and row that are done, and how many there are.
         checkpoint: where to keep what is done, and to go on from if it was begun before.
     """
-    require_depth(depth)
-    require_backend(backend)
-    threads = count_threads(threads)
-    planned = plan(dataset, depth, memory, threads, block_bytes)
-    whole = held(dataset, planned.block_rows)
-    search = ExactSearch(
-        whole,
-        depth,
-        planned,
-        threads=threads,
-        backend=backend,
-        progress=progress,
-        checkpoint=checkpoint,
-    )
+    setup = _setup(dataset, depth, memory, threads, backend, block_bytes)
+    whole = setup.dataset
+    search = setup.search(progress, checkpoint)
 
     def found() -> Results:
         if since is None:
@@ -93,6 +86,44 @@ def ground_truth(
         # What is in memory can be read by two threads at once.
         coming = beside.submit(_prints, whole, since)
         return found().truth(whole, coming.result())
+
+
+@dataclass(frozen=True, eq=False)
+class _Setup:
+    """A checked request for a truth: the data as they are held, the memory plan and the kernel."""
+
+    dataset: Dataset
+    depth: int
+    planned: MemoryPlan
+    threads: int
+    backend: str
+
+    def search(self, progress: Progress | None, checkpoint: Checkpoint | None) -> ExactSearch:
+        """The search that answers it."""
+        return ExactSearch(
+            self.dataset,
+            self.depth,
+            self.planned,
+            threads=self.threads,
+            backend=self.backend,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+
+
+def _setup(
+    dataset: Dataset,
+    depth: int,
+    memory: int | str | None,
+    threads: int | None,
+    backend: str,
+    block_bytes: int | None = None,
+) -> _Setup:
+    require_depth(depth)
+    require_backend(backend)
+    threads = count_threads(threads)
+    planned = plan(dataset, depth, memory, threads, block_bytes)
+    return _Setup(held(dataset, planned.block_rows), depth, planned, threads, backend)
 
 
 def _require_earlier(since: Truth, dataset: Dataset, depth: int) -> None:
@@ -152,14 +183,8 @@ def count_threads(threads: int | None) -> int:
     return threads
 
 
-# Digests of more rows than this are not kept: they would take more memory than the smallest budget has.
-_MOST_DIGESTS = 4_000_000
-# Beyond this share of changed rows an update costs as much as beginning anew.
-_MOST_CHANGED = 0.5
-
-
 class Way(StrEnum):
-    """How a truth was come by."""
+    """How the truth was obtained."""
 
     COMPUTED = "computed"
     REUSED = "reused"
@@ -188,7 +213,7 @@ def obtain_truth(
     memory: int | str | None = None,
     threads: int | None = None,
     backend: str = "blas",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     checkpoint_seconds: float = 10.0,
 ) -> Obtained:
     """Certified truth through the store: never computed twice, never computed whole where a part will do.
@@ -203,26 +228,23 @@ def obtain_truth(
         progress: called with the pairs of query and row that are done, and how many there are.
         checkpoint_seconds: how often to save what is done, so that a killed computation can go on.
     """
-    require_depth(depth)
-    require_backend(backend)
-    threads = count_threads(threads)
-    planned = plan(dataset, depth, memory, threads)
-    job = _Job(held(dataset, planned.block_rows), depth, Store(store), checkpoint_seconds)
+    setup = _setup(dataset, depth, memory, threads, backend)
+    job = _Job(setup, Store(store), checkpoint_seconds)
     found = job.store.find(job.identity)
     if found is not None:
         # What stands beside the queries is no part of a truth's identity, and may have changed.
         found = replace(found, query_columns=kept_columns(dataset.queries))
         return Obtained(found, Way.REUSED, job.store.path(job.identity), 0, 0)
     require_writable(job.store.path(job.identity))
-    return job.made(planned, threads, backend, progress)
+    return job.made(progress)
 
 
 class _Job:
-    """What is wanted, and where it is kept."""
+    """A truth to make: its setup, and the store that keeps it."""
 
-    def __init__(self, dataset: Dataset, depth: int, store: Store, checkpoint_seconds: float) -> None:
-        self.dataset, self.depth, self.store = dataset, depth, store
-        self.checkpoint_seconds = checkpoint_seconds
+    def __init__(self, setup: _Setup, store: Store, checkpoint_seconds: float) -> None:
+        self.setup, self.store, self.checkpoint_seconds = setup, store, checkpoint_seconds
+        self.dataset = dataset = setup.dataset
         queries = {"queries": fingerprint_queries(dataset.queries)}
         # Filters see metadata, which may have changed where no vector has.
         self.entries = [] if dataset.queries.filters else list(store.relatives(self._identity(queries)))
@@ -231,22 +253,13 @@ class _Job:
         self.identity = self._identity(fingerprints(dataset, vectors))
 
     def _identity(self, prints: dict[str, str]) -> Identity:
-        return Identity(prints, self.dataset.metric, self.depth, self.dataset.corpus.sampled_from)
+        return Identity(prints, self.dataset.metric, self.setup.depth, self.dataset.corpus.sampled_from)
 
-    def made(
-        self, planned: MemoryPlan, threads: int, backend: str, progress: Callable[[int, int], None] | None
-    ) -> Obtained:
+    def made(self, progress: Progress | None) -> Obtained:
         """Compute it, from a relative where there is one, and keep it."""
         earlier, change, digests = self._relative()
-        search = ExactSearch(
-            self.dataset,
-            self.depth,
-            planned,
-            threads=threads,
-            backend=backend,
-            progress=progress,
-            checkpoint=self.store.checkpoint(self.identity, self.checkpoint_seconds, earlier),
-        )
+        checkpoint = self.store.checkpoint(self.identity, self.checkpoint_seconds, earlier)
+        search = self.setup.search(progress, checkpoint)
         before = None if earlier is None else earlier.truth()
         rows, queries = self.dataset.corpus.rows, self.dataset.queries.rows
         if before is None or change is None:
