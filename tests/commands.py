@@ -73,6 +73,7 @@ def _become(words, folder, environment, written):
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.argv = ["recallatk", *words]
     main()
 
