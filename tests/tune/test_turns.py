@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.tune import halving
 from recallatk.tune.halving import Proposal
 from recallatk.tune.outcome import _about_memory

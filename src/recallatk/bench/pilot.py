@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.bench.keeping import Kept
 from recallatk.bench.measuring import describe_run
 from recallatk.bench.plan import Plan
-from recallatk.bench.running import Runner
+from recallatk.bench.run_sink import MemorySink
+from recallatk.bench.runner import Runner
 from recallatk.core import Load
 from recallatk.datasets import sample_queries, sampled
 from recallatk.engines import get_engine
@@ -19,8 +19,8 @@ from recallatk.truth import ground_truth
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from recallatk.bench.job import TrialSettings
     from recallatk.bench.plan import PlannedBuild
-    from recallatk.bench.running import Manner
     from recallatk.core import Dataset
 
 # Two sizes, so that growth is seen and not assumed.
@@ -42,7 +42,7 @@ class Estimate:
     """Why it could not."""
 
 
-def estimate(plan: Plan, dataset: Dataset, manner: Manner) -> list[Estimate]:
+def estimate(plan: Plan, dataset: Dataset, settings: TrialSettings) -> list[Estimate]:
     """Build every planned index small, twice, and draw the line on to the whole corpus.
 
     Programs, services and servers of the user are neither started nor contacted: their cost stays unknown.
@@ -52,8 +52,8 @@ def estimate(plan: Plan, dataset: Dataset, manner: Manner) -> list[Estimate]:
     else:
         sizes = _ROWS
     tried = Plan(tuple(_reduced(each) for each in plan.builds if _reached(each) is None))
-    measured = [_measured(tried, dataset, rows, manner) for rows in sizes] if tried.builds else []
-    return [_estimate(each, measured, sizes, dataset, manner) for each in plan.builds]
+    measured = [_measured(tried, dataset, rows, settings) for rows in sizes] if tried.builds else []
+    return [_estimate(each, measured, sizes, dataset, settings) for each in plan.builds]
 
 
 def _reached(planned: PlannedBuild) -> str | None:
@@ -61,15 +61,15 @@ def _reached(planned: PlannedBuild) -> str | None:
     return get_engine(planned.engine).reaches(**dict(planned.parameters))
 
 
-def _measured(small: Plan, dataset: Dataset, rows: int, manner: Manner) -> Kept:
+def _measured(small: Plan, dataset: Dataset, rows: int, settings: TrialSettings) -> MemorySink:
     """Each build on a few rows, at its first and last search setting."""
     few = dataset if rows == dataset.corpus.rows else sampled(dataset, rows)
     few = replace(few, queries=sample_queries(few.queries, min(_QUERIES, few.queries.rows)))
-    quick = replace(manner, at=tuple(min(k, rows) for k in manner.at), measures=(), rounds=1)
+    quick = replace(settings, at=tuple(min(k, rows) for k in settings.at), measures=(), rounds=1)
     truth = ground_truth(few, depth=min(quick.k, rows))
-    keeper = Kept(describe_run(few, truth, small, {}))
-    Runner(small, few, truth, keeper, quick).run()
-    return keeper
+    sink = MemorySink(describe_run(few, truth, small, {}))
+    Runner(small, few, truth, sink, quick).run()
+    return sink
 
 
 def _reduced(planned: PlannedBuild) -> PlannedBuild:
@@ -79,16 +79,16 @@ def _reduced(planned: PlannedBuild) -> PlannedBuild:
 
 def _estimate(
     planned: PlannedBuild,
-    measured: list[Kept],
+    measured: list[MemorySink],
     sizes: tuple[int, ...],
     dataset: Dataset,
-    manner: Manner,
+    settings: TrialSettings,
 ) -> Estimate:
     queries, rows = dataset.queries.rows, dataset.corpus.rows
     reached = _reached(planned)
     if reached is not None:
         problem = f"a dry run does not start or contact {reached}, so its cost is unknown"
-        return Estimate(planned, None, None, _seconds(planned, None, queries, manner.rounds), problem)
+        return Estimate(planned, None, None, _seconds(planned, None, queries, settings.rounds), problem)
     trials = _reduced(planned).trials
     found = [[each.finished[trial] for trial in trials if trial in each.finished] for each in measured]
     if not all(found):
@@ -101,7 +101,7 @@ def _estimate(
         planned,
         build_seconds=_grown([each.seconds for each in builds], sizes, rows),
         memory_bytes=_grown([each.memory_bytes for each in builds], sizes, rows),
-        search_seconds=_seconds(planned, per_call, queries, manner.rounds),
+        search_seconds=_seconds(planned, per_call, queries, settings.rounds),
     )
 
 

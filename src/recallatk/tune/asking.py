@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.analysis.relevance_loss import relevance_loss
-from recallatk.bench.conversation import Conversation, Speaker, TrialFailed
-from recallatk.bench.events import Built
-from recallatk.bench.supervising import Limits
+from recallatk.bench.job import Job, TrialSettings, write_data
+from recallatk.bench.messages import Built
+from recallatk.bench.process_usage import Limits
+from recallatk.bench.supervisor import TrialFailed, WorkerProcess
 from recallatk.datasets.sampling import take_queries
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from recallatk.goals import Target
     from recallatk.tune.journal import Journal
     from recallatk.tune.sides import Side
+
+# An idle worker has this long to close its engine: a tuning may hold several.
+_CLOSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +57,12 @@ class Room:
 
     def __post_init__(self) -> None:
         self._data: Path | None = None
-        self._open: list[tuple[Conversation, Index | None]] = []
+        self._open: list[tuple[WorkerProcess, Index | None]] = []
 
     @property
     def data(self) -> Path:
         """What all processes read, written when the first needs it."""
         if self._data is None:
-            from recallatk.bench.job import write_data
-
             self._data = self.folder / "data"
             self._data.mkdir()
             write_data(self._data, self.dataset, needs_ids=False)
@@ -68,14 +70,14 @@ class Room:
 
     def start(self, engine: str) -> None:
         """Let a process load its library while nobody waits for it."""
-        if not any(each.speaker.engine == engine for each, _ in self._open):
+        if not any(each.job.engine == engine for each, _ in self._open):
             self._open.append((self._started(engine), None))
 
-    def _started(self, engine: str) -> Conversation:
-        speaker = Speaker(engine, str(self.dataset.metric), self.k, self.seed)
-        return Conversation(self.data, self.folder / f"process-{len(self._open)}", speaker)
+    def _started(self, engine: str) -> WorkerProcess:
+        job = Job(engine, str(self.dataset.metric), self.k, TrialSettings(seed=self.seed))
+        return WorkerProcess(self.data, self.folder / f"process-{len(self._open)}", job)
 
-    def holding(self, index: Index) -> Conversation | None:
+    def holding(self, index: Index) -> WorkerProcess | None:
         """The process that holds this index, or the same built before; None where none does."""
         for place, (talk, held) in enumerate(self._open):
             if talk.alive and held is not None and held.name == index.name:
@@ -95,7 +97,7 @@ class Room:
 
     def _free(self, engine: str) -> int:
         for place, (talk, held) in enumerate(self._open):
-            if talk.speaker.engine == engine and talk.alive and (held is None or not held.kept):
+            if talk.job.engine == engine and talk.alive and (held is None or not held.kept):
                 return place
         self._open.append((self._started(engine), None))
         return len(self._open) - 1
@@ -103,7 +105,7 @@ class Room:
     def close(self) -> None:
         """End all processes."""
         for talk, _ in self._open:
-            talk.close()
+            talk.finish(_CLOSE_SECONDS)
 
 
 class Index:

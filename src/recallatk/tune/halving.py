@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.bench.conversation import TrialFailed
 from recallatk.bench.settings.combining import violations
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.core.tuned import Attempt
 from recallatk.tune.asking import Index
 from recallatk.tune.predicting import content, grown
@@ -20,7 +20,7 @@ from recallatk.tune.space import Builds, Ladder, Shape, ladders
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.bench.events import Built
+    from recallatk.bench.messages import Built
     from recallatk.engines import Engine
     from recallatk.tune.search import Search
     from recallatk.tune.sides import Side

@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.analysis.betting import Verdict
 from recallatk.analysis.latency import percentile
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.core.tuned import Candidate
 from recallatk.goals.evaluation import target_result
 from recallatk.tune.asking import Index
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.bench.events import Built
+    from recallatk.bench.messages import Built
     from recallatk.goals import Target
     from recallatk.tune.halving import Proposal
     from recallatk.tune.search import Search

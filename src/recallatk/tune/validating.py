@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.betting import Verdict, is_at_least
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.tune.choosing import settled_above
 from recallatk.tune.proving import ALPHA, candidate_of, keeps, note_looks
 
