@@ -35,7 +35,7 @@ def proposal(name, measured_ms):
 
 
 def turned(monkeypatch, machine, measured, over=False, prefer="p95"):
-    monkeypatch.setattr(halving, "Index", machine.index)
+    monkeypatch.setattr(halving, "IndexClient", machine.index)
     corpus = SimpleNamespace(rows=100)
     part = SimpleNamespace(order=lambda _: np.arange(50), rows=None, dataset=SimpleNamespace(corpus=corpus))
     search = SimpleNamespace(prefer=prefer, seed=1, over=lambda: over, room=None, journal=None, targets=[])

@@ -209,12 +209,13 @@ class WorkerProcess:
 
     def finish(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Let a worker that waits for a request close its engine for up to `seconds`, then end it."""
-        if self.alive and self._watch.phase == BETWEEN and self._process.stdin is not None:
-            with contextlib.suppress(OSError):
+        try:
+            if self.alive and self._watch.phase == BETWEEN and self._process.stdin is not None:
                 self._process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
-        self.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(seconds)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Kill the process and all that it started; may be called twice."""
