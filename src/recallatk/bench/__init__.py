@@ -1,4 +1,4 @@
-"""Measuring: an engine on a dataset, in a process of its own, timed call by call."""
+"""Measurement of an engine on a dataset: in a process of its own, timed call by call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a worker is given: its settings, its trials and its data, as plain files in a folder."""
+"""The job of a worker: its settings, its trials and its data, as plain files in a folder."""
 
 from __future__ import annotations
 
@@ -101,6 +101,16 @@ def read_job(folder: Path) -> Job:
     settings = plain.pop("settings")
     limits = Limits(**settings.pop("limits"))
     return Job(**plain, settings=TrialSettings(**settings, limits=limits), tasks=tuple(tasks))
+
+
+def queries_file(folder: Path, number: int) -> Path:
+    """File with the numbers of the queries to send."""
+    return folder / f"queries-{number}.npy"
+
+
+def result_file(folder: Path, number: int) -> Path:
+    """File with the result of a trial or a request."""
+    return folder / f"result-{number}.npz"
 
 
 def remember_secrets(engine: str, *parameters: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a plan will take, guessed from small builds: time and memory before anybody waits for them."""
+"""CostEstimate of the time and memory that a plan takes, from small builds."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from recallatk.bench.plan import PlannedBuild
     from recallatk.core import Dataset
 
-# Two sizes, so that growth is seen and not assumed.
+# Two sizes, so that growth is measured and not assumed.
 _ROWS = (1_500, 6_000)
 _QUERIES = 50
-# Nothing of an index grows faster than this, nor shrinks; what two small builds say beyond it is noise.
+# No cost of an index grows faster than this, or shrinks; anything beyond is noise of small builds.
 _STEEPEST = 1.3
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What one build and its trials may take; None where the pilot could not tell."""
+class CostEstimate:
+    """Expected cost of one build and its trials; None where it is unknown."""
 
     planned: PlannedBuild
     build_seconds: float | None
     memory_bytes: float | None
     search_seconds: float | None
     problem: str | None = None
-    """Why it could not."""
+    """Why it is unknown."""
 
 
-def estimate(plan: Plan, dataset: Dataset, settings: TrialSettings) -> list[Estimate]:
-    """Build every planned index small, twice, and draw the line on to the whole corpus.
+def estimate(plan: Plan, dataset: Dataset, settings: TrialSettings) -> list[CostEstimate]:
+    """Build every planned index small, twice, and extrapolate to the whole corpus.
 
     Programs, services and servers of the user are neither started nor contacted: their cost stays unknown.
     """
@@ -57,7 +57,7 @@ def estimate(plan: Plan, dataset: Dataset, settings: TrialSettings) -> list[Esti
 
 
 def _reached(planned: PlannedBuild) -> str | None:
-    """What of the user's a build would start or contact."""
+    """The user's program or server that a build would start or contact."""
     return get_engine(planned.engine).reaches(**dict(planned.parameters))
 
 
@@ -83,21 +83,21 @@ def _estimate(
     sizes: tuple[int, ...],
     dataset: Dataset,
     settings: TrialSettings,
-) -> Estimate:
+) -> CostEstimate:
     queries, rows = dataset.queries.rows, dataset.corpus.rows
     reached = _reached(planned)
     if reached is not None:
         problem = f"a dry run does not start or contact {reached}, so its cost is unknown"
-        return Estimate(planned, None, None, _seconds(planned, None, queries, settings.rounds), problem)
+        return CostEstimate(planned, None, None, _seconds(planned, None, queries, settings.rounds), problem)
     trials = _reduced(planned).trials
     found = [[each.finished[trial] for trial in trials if trial in each.finished] for each in measured]
     if not all(found):
         failed = (each.failed[trial] for each in measured for trial in trials if trial in each.failed)
-        return Estimate(planned, None, None, None, f"a small build of it failed: {next(failed).message}")
+        return CostEstimate(planned, None, None, None, f"a small build of it failed: {next(failed).message}")
     builds = [each[0].build for each in found]
     calls = [float(np.mean([each.latencies_ns.mean() for each in of_size])) / 1e9 for of_size in found]
     per_call = _grown(calls, sizes, rows)
-    return Estimate(
+    return CostEstimate(
         planned,
         build_seconds=_grown([each.seconds for each in builds], sizes, rows),
         memory_bytes=_grown([each.memory_bytes for each in builds], sizes, rows),
@@ -106,7 +106,7 @@ def _estimate(
 
 
 def _seconds(planned: PlannedBuild, per_call: float | None, queries: int, rounds: int) -> float | None:
-    """What all trials of a build come to; loads of a stated length or rate take that."""
+    """Seconds of all trials of a build; loads with a stated length or rate take that long."""
     lengths = [_length(load, per_call, queries) for load in planned.loads]
     known = [each for each in lengths if each is not None]
     return rounds * len(planned.searches) * sum(known) if len(known) == len(lengths) else None
@@ -122,7 +122,7 @@ def _length(load: Load, per_call: float | None, queries: int) -> float | None:
 
 
 def _grown(values: Sequence[float | None], sizes: tuple[int, ...], rows: int) -> float | None:
-    """The value at so many rows, by the power law through the two measured ones."""
+    """The value at this many rows, by the power law through the two measured ones."""
     known = [value for value in values if value is not None]
     if len(known) != len(values):
         return None

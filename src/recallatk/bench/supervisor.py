@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.bench.child_process import starting
-from recallatk.bench.job import remember_secrets, write_job
+from recallatk.bench.job import queries_file, remember_secrets, result_file, write_job
 from recallatk.bench.messages import (
     NO_SPACE,
     AskRequest,
@@ -31,7 +31,6 @@ from recallatk.bench.messages import (
 from recallatk.bench.process_log import ProcessLog
 from recallatk.bench.process_usage import BETWEEN, UsageWatch
 from recallatk.bench.trial_result import Answered, TrialResult
-from recallatk.bench.worker import queries_file, result_file
 from recallatk.errors import EngineError, UsageError
 from recallatk.scratch import reclaim, scratch_writing, temporary_below
 

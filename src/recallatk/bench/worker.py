@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.bench.child_process import belong_to
-from recallatk.bench.job import read_corpus, read_filters, read_job, read_vectors, remember_secrets
+from recallatk.bench.job import (
+    queries_file,
+    read_corpus,
+    read_filters,
+    read_job,
+    read_vectors,
+    remember_secrets,
+    result_file,
+)
 from recallatk.bench.load import Questions
 from recallatk.bench.messages import (
     NO_SPACE,
@@ -112,16 +120,6 @@ class Worker:
         yield Began("search", request.number)
         self.session.ask(request, order).save(result_file(self.folder, request.number))
         yield Finished(request.number)
-
-
-def queries_file(folder: Path, number: int) -> Path:
-    """File with the numbers of the queries to send."""
-    return folder / f"queries-{number}.npy"
-
-
-def result_file(folder: Path, number: int) -> Path:
-    """File with the result of a trial or a request."""
-    return folder / f"result-{number}.npz"
 
 
 def main(data: str, folder: str, parent: str) -> int:
