@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from recallatk.analysis.repeated import score_repeated
+from recallatk.analysis.score import score_repeated
 from recallatk.bench.environment import load_average
 from recallatk.bench.job import Job, Task, insertion_order, write_data
 from recallatk.bench.messages import NO_SPACE, Began, Blocked, Built, Failed

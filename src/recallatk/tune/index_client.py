@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.relevance_loss import relevance_loss
+from recallatk.analysis.relevance import relevance_loss
 from recallatk.bench.job import Job, TrialSettings, write_data
 from recallatk.bench.messages import Built
 from recallatk.bench.process_usage import Limits
