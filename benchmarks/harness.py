@@ -21,7 +21,7 @@ import numpy as np
 import recallatk
 from recallatk.analysis.latency import qps
 from recallatk.bench.load import Questions, run_block
-from recallatk.bench.raw import Collected
+from recallatk.bench.trial_result import TrialBlocks
 from recallatk.core import Load, Metric
 from recallatk.datasets.demo import DEMO_FOLDER
 from recallatk.engines import get_engine
@@ -83,9 +83,9 @@ def compare(name, engine, setting, queries, truth, rounds):
             bares.append(bare(name, engine, queries, order))
 
         def by_us(order=order):
-            collected = Collected(len(queries), K, 1)
+            collected = TrialBlocks(0, len(queries), K)
             collected.add(run_block(engine, Load(), questions, order), None)
-            ours.append((qps(collected.raw().calls, one_client=True).median, collected.answers))
+            ours.append((qps(collected.result().calls, one_client=True).median, collected.answers))
 
         for each in (by_hand, by_us) if turn % 2 else (by_us, by_hand):
             each()

@@ -22,8 +22,8 @@ import numpy as np
 
 from recallatk import make_corpus
 from recallatk.analysis.latency import percentile, percentile_interval
-from recallatk.bench.load import Block, Questions, run_block
-from recallatk.core import Load, Metric, Mode
+from recallatk.bench.load import Questions, run_block
+from recallatk.core import Calls, Load, Metric, Mode
 from recallatk.engines.base import resolved
 from recallatk.engines.http import Http
 
@@ -46,7 +46,7 @@ def main() -> None:
         load = Load(Mode.RATE, rate=chosen.rate, seconds=chosen.seconds)
         opened = run_block(engine, load, questions, order, seed=chosen.seed)
         closed = run_block(engine, Load(seconds=chosen.seconds), questions, order)
-    report(opened, closed)
+    report(opened.calls, closed.calls)
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def asked() -> Iterator[Http]:
         server.stdin.close()
 
 
-def report(opened: Block, closed: Block) -> None:
+def report(opened: Calls, closed: Calls) -> None:
     service = percentile(closed.latency_ns, 0.5) or 0.0
     print(f"{'ms':<6} {'analytic':>9} {'open loop':>10} {'its interval':>18} {'closed loop':>12}")
     for name, share in SHARES.items():

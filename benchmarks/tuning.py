@@ -31,8 +31,8 @@ import numpy as np
 
 import recallatk
 from recallatk.analysis import lower_bound
-from recallatk.bench.conversation import Conversation, Speaker
-from recallatk.bench.job import write_data
+from recallatk.bench.job import Job, write_data
+from recallatk.bench.supervisor import WorkerProcess
 from recallatk.engines import get_engine
 from recallatk.engines.base import resolved
 from recallatk.files import write_text
@@ -78,7 +78,7 @@ class Bench:
 
     def built(self, engine, build):
         self.number += 1
-        made = Conversation(self.data, self.folder / f"c{self.number}", Speaker(engine, "cosine", K))
+        made = WorkerProcess(self.data, self.folder / f"c{self.number}", Job(engine, "cosine", K))
         made.build(resolved(engine, get_engine(engine).build_knobs, build))
         return made
 

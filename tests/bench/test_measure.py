@@ -23,7 +23,7 @@ from recallatk import (
     to_text,
 )
 from recallatk.bench.environment import describe_environment, largest_cache
-from recallatk.bench.memory import private_bytes
+from recallatk.bench.process_usage import private_bytes
 from recallatk.core import Metric, Origin, Truth
 from recallatk.engines import get_engine
 from recallatk.engines.registry import registered

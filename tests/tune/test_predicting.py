@@ -34,7 +34,7 @@ ENGINES = [name for name in BUILDS if installed_version(get_engine(name)) is not
 MEASURED = """
 import json, sys
 import numpy as np
-from recallatk.bench.memory import private_bytes
+from recallatk.bench.process_usage import private_bytes
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus
 from recallatk.engines import get_engine

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tuning_data import small_data
 
-from recallatk.bench.conversation import Conversation
+from recallatk.bench.supervisor import WorkerProcess
 from recallatk.report.tuned import tuned_to_text
 from recallatk.tune.tuning import tune
 
@@ -21,7 +21,7 @@ def key(candidate):
 @pytest.fixture
 def machine(monkeypatch):
     """Real answers on a machine whose latencies and pace are made up."""
-    asked = Conversation.ask
+    asked = WorkerProcess.ask
     state = {"calls": 0, "slow": lambda count: 1.0, "pace": lambda count: 1_000_000}
 
     def ask(self, search, queries, **how):
@@ -31,7 +31,7 @@ def machine(monkeypatch):
         pace = state["pace"](state["calls"]) if how.get("pace") else None
         return replace(found, latencies_ns=np.full(len(queries), int(taken)), pace_ns=pace)
 
-    monkeypatch.setattr(Conversation, "ask", ask)
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
     return state
 
 
@@ -85,17 +85,17 @@ def test_as_many_settings_are_counted_as_are_listed(curved, data, tmp_path):
 
 def test_a_choice_that_breaks_its_budget_in_the_final_timing_is_not_met(curved, machine):
     # All that is asked with the machine's pace is the final timing.
-    asked = Conversation.ask
+    asked = WorkerProcess.ask
 
     def ask(self, search, queries, **how):
         found = asked(self, search, queries, **how)
         return replace(found, latencies_ns=found.latencies_ns * (20 if how.get("pace") else 1))
 
-    Conversation.ask, before = ask, Conversation.ask
+    WorkerProcess.ask, before = ask, WorkerProcess.ask
     try:
         tuned = tune(small_data(), target=TARGET, engines=["steady"], budgets=["p95 <= 10ms"])
     finally:
-        Conversation.ask = before
+        WorkerProcess.ask = before
     assert not tuned.met and tuned.choice is None
     assert tuned.verdict.outcome == "FAIL"
     (missed,) = [each for each in tuned.verdict.goals if each.outcome == "missed"]

@@ -14,7 +14,7 @@ import pytest
 from tuning_data import small_data
 
 from recallatk.audit import Evidence, audit
-from recallatk.bench.conversation import Conversation
+from recallatk.bench.supervisor import WorkerProcess
 from recallatk.datasets.opening import make_queries
 from recallatk.errors import UsageError
 from recallatk.truth import ground_truth
@@ -143,14 +143,14 @@ def test_a_build_that_is_worst_at_full_effort_is_not_given_up(curved, data):
 
 def virtual_time(monkeypatch, latency_ms):
     """Real answers, with the latencies of a machine that is made up."""
-    asked = Conversation.ask
+    asked = WorkerProcess.ask
 
     def ask(self, search, queries, **how):
         found = asked(self, search, queries, **how)
-        taken = latency_ms(self.speaker.engine, search["effort"]) * 1e6
+        taken = latency_ms(self.job.engine, search["effort"]) * 1e6
         return replace(found, latencies_ns=np.full(len(queries), int(taken)))
 
-    monkeypatch.setattr(Conversation, "ask", ask)
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
 
 
 def whole_builds(tuned, data):
@@ -264,7 +264,7 @@ def test_replaying_a_journal_in_any_order_gives_the_identical_outcome_and_starts
     (file,) = journal.glob("*.jsonl")
     kept = file.read_bytes().splitlines(keepends=True)
     (tmp_path / file.name).write_bytes(b"".join(reversed(kept)))
-    monkeypatch.setattr(Conversation, "__post_init__", None)
+    monkeypatch.setattr(WorkerProcess, "__init__", None)
     wanted = {"target": TARGET, "engines": ["capped", "steady"], "by": ["category"]}
     assert tune(data, **wanted, out=tmp_path) == tuned
     assert len(lines(tmp_path)) == len(kept)
@@ -309,7 +309,7 @@ def test_what_a_killed_call_had_measured_is_not_measured_again(curved, data, tmp
     keys = [json.loads(line)["key"] for line in after]
     assert len(set(keys)) == len(keys)
     # Had nobody been killed, the same measurements would have said the same.
-    monkeypatch.setattr(Conversation, "__post_init__", None)
+    monkeypatch.setattr(WorkerProcess, "__init__", None)
     assert tune(data, target=TARGET, engines=["fatal"], out=out) == tuned
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.tune import halving
 from recallatk.tune.halving import Proposal
 from recallatk.tune.outcome import _about_memory
@@ -35,7 +35,7 @@ def proposal(name, measured_ms):
 
 
 def turned(monkeypatch, machine, measured, over=False, prefer="p95"):
-    monkeypatch.setattr(halving, "Index", machine.index)
+    monkeypatch.setattr(halving, "IndexClient", machine.index)
     corpus = SimpleNamespace(rows=100)
     part = SimpleNamespace(order=lambda _: np.arange(50), rows=None, dataset=SimpleNamespace(corpus=corpus))
     search = SimpleNamespace(prefer=prefer, seed=1, over=lambda: over, room=None, journal=None, targets=[])

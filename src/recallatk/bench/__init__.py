@@ -1,4 +1,4 @@
-"""Measuring: an engine on a dataset, in a process of its own, timed call by call."""
+"""Measurement of an engine on a dataset: in a process of its own, timed call by call."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recallatk.bench.benchmark import run
     from recallatk.bench.measuring import measure
+    from recallatk.bench.process_usage import Limits
     from recallatk.bench.settings import read_settings
-    from recallatk.bench.supervising import Limits
 
 __all__ = ["Limits", "measure", "read_settings", "run"]
 
-# The measuring process imports from this room and should not pay for all of it.
-_ROOMS = {"Limits": "supervising", "measure": "measuring", "read_settings": "settings", "run": "benchmark"}
+# A worker imports from this room and should not pay for all of it.
+_ROOMS = {"Limits": "process_usage", "measure": "measuring", "read_settings": "settings", "run": "benchmark"}
 
 
 def __getattr__(name: str) -> Any:

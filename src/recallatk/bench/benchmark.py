@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from recallatk.bench.cautions import other_machine
 from recallatk.bench.environment import possible_cores
 from recallatk.bench.inputs import SETTINGS_FILE, truth_of
+from recallatk.bench.job import TrialSettings
 from recallatk.bench.measuring import conclude, describe_run, require_measurable
 from recallatk.bench.plan import Plan, make_plan
-from recallatk.bench.running import Manner, Runner
+from recallatk.bench.process_usage import Limits
+from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, open_data, read_settings
 from recallatk.bench.settings.problems import Problems
-from recallatk.bench.supervising import Limits
 from recallatk.files import PathLike, write_text
 from recallatk.goals import require_answerable, sort_goals
 from recallatk.history import RunFolder
@@ -22,7 +23,7 @@ from recallatk.history import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from recallatk.bench.watching import Watch
+    from recallatk.bench.progress import Watch
     from recallatk.core import Dataset, Run
 
 _RUNS = "runs"
@@ -102,11 +103,11 @@ def plan_of(settings: Settings, dataset: Dataset) -> Plan:
     return make_plan(settings, rows=corpus.rows, dimension=corpus.dimension, metric=dataset.metric)
 
 
-def manner_of(settings: Settings) -> Manner:
+def manner_of(settings: Settings) -> TrialSettings:
     """How the settings want trials to be measured."""
     measure, limits = settings.measure, settings.limits
     _require_cores(settings)
-    return Manner(
+    return TrialSettings(
         at=measure.k,
         measures=measure.measures,
         rounds=measure.rounds,

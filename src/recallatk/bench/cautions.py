@@ -1,4 +1,4 @@
-"""What a reader must know before believing a run: every kind of warning that measuring can give."""
+"""Warnings about a run: every reason to doubt its numbers that measuring can show."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
     from recallatk.core import Measurement
 
-# A machine whose own pace varies by more than this makes differences of that size meaningless.
+# Differences of the size by which the machine's own pace varies are meaningless.
 DRIFT = 0.10
 # More than half of the cores busy with something else before anything was measured.
 BUSY_SHARE = 0.5
 LATE_SHARE = 0.01
-# What must not change between two halves of a run.
+# Facts that must not change when a run is resumed.
 _MACHINE = ("processor", "cores", "memory_bytes", "processor_limit", "python", "packages")
 
 
 def cautions_of(
     measurements: Sequence[Measurement], before: Sequence[float] | None, cores: int
 ) -> tuple[Caution, ...]:
-    """Everything that there is to say.
+    """All warnings about these measurements.
 
     Args:
-        measurements: what was measured.
-        before: the load averages of the machine before it was.
-        cores: how many cores there are.
+        measurements: the finished trials.
+        before: load averages of the machine before the first.
+        cores: number of cores.
     """
     found = [*_noise(measurements), *_busy(before, cores)]
     for each in measurements:
@@ -43,7 +43,7 @@ def cautions_of(
 
 
 def other_machine(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[Caution, ...]:
-    """That a run was begun on another machine than it was gone on with."""
+    """The warning that the run was resumed on a different machine."""
     changed = [] if before is None else [name for name in _MACHINE if before.get(name) != now.get(name)]
     if not changed:
         return ()
@@ -59,7 +59,7 @@ def _noise(measurements: Sequence[Measurement]) -> Iterator[Caution]:
 
 
 def noise(paces: Sequence[int] | NDArray[np.int64]) -> Iterator[Caution]:
-    """That the machine's own pace varied too much for latencies to be compared."""
+    """The warning that the machine's own pace varied too much to compare latencies."""
     moved = drift(paces)
     if moved is not None and moved > DRIFT:
         yield Caution(

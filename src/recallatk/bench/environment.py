@@ -1,4 +1,4 @@
-"""The machine and the software that a measurement was taken on."""
+"""The machine and the software of a measurement."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from recallatk.version import __version__
 
 _GROUPS = Path("/sys/fs/cgroup")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-# More than any kernel counts.
+# More than any kernel supports.
 _MOST_CORES = 8192
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def describe_environment() -> dict[str, Any]:
-    """What a reader has to know before comparing two measurements; None where it cannot be told."""
+    """Facts to know before comparing two measurements; None where the system does not tell."""
     import psutil
 
     return {
@@ -42,7 +42,7 @@ def describe_environment() -> dict[str, Any]:
 
 
 def usable_cores() -> int:
-    """How many cores this process may run on."""
+    """Number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -60,7 +60,7 @@ def possible_cores() -> list[int] | None:
 
 
 def largest_cache(folder: Path = _CACHES) -> int | None:
-    """What the system says of the largest cache of the first core."""
+    """Size in bytes of the largest cache of the first core."""
     sizes = [_first_line(path) or "" for path in folder.glob("index*/size")]
     return max(
         (int(text[:-1]) * _UNITS[text[-1]] for text in sizes if text[:-1].isdigit() and text[-1] in _UNITS),
@@ -69,7 +69,7 @@ def largest_cache(folder: Path = _CACHES) -> int | None:
 
 
 def load_average() -> float | None:
-    """How many processes wanted to run, over the last minute."""
+    """Load average of the last minute."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
@@ -87,7 +87,7 @@ def _processor() -> str:
 
 
 def _processor_limit() -> float | None:
-    """How many cores a control group lets us use."""
+    """Number of cores that the control group allows."""
     quota, _, period = (_first_line(_GROUPS / "cpu.max") or "").partition(" ")
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 

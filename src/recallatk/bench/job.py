@@ -1,15 +1,18 @@
-"""What a measuring process is asked, as plain files in a scratch folder."""
+"""The job of a worker: its settings, its trials and its data, as plain files in a folder."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import feather
 
+from recallatk.analysis.measures import parse_measure
+from recallatk.bench.environment import usable_cores
+from recallatk.bench.process_usage import Limits
 from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
 from recallatk.engines import get_engine, registered
@@ -28,7 +31,34 @@ if TYPE_CHECKING:
     from recallatk.filters import Filter
 
 _JOB, _COLUMNS, _FILTERS = "job.json", "corpus.arrow", "filters.json"
-_ID, _BESIDE = "id", "beside."
+_ID, _METADATA = "id", "metadata."
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """How every index is built and every trial is measured."""
+
+    at: tuple[int, ...] = (1, 10, 100)
+    """The values of k to score."""
+    measures: tuple[str, ...] = ()
+    rounds: int = 5
+    seed: int = 0
+    build_threads: int | None = None
+    """None: as many as there are cores."""
+    search_threads: int = 1
+    affinity: tuple[int, ...] | None = None
+    """The cores to run on; None: all."""
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def k(self) -> int:
+        """Number of neighbors that every call asks for."""
+        return max(*self.at, *(parse_measure(each).k for each in self.measures), 1)
+
+    @property
+    def threads_to_build(self) -> int:
+        """Number of threads that a build may use."""
+        return self.build_threads or usable_cores()
 
 
 @dataclass(frozen=True)
@@ -43,40 +73,50 @@ class Task:
 
 @dataclass(frozen=True)
 class Job:
-    """One build and the trials on it."""
+    """One engine, how it is measured, and the trials to measure on each of its builds."""
 
     engine: str
     metric: str
-    build: dict[str, Any]
-    tasks: tuple[Task, ...]
     k: int
-    rounds: int
-    seed: int
-    build_threads: int
-    search_threads: int
-    repeat: int = 0
-    """Which of several builds; each but the first inserts the rows in another order."""
+    settings: TrialSettings = field(default_factory=TrialSettings)
+    tasks: tuple[Task, ...] = ()
+
+    def by_load(self) -> list[list[int]]:
+        """The numbers of the tasks, one list per load."""
+        loads = dict.fromkeys(task.load for task in self.tasks)
+        return [[task.number for task in self.tasks if task.load == load] for load in loads]
 
 
 def write_job(folder: Path, job: Job) -> None:
-    """Lay out what one process is to do."""
-    remember_secrets(job.engine, job.build, *(task.search for task in job.tasks))
-    _write_text(folder / _JOB, json.dumps(asdict(job)))
+    """Write the job for the worker of a folder."""
+    # Settled here: a worker that is pinned sees fewer cores.
+    settled = replace(job.settings, build_threads=job.settings.threads_to_build)
+    _write_text(folder / _JOB, json.dumps(asdict(replace(job, settings=settled))))
 
 
 def read_job(folder: Path) -> Job:
     """The job of a folder."""
     plain = json.loads((folder / _JOB).read_text())
     tasks = [Task(each["number"], each["search"], Load(**each["load"])) for each in plain.pop("tasks")]
-    job = Job(**plain, tasks=tuple(tasks))
-    remember_secrets(job.engine, job.build, *(task.search for task in tasks))
-    return job
+    settings = plain.pop("settings")
+    limits = Limits(**settings.pop("limits"))
+    return Job(**plain, settings=TrialSettings(**settings, limits=limits), tasks=tuple(tasks))
+
+
+def queries_file(folder: Path, number: int) -> Path:
+    """File with the numbers of the queries to send."""
+    return folder / f"queries-{number}.npy"
+
+
+def result_file(folder: Path, number: int) -> Path:
+    """File with the result of a trial or a request."""
+    return folder / f"result-{number}.npz"
 
 
 def remember_secrets(engine: str, *parameters: Mapping[str, Any]) -> None:
-    """Remove the secrets that an engine is given or reads itself from what is written or shown.
+    """Redact the secrets that an engine is given or reads itself wherever something is written or shown.
 
-    Called in the measuring process, which words its errors, and in its parent, which writes everything else.
+    Called in the worker, which words its errors, and in its parent, which writes everything else.
     """
     if engine in registered():
         remember_variables(get_engine(engine).secret_variables)
@@ -84,8 +124,13 @@ def remember_secrets(engine: str, *parameters: Mapping[str, Any]) -> None:
         remember_references(each)
 
 
+def insertion_order(seed: int, repeat: int, rows: int) -> NDArray[np.int64] | None:
+    """Order in which a repeated build inserts the rows; None for the first build, which keeps their own."""
+    return None if repeat == 0 else np.random.default_rng([seed, repeat]).permutation(rows)
+
+
 def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:
-    """Lay out what every job of a run reads: the vectors as arrays that can be mapped, and what filters ask.
+    """Write what the workers of a run share: vectors as arrays that can be mapped, and metadata for filters.
 
     Args:
         folder: where to write.
@@ -108,13 +153,13 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
-    """The ids, which attached engines answer with, and the metadata that filters ask for."""
+    """Write the ids, which attached engines answer with, and the metadata that filters need."""
     corpus = dataset.corpus
     columns = {_ID: corpus.ids} if needs_ids and corpus.id_column is not None else {}
     names = sorted(distinct_filters(dataset.queries.filters or ()).columns())
     if names:
-        beside = corpus.columns.read(names, 0, corpus.rows)
-        columns |= {f"{_BESIDE}{name}": beside[name] for name in names}
+        metadata = corpus.columns.read(names, 0, corpus.rows)
+        columns |= {f"{_METADATA}{name}": metadata[name] for name in names}
     if columns:
         with scratch_writing(path):
             feather.write_feather(pa.table(columns), path, compression="uncompressed")
@@ -122,7 +167,7 @@ def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
 
 def _write_vectors(path: Path, vectors: Vectors) -> None:
     header = {"descr": np.lib.format.dtype_to_descr(vectors.dtype), "fortran_order": False}
-    # Written block by block: into a mapped file, a lack of space would be a SIGBUS.
+    # Written block by block: in a mapped file, a full disk would be a SIGBUS.
     with scratch_writing(path), path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header | {"shape": vectors.shape})
         for _, block in blocks(vectors):
@@ -130,15 +175,15 @@ def _write_vectors(path: Path, vectors: Vectors) -> None:
 
 
 def read_corpus(folder: Path, order: NDArray[np.int64] | None = None) -> Corpus:
-    """The corpus of a folder, its vectors mapped, or gathered where the rows come in another order."""
+    """The corpus of a folder: its vectors mapped, or only these rows, gathered in this order."""
     vectors = read_vectors(folder, "corpus")
     vectors = vectors if order is None else vectors[order]
     if not (folder / _COLUMNS).exists():
         return make_corpus(vectors)
     table = feather.read_table(folder / _COLUMNS)
     table = table if order is None else table.take(order)
-    names = [name for name in table.column_names if name.startswith(_BESIDE)]
-    metadata = table.select(names).rename_columns([name.removeprefix(_BESIDE) for name in names])
+    names = [name for name in table.column_names if name.startswith(_METADATA)]
+    metadata = table.select(names).rename_columns([name.removeprefix(_METADATA) for name in names])
     ids = table[_ID].to_pylist() if _ID in table.column_names else None
     return make_corpus(vectors, ids, metadata if names else None)
 
@@ -150,14 +195,9 @@ def read_vectors(folder: Path, name: str) -> NDArray[Any]:
 
 
 def read_filters(folder: Path) -> list[Filter | None] | None:
-    """What each query may return; None where there are no filters."""
+    """The filter of each query; None where there are no filters."""
     if not (folder / _FILTERS).exists():
         return None
     plain, numbers = json.loads((folder / _FILTERS).read_text())
     distinct = [None if each is None else filter_from_json(each) for each in plain]
     return [distinct[number] for number in numbers]
-
-
-def insertion_order(job: Job, rows: int) -> NDArray[np.int64] | None:
-    """In which order the rows are inserted; None for their own, as the first build has it."""
-    return None if job.repeat == 0 else np.random.default_rng([job.seed, job.repeat]).permutation(rows)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.compatibility import require_complete
 from recallatk.bench.cautions import cautions_of
 from recallatk.bench.environment import describe_environment
-from recallatk.bench.keeping import Kept
+from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
 from recallatk.bench.plan import Plan, PlannedBuild
-from recallatk.bench.running import Manner, Runner
-from recallatk.bench.supervising import Limits
+from recallatk.bench.process_usage import Limits
+from recallatk.bench.run_sink import MemorySink
+from recallatk.bench.runner import Runner
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.engines import Engine, get_engine
 from recallatk.engines.base import require_constraints, require_installed, require_metric, resolved
@@ -22,7 +23,7 @@ from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 
 if TYPE_CHECKING:
-    from recallatk.bench.watching import Watch
+    from recallatk.bench.progress import Watch
 
 
 def measure(
@@ -71,10 +72,10 @@ def measure(
     if not settings or not loads or rounds < 1 or builds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
     truth = _truth(dataset, at) if truth is None else truth
-    manner = Manner(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
+    manner = TrialSettings(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
     require_measurable(dataset, truth, at)
     plan = _plan(found, dataset, dict(build or {}), settings, loads, builds, manner.k)
-    keeper = Kept(describe_run(dataset, truth, plan, {}))
+    keeper = MemorySink(describe_run(dataset, truth, plan, {}))
     runner = Runner(plan, dataset, truth, keeper, manner, watch=watch)
     if isinstance(engine, str) or _is_registered(found):
         runner.run()
@@ -186,11 +187,10 @@ def _run_here(engine: type[Engine], runner: Runner, dataset: Dataset, builds: in
         raise UsageError(f"builds = {builds}: only engines that are registered are built more than once")
     vectors = dataset.queries.vectors.read(0, dataset.queries.rows)
     filters = None if dataset.queries.filters is None else list(dataset.queries.filters)
-    with engine() as made:
-        runner.run_here(made, Questions(vectors, runner.k, filters))
+    runner.run_here(engine, Questions(vectors, runner.k, filters))
 
 
-def _concluded(runner: Runner, keeper: Kept) -> Run:
+def _concluded(runner: Runner, keeper: MemorySink) -> Run:
     """The run, with what there is to say of it; nothing measured at all is an error."""
     run = keeper.run()
     if not run.measurements and run.failures:

@@ -1,4 +1,4 @@
-"""What a plan will take, guessed from small builds: time and memory before anybody waits for them."""
+"""CostEstimate of the time and memory that a plan takes, from small builds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.bench.keeping import Kept
 from recallatk.bench.measuring import describe_run
 from recallatk.bench.plan import Plan
-from recallatk.bench.running import Runner
+from recallatk.bench.run_sink import MemorySink
+from recallatk.bench.runner import Runner
 from recallatk.core import Load
 from recallatk.datasets import sample_queries, sampled
 from recallatk.engines import get_engine
@@ -19,31 +19,31 @@ from recallatk.truth import ground_truth
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from recallatk.bench.job import TrialSettings
     from recallatk.bench.plan import PlannedBuild
-    from recallatk.bench.running import Manner
     from recallatk.core import Dataset
 
-# Two sizes, so that growth is seen and not assumed.
+# Two sizes, so that growth is measured and not assumed.
 _ROWS = (1_500, 6_000)
 _QUERIES = 50
-# Nothing of an index grows faster than this, nor shrinks; what two small builds say beyond it is noise.
+# No cost of an index grows faster than this, or shrinks; anything beyond is noise of small builds.
 _STEEPEST = 1.3
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What one build and its trials may take; None where the pilot could not tell."""
+class CostEstimate:
+    """Expected cost of one build and its trials; None where it is unknown."""
 
     planned: PlannedBuild
     build_seconds: float | None
     memory_bytes: float | None
     search_seconds: float | None
     problem: str | None = None
-    """Why it could not."""
+    """Why it is unknown."""
 
 
-def estimate(plan: Plan, dataset: Dataset, manner: Manner) -> list[Estimate]:
-    """Build every planned index small, twice, and draw the line on to the whole corpus.
+def estimate(plan: Plan, dataset: Dataset, settings: TrialSettings) -> list[CostEstimate]:
+    """Build every planned index small, twice, and extrapolate to the whole corpus.
 
     Programs, services and servers of the user are neither started nor contacted: their cost stays unknown.
     """
@@ -52,24 +52,24 @@ def estimate(plan: Plan, dataset: Dataset, manner: Manner) -> list[Estimate]:
     else:
         sizes = _ROWS
     tried = Plan(tuple(_reduced(each) for each in plan.builds if _reached(each) is None))
-    measured = [_measured(tried, dataset, rows, manner) for rows in sizes] if tried.builds else []
-    return [_estimate(each, measured, sizes, dataset, manner) for each in plan.builds]
+    measured = [_measured(tried, dataset, rows, settings) for rows in sizes] if tried.builds else []
+    return [_estimate(each, measured, sizes, dataset, settings) for each in plan.builds]
 
 
 def _reached(planned: PlannedBuild) -> str | None:
-    """What of the user's a build would start or contact."""
+    """The user's program or server that a build would start or contact."""
     return get_engine(planned.engine).reaches(**dict(planned.parameters))
 
 
-def _measured(small: Plan, dataset: Dataset, rows: int, manner: Manner) -> Kept:
+def _measured(small: Plan, dataset: Dataset, rows: int, settings: TrialSettings) -> MemorySink:
     """Each build on a few rows, at its first and last search setting."""
     few = dataset if rows == dataset.corpus.rows else sampled(dataset, rows)
     few = replace(few, queries=sample_queries(few.queries, min(_QUERIES, few.queries.rows)))
-    quick = replace(manner, at=tuple(min(k, rows) for k in manner.at), measures=(), rounds=1)
+    quick = replace(settings, at=tuple(min(k, rows) for k in settings.at), measures=(), rounds=1)
     truth = ground_truth(few, depth=min(quick.k, rows))
-    keeper = Kept(describe_run(few, truth, small, {}))
-    Runner(small, few, truth, keeper, quick).run()
-    return keeper
+    sink = MemorySink(describe_run(few, truth, small, {}))
+    Runner(small, few, truth, sink, quick).run()
+    return sink
 
 
 def _reduced(planned: PlannedBuild) -> PlannedBuild:
@@ -79,34 +79,34 @@ def _reduced(planned: PlannedBuild) -> PlannedBuild:
 
 def _estimate(
     planned: PlannedBuild,
-    measured: list[Kept],
+    measured: list[MemorySink],
     sizes: tuple[int, ...],
     dataset: Dataset,
-    manner: Manner,
-) -> Estimate:
+    settings: TrialSettings,
+) -> CostEstimate:
     queries, rows = dataset.queries.rows, dataset.corpus.rows
     reached = _reached(planned)
     if reached is not None:
         problem = f"a dry run does not start or contact {reached}, so its cost is unknown"
-        return Estimate(planned, None, None, _seconds(planned, None, queries, manner.rounds), problem)
+        return CostEstimate(planned, None, None, _seconds(planned, None, queries, settings.rounds), problem)
     trials = _reduced(planned).trials
     found = [[each.finished[trial] for trial in trials if trial in each.finished] for each in measured]
     if not all(found):
         failed = (each.failed[trial] for each in measured for trial in trials if trial in each.failed)
-        return Estimate(planned, None, None, None, f"a small build of it failed: {next(failed).message}")
+        return CostEstimate(planned, None, None, None, f"a small build of it failed: {next(failed).message}")
     builds = [each[0].build for each in found]
     calls = [float(np.mean([each.latencies_ns.mean() for each in of_size])) / 1e9 for of_size in found]
     per_call = _grown(calls, sizes, rows)
-    return Estimate(
+    return CostEstimate(
         planned,
         build_seconds=_grown([each.seconds for each in builds], sizes, rows),
         memory_bytes=_grown([each.memory_bytes for each in builds], sizes, rows),
-        search_seconds=_seconds(planned, per_call, queries, manner.rounds),
+        search_seconds=_seconds(planned, per_call, queries, settings.rounds),
     )
 
 
 def _seconds(planned: PlannedBuild, per_call: float | None, queries: int, rounds: int) -> float | None:
-    """What all trials of a build come to; loads of a stated length or rate take that."""
+    """Seconds of all trials of a build; loads with a stated length or rate take that long."""
     lengths = [_length(load, per_call, queries) for load in planned.loads]
     known = [each for each in lengths if each is not None]
     return rounds * len(planned.searches) * sum(known) if len(known) == len(lengths) else None
@@ -122,7 +122,7 @@ def _length(load: Load, per_call: float | None, queries: int) -> float | None:
 
 
 def _grown(values: Sequence[float | None], sizes: tuple[int, ...], rows: int) -> float | None:
-    """The value at so many rows, by the power law through the two measured ones."""
+    """The value at this many rows, by the power law through the two measured ones."""
     known = [value for value in values if value is not None]
     if len(known) != len(values):
         return None

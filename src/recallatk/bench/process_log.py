@@ -1,4 +1,4 @@
-"""The log of a measuring process: its standard error, redacted line by line before it reaches the disk."""
+"""The log of a worker: its standard error, redacted line by line before it reaches the disk."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TAIL_WIDTH = 500
 # Longer lines are cut; a progress bar ends its lines with a carriage return.
 _LONGEST = 1 << 16
 _READ_BYTES = 1 << 16
-# A pipe holds a megabyte at most, unless somebody made it larger.
+# A pipe holds at most a megabyte unless resized.
 _MOST_READS = 17
 _GIVE_WAY_SECONDS = 0.001
 _LINE_END = re.compile(rb"(?<=[\r\n])")
 
 
 class ProcessLog:
-    """A log file with a pipe before it: what a process writes into the pipe is appended without secrets.
+    """A log file behind a pipe: everything written into the pipe is appended without secrets.
 
     Args:
         path: the file, which is appended to.
@@ -59,7 +59,7 @@ class ProcessLog:
             self._writing = -1
 
     def tail(self) -> str:
-        """The last lines of all that the process has written so far."""
+        """The last lines that the process has written so far."""
         self._wanted.set()
         with self._lock:
             self._wanted.clear()
@@ -70,7 +70,7 @@ class ProcessLog:
             return "\n".join(line[:_TAIL_WIDTH] for line in lines[-_TAIL_LINES:])
 
     def close(self) -> None:
-        """Write what is left and close the file; may be called twice."""
+        """Write the rest and close the file; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -107,13 +107,13 @@ class ProcessLog:
                     self._take()
 
     def _drain(self) -> None:
-        """Take what was in the pipe when this was called, though more may come all the time."""
+        """Take what was in the pipe when this was called; more may keep coming."""
         for _ in range(_MOST_READS):
             if self._ended or not self._take():
                 return
 
     def _take(self) -> bool:
-        """Read once; whether there was anything."""
+        """Read once, and return whether there was anything."""
         try:
             some = os.read(self._reading, _READ_BYTES)
         except BlockingIOError:
@@ -127,7 +127,7 @@ class ProcessLog:
         return True
 
     def _append(self, lines: list[bytes]) -> None:
-        """Append lines; what follows the beginning of an endless one is left out."""
+        """Append lines; the rest of an endless line is left out."""
         hide = hiding()
         written = b""
         for line in filter(None, lines):
@@ -150,11 +150,11 @@ class ProcessLog:
 
 
 def _shown(line: bytes, hide: Callable[[str], str]) -> str:
-    """A line without secrets and its end, cut where it is endless."""
+    """A line without secrets and line end, cut where it is endless."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
-        # Half of what was read stays: a secret at the cut was whole when it was redacted.
+        # Half of the line stays: a secret at the cut was whole when it was redacted.
         return redact_text(text, hide)[: _LONGEST // 2]
     except Exception:
-        # Nobody would empty the pipe any more, and the process would wait for ever.
+        # An exception would end the thread that empties the pipe, and the process would wait forever.
         return HIDDEN

@@ -1,4 +1,4 @@
-"""The machine's own pace: a fixed piece of work that has nothing to do with any engine."""
+"""The machine's own pace: the time of a fixed piece of work that involves no engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# 4 MB in float32: more than the fast caches hold, so that neighbours who take memory bandwidth show.
+# 4 MB in float32: more than the fast caches hold, so that other processes' use of memory bandwidth shows.
 _SIDE = 1024
 _PASSES = 8
 _REPETITIONS = 5
@@ -31,10 +31,10 @@ class Sentinel:
         self._product = np.empty(_SIDE, np.float32)
 
     def pace_ns(self) -> int:
-        """How long the work takes now: the second slowest of five times.
+        """Time that the work takes now: the second slowest of five.
 
-        Whoever shares the core gets turns that are longer than the work, so that most of five times may well
-        show nothing of him. One of them may be bad luck.
+        Time slices of a process that shares the core are longer than the work, so that most of the five may
+        miss it. The slowest may be bad luck.
         """
         return sorted(self._once() for _ in range(_REPETITIONS))[-2]
 
@@ -47,11 +47,10 @@ class Sentinel:
 
 
 def drift(paces: Sequence[int] | NDArray[np.int64]) -> float | None:
-    """How unsteady the machine was: how far paces are from their median, as a share of it.
+    """Unsteadiness of the machine: distance of paces from their median, as a share of it.
 
-    It is the 5th or the 95th percentile of paces that counts, whichever is farther. What happens in fewer
-    than one of twenty rounds does not show; a pace that goes up or down for longer does. None for fewer than
-    three paces.
+    The 5th or the 95th percentile of paces counts, whichever is farther. A disturbance of fewer than one in
+    twenty rounds does not show; a pace that goes up or down for longer does. None for fewer than three paces.
     """
     values = np.asarray(paces, np.float64).ravel()
     if len(values) < _FEWEST_PACES:

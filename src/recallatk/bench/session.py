@@ -1,4 +1,4 @@
-"""One build and all its trials, in the process that runs it."""
+"""One engine in the process that measures it: builds an index, measures trials on it, answers queries."""
 
 from __future__ import annotations
 
@@ -10,215 +10,249 @@ import random
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recallatk.analysis.latency import percentile
-from recallatk.bench.events import Began, Blocked, Built, Event, Failed, Paused
-from recallatk.bench.load import highest_rate, require_supported, run_block
-from recallatk.bench.memory import private_bytes
-from recallatk.bench.raw import Collected, Raw
+from recallatk.bench.load import highest_rate, require_supported, run_block, warm_up
+from recallatk.bench.messages import Began, Blocked, Built, Failed
+from recallatk.bench.process_usage import private_bytes
 from recallatk.bench.sentinel import Sentinel
-from recallatk.bench.warming import warm_up
-from recallatk.core import Metric, Mode
+from recallatk.bench.trial_result import Answered, TrialBlocks
+from recallatk.core import Load, Metric, Mode
 from recallatk.engines.base import importing
 from recallatk.errors import EngineError, RecallError
+from recallatk.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from recallatk.bench.job import Job, Task
     from recallatk.bench.load import Questions
-    from recallatk.core import Corpus, Load
+    from recallatk.bench.messages import AskRequest, Event
+    from recallatk.bench.trial_result import TrialResult
+    from recallatk.core import Corpus
     from recallatk.engines import Engine
 
-# A small index first, so that loading a library or compiling it is no part of a build.
+# A small index first, so that loading or compiling a library is no part of a build.
 _FEW_ROWS = 1_000
 
 
-@dataclass(frozen=True, eq=False)
-class Done:
-    """A trial is done; what it gave is still in memory."""
-
-    number: int
-    raw: Raw
+class NoEvidenceError(EngineError):
+    """The index did not show that it answered."""
 
 
-def measure_build(
-    engine: Engine,
-    job: Job,
-    corpus: Corpus,
-    questions: Questions,
-    order: NDArray[np.int64] | None = None,
-) -> Iterator[Event | Done]:
-    """Build, then measure load by load, and say what happens.
+class Session:
+    """One index at a time, built as often as requested.
 
     Args:
-        engine: what to build with.
-        job: what to do.
-        corpus: what to build from, in the order of insertion.
-        questions: what to ask.
-        order: the row of the whole corpus that stands at each place of this one; None: the same.
+        kind: the class of the engine.
+        job: settings, and the trials to measure on each build.
+        questions: the queries.
     """
-    yield Began("preparing")
-    load_library(engine, job, corpus)
-    yield Began("build")
-    yield build_index(engine, job, corpus)
-    engine.set_threads(job.search_threads)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
-        for number, (load, tasks) in enumerate(_by_load(job)):
-            turns = _Turns(engine, job, load, tasks, questions, order, untouched=number == 0)
-            yield from turns.all()
-            yield Paused()
-    finally:
+
+    def __init__(self, kind: type[Engine], job: Job, questions: Questions) -> None:
+        self.kind, self.job, self.questions = kind, job, questions
+        self.engine: Engine | None = None
+        self.order: NDArray[np.int64] | None = None
+        """Corpus row of each row of the index; None: the same."""
+        self.untouched = True
+        """Whether no query was sent since the build."""
+        self._prepared = False
+
+    @cached_property
+    def sentinel(self) -> Sentinel:
+        """The fixed piece of work that shows the machine's own pace."""
+        return Sentinel(self.job.settings.seed)
+
+    @property
+    def built(self) -> Engine:
+        """The engine with its index."""
+        if self.engine is None:
+            raise EngineError(f"{self.job.engine}: nothing is built")
+        return self.engine
+
+    def build(
+        self, corpus: Corpus, parameters: dict[str, Any], order: NDArray[np.int64] | None = None
+    ) -> Iterator[Event]:
+        """Build an index from a corpus, whose rows are these of the whole one, and drop the index before."""
+        self.close()
+        self.engine, self.order = self.kind(), order
+        if not self._prepared:
+            yield Began("preparing")
+            self._load_library(corpus, parameters)
+            self._prepared = True
+        yield Began("build")
+        event = self._build(self.engine, corpus, parameters)
+        self.engine.set_threads(self.job.settings.search_threads)
+        self.untouched = True
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        yield event
+
+    def _load_library(self, corpus: Corpus, parameters: dict[str, Any]) -> None:
+        """Load the library and start its servers with a small build, which may be impossible."""
+        from recallatk.datasets.opening import make_corpus
+
+        if self.kind.abilities.attaches or corpus.rows <= _FEW_ROWS:
+            return
+        few = make_corpus(corpus.vectors.read(0, _FEW_ROWS))
+        try:
+            with importing(self.kind), self.kind() as small:
+                small.set_threads(self.job.settings.threads_to_build)
+                small.build(few, Metric(self.job.metric), **parameters)
+        except (RecallError, RuntimeError, ValueError):
+            return
+
+    def _build(self, engine: Engine, corpus: Corpus, parameters: dict[str, Any]) -> Built:
+        engine.set_threads(self.job.settings.threads_to_build)
+        before = private_bytes()
+        used = time.process_time()
+        started = time.perf_counter()
+        with importing(self.kind):
+            engine.build(corpus, Metric(self.job.metric), **parameters)
+        seconds, used = time.perf_counter() - started, time.process_time() - used
+        attached = engine.abilities.attaches
+        inside = engine.in_process() and not attached
+        return Built(
+            seconds=None if attached else seconds,
+            cpu_seconds=used if inside else None,
+            before_bytes=before,
+            memory_bytes=max(0, private_bytes() - before) if inside else engine.memory_bytes(),
+            size_bytes=engine.size_bytes(),
+            version=engine.version(),
+            call=engine.call(),
+        )
+
+    def measure(self, numbers: Sequence[int]) -> Iterator[Event | TrialResult]:
+        """Measure trials of the job, all of one load, in randomized complete blocks."""
+        yield from _Rounds(self, [task for task in self.job.tasks if task.number in numbers]).all()
+
+    def ask(self, request: AskRequest, order: NDArray[np.int64]) -> Answered:
+        """Send these queries once, one at a time."""
+        with importing(self.kind):
+            engine = self.built
+            engine.configure(**request.search)
+            if request.warm:
+                warm_up(engine, self.questions, order, first=self.untouched)
+            self.untouched = False
+            started = time.perf_counter()
+            block = run_block(engine, Load(), self.questions, order)
+            seconds = time.perf_counter() - started
+            evidence = redact_text(self.evidence())
+            pace = self.sentinel.pace_ns() if request.pace else None
+            return Answered(block.rows, block.calls.latency_ns, seconds, evidence, pace)
+
+    def evidence(self) -> str:
+        """What the index says that it did; an index that cannot tell has no result."""
+        try:
+            return self.built.exercised()
+        except EngineError as problem:
+            raise NoEvidenceError(str(problem)) from problem
+
+    def close(self) -> None:
+        """Drop the index, to make room for the next; may be called twice."""
         gc.enable()
         gc.unfreeze()
+        if self.engine is not None:
+            with contextlib.suppress(EngineError):
+                self.engine.close()
+        self.engine = None
+        gc.collect()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def _by_load(job: Job) -> list[tuple[Load, list[Task]]]:
-    loads = dict.fromkeys(task.load for task in job.tasks)
-    return [(load, [task for task in job.tasks if task.load == load]) for load in loads]
+class _Rounds:
+    """All trials of one load: every round sends the same queries to each, in an order drawn anew."""
 
-
-def load_library(engine: Engine, job: Job, corpus: Corpus) -> None:
-    """Load the library and start what runs beside it; a build of few rows may be impossible."""
-    from recallatk.datasets.opening import make_corpus
-
-    if engine.abilities.attaches or corpus.rows <= _FEW_ROWS:
-        return
-    few = make_corpus(corpus.vectors.read(0, _FEW_ROWS))
-    try:
-        with importing(type(engine)), type(engine)() as small:
-            small.set_threads(job.build_threads)
-            small.build(few, Metric(job.metric), **job.build)
-    except (RecallError, RuntimeError, ValueError):
-        return
-
-
-def build_index(engine: Engine, job: Job, corpus: Corpus) -> Built:
-    """Build, and measure what that takes."""
-    engine.set_threads(job.build_threads)
-    before = private_bytes()
-    used = time.process_time()
-    started = time.perf_counter()
-    with importing(type(engine)):
-        engine.build(corpus, Metric(job.metric), **job.build)
-    seconds, used = time.perf_counter() - started, time.process_time() - used
-    attached = engine.abilities.attaches
-    inside = engine.in_process() and not attached
-    return Built(
-        seconds=None if attached else seconds,
-        cpu_seconds=used if inside else None,
-        before_bytes=before,
-        memory_bytes=max(0, private_bytes() - before) if inside else engine.memory_bytes(),
-        size_bytes=engine.size_bytes(),
-        version=engine.version(),
-        call=engine.call(),
-    )
-
-
-class _Turns:
-    """All trials of one load: every round asks each of them the same queries, in an order drawn anew."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        job: Job,
-        load: Load,
-        tasks: list[Task],
-        questions: Questions,
-        order: NDArray[np.int64] | None,
-        *,
-        untouched: bool,
-    ) -> None:
-        self.engine, self.job, self.load, self.tasks = engine, job, load, tasks
-        self.questions, self.order = questions, order
-        self.sentinel = Sentinel(job.seed)
-        queries = len(questions.vectors)
-        self.collected = {task.number: Collected(queries, job.k, load.batch) for task in tasks}
+    def __init__(self, session: Session, tasks: list[Task]) -> None:
+        self.session, self.tasks = session, tasks
+        self.settings, self.questions, self.load = session.job.settings, session.questions, tasks[0].load
+        self.engine, self.sentinel = session.built, session.sentinel
+        self.blocks = {
+            task.number: TrialBlocks(task.number, len(self.questions), session.job.k) for task in tasks
+        }
         self.rates: dict[int, float] = {}
-        self.untouched = untouched
 
-    def all(self) -> Iterator[Event | Done]:
-        shuffled = random.Random(self.job.seed)  # noqa: S311
-        for turn in range(self.job.rounds):
-            asked = np.random.default_rng([self.job.seed, turn]).permutation(len(self.questions.vectors))
+    def all(self) -> Iterator[Event | TrialResult]:
+        shuffled = random.Random(self.settings.seed)  # noqa: S311
+        for turn in range(self.settings.rounds):
+            order = np.random.default_rng([self.settings.seed, turn]).permutation(len(self.questions))
             for task in shuffled.sample(self.tasks, len(self.tasks)):
-                if task.number in self.collected:
-                    yield from self._block(task, turn, asked)
-        for number, collected in self.collected.items():
-            yield Done(number, collected.raw())
+                if task.number in self.blocks:
+                    yield from self._block(task, turn, order)
+        for blocks in self.blocks.values():
+            yield blocks.result()
 
-    def _block(self, task: Task, turn: int, asked: NDArray[np.int64]) -> Iterator[Event]:
+    def _block(self, task: Task, turn: int, order: NDArray[np.int64]) -> Iterator[Event]:
         phase = "warm-up"
         yield Began(phase, task.number)
         try:
             with importing(type(self.engine)):
-                seconds = self._ready(task, asked)
+                seconds = self._ready(task, order)
             phase = "search"
             yield Began(phase, task.number)
             started = time.perf_counter()
             with importing(type(self.engine)):
-                load = self._settled(task, asked)
-                block = run_block(self.engine, load, self.questions, asked, seed=self.job.seed + turn)
+                load = self._settled(task, order)
+                block = run_block(self.engine, load, self.questions, order, seed=self.settings.seed + turn)
             seconds += time.perf_counter() - started
-            collected = self.collected[task.number]
-            collected.add(block, self.order)
-            collected.exercised = self._evidence()
-            collected.sentinel_ns.append(self.sentinel.pace_ns())
-            yield Blocked(task.number, turn, seconds, percentile(block.latency_ns, 0.95))
-        except _NoEvidenceError as problem:
-            yield self._dropped(task, "no evidence", phase, str(problem))
+            blocks = self.blocks[task.number]
+            blocks.add(block, self.session.order)
+            blocks.exercised = self.session.evidence()
+            blocks.sentinel_ns.append(self.sentinel.pace_ns())
+            yield Blocked(task.number, turn, seconds, percentile(block.calls.latency_ns, 0.95))
         except Exception as problem:
-            log_traceback()
-            yield self._dropped(task, "exception", phase, in_words(problem))
+            del self.blocks[task.number]
+            yield failure_of(problem, phase, task.number)
 
-    def _dropped(self, task: Task, kind: str, phase: str, message: str) -> Failed:
-        del self.collected[task.number]
-        return Failed(task.number, kind, phase, message)
-
-    def _ready(self, task: Task, asked: NDArray[np.int64]) -> float:
-        """Configure and warm up, and see that the index answers, before anything counts."""
+    def _ready(self, task: Task, order: NDArray[np.int64]) -> float:
+        """Configure, warm up, and check that the index answers, before anything counts."""
         require_supported(self.engine, self.load)
         self.engine.configure(**task.search)
         started = time.perf_counter()
-        collected = self.collected[task.number]
-        collected.warmed(warm_up(self.engine, self.questions, asked, first=self.untouched))
-        self.untouched = False
+        blocks = self.blocks[task.number]
+        blocks.add_warm_up(warm_up(self.engine, self.questions, order, first=self.session.untouched))
+        self.session.untouched = False
         seconds = time.perf_counter() - started
-        collected.exercised = self._evidence()
+        blocks.exercised = self.session.evidence()
         return seconds
 
-    def _evidence(self) -> str:
-        try:
-            return self.engine.exercised()
-        except EngineError as problem:
-            raise _NoEvidenceError(str(problem)) from problem
-
-    def _settled(self, task: Task, asked: NDArray[np.int64]) -> Load:
-        """The load, with the rate that was looked for where it states none."""
+    def _settled(self, task: Task, order: NDArray[np.int64]) -> Load:
+        """The load, with the highest rate found where it states none."""
         if self.load.mode is not Mode.RATE or self.load.rate is not None:
             return self.load
         if task.number not in self.rates:
-            found, tried = highest_rate(self.engine, self.load, self.questions, asked, seed=self.job.seed)
-            self.collected[task.number].highest_rate = found
+            found, tried = highest_rate(
+                self.engine, self.load, self.questions, order, seed=self.settings.seed
+            )
+            self.blocks[task.number].highest_rate = found
             self.rates[task.number] = min(rate for rate, _ in tried) if found is None else found
         return replace(self.load, rate=self.rates[task.number], p99_ms=None)
 
 
-class _NoEvidenceError(EngineError):
-    """The index did not show that it answered."""
+def failure_of(problem: Exception, phase: str, number: int | None = None) -> Failed:
+    """The exception being handled as an event; its traceback goes to the log, if there is room for it."""
+    if isinstance(problem, NoEvidenceError):
+        return Failed(number, "no evidence", phase, str(problem))
+    with contextlib.suppress(OSError):
+        traceback.print_exc()
+    return Failed(number, "exception", phase, in_words(problem))
 
 
 def in_words(problem: Exception) -> str:
-    """What went wrong; the kind of error too where it is not one of ours."""
+    """The message of an exception, with its type unless it is one of ours."""
     if isinstance(problem, RecallError):
         return str(problem)
     said = f"{type(problem).__name__}: {problem}"
@@ -226,9 +260,3 @@ def in_words(problem: Exception) -> str:
     if os.strerror(errno.ENOSPC) in said and not named:
         said += f"; temporary files of engines go to {tempfile.gettempdir()}"
     return said
-
-
-def log_traceback() -> None:
-    """Print the traceback of the exception that is being handled, if there is room for it in the log."""
-    with contextlib.suppress(OSError):
-        traceback.print_exc()

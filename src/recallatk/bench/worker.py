@@ -1,8 +1,7 @@
-"""The measuring process: builds one index, measures its trials, and writes down every call.
+"""The worker: a process that builds and searches indexes of one engine, and records every call.
 
 Started as `python -m recallatk.bench.worker DATA FOLDER PARENT` with thread counts in the environment.
-It says what it does on what was its standard output, one JSON object a line; whatever an engine prints goes
-where its errors go.
+It answers requests until there are no more; whatever an engine prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -10,72 +9,133 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.bench.events import NO_SPACE, Event, Failed, Finished, Paused, to_line
-from recallatk.bench.job import insertion_order, read_corpus, read_filters, read_job, read_vectors
+from recallatk.bench.child_process import belong_to
+from recallatk.bench.job import (
+    queries_file,
+    read_corpus,
+    read_filters,
+    read_job,
+    read_vectors,
+    remember_secrets,
+    result_file,
+)
 from recallatk.bench.load import Questions
-from recallatk.bench.parentage import belong_to
-from recallatk.bench.session import Done, in_words, log_traceback, measure_build
+from recallatk.bench.messages import (
+    NO_SPACE,
+    AskRequest,
+    Began,
+    BuildRequest,
+    Failed,
+    Finished,
+    MeasureRequest,
+    Ready,
+    from_line,
+    to_line,
+)
+from recallatk.bench.session import Session, failure_of
+from recallatk.bench.trial_result import TrialResult
 from recallatk.engines import get_engine
 from recallatk.errors import WriteError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recallatk.bench.messages import Event, Request
+
 
 class Channel:
-    """Standard input and output for us alone: others find the one empty and the other among the errors."""
+    """Standard input and output for messages alone: engines read nothing and print to standard error."""
 
     def __init__(self) -> None:
-        self.out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        self.back = os.fdopen(os.dup(0), encoding="utf-8")
+        self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        self._back = os.fdopen(os.dup(0), encoding="utf-8")
         os.dup2(2, 1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
     def say(self, event: Event) -> None:
-        """Send one line."""
-        self.out.write(to_line(event))
-        self.out.flush()
+        """Send one event."""
+        self._out.write(to_line(event))
+        self._out.flush()
 
-    def wait(self) -> None:
-        """Until a line comes; without anybody to send one there is nobody to measure for."""
-        if not self.back.readline():
-            os._exit(1)
+    def requests(self) -> Iterator[Request]:
+        """Requests as they come, until the parent sends no more."""
+        while line := self._back.readline():
+            yield from_line(line)
 
 
-def work(data: Path, folder: Path, channel: Channel) -> None:
-    """Do the job of a folder."""
-    job = read_job(folder)
-    order = insertion_order(job, len(read_vectors(data, "corpus")))
-    questions = Questions(np.array(read_vectors(data, "queries")), job.k, read_filters(data))
-    with get_engine(job.engine)() as engine:
-        for event in measure_build(engine, job, read_corpus(data, order), questions, order):
-            if isinstance(event, Done):
-                event.raw.save(result_file(folder, event.number))
-                channel.say(Finished(event.number))
+class Worker:
+    """Answers requests with events; arrays go through files in its folder."""
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        self.data, self.folder = data, folder
+        self.job = read_job(folder)
+        self._remember(*(task.search for task in self.job.tasks))
+        questions = Questions(np.array(read_vectors(data, "queries")), self.job.k, read_filters(data))
+        # The engine is imported here, while nobody waits for it.
+        self.session = Session(get_engine(self.job.engine), self.job, questions)
+
+    def _remember(self, *parameters: dict[str, object]) -> None:
+        remember_secrets(self.job.engine, *parameters)
+
+    def answer(self, request: Request) -> Iterator[Event]:
+        """The events of a request; a failure is one of them."""
+        try:
+            match request:
+                case BuildRequest():
+                    yield from self._build(request)
+                case MeasureRequest():
+                    yield from self._measure(request)
+                case AskRequest():
+                    yield from self._ask(request)
+        except WriteError as problem:
+            yield Failed(getattr(request, "number", None), NO_SPACE, "search", str(problem))
+        except Exception as problem:
+            phase = "build" if isinstance(request, BuildRequest) else "search"
+            yield failure_of(problem, phase, getattr(request, "number", None))
+            if isinstance(request, BuildRequest):
+                self.session.close()
+
+    def _build(self, request: BuildRequest) -> Iterator[Event]:
+        self._remember(request.parameters)
+        # The index before goes first: there may be no room for two corpora.
+        self.session.close()
+        order = None if request.rows is None else np.load(self.folder / request.rows, allow_pickle=False)
+        yield from self.session.build(read_corpus(self.data, order), request.parameters, order)
+
+    def _measure(self, request: MeasureRequest) -> Iterator[Event]:
+        for event in self.session.measure(request.numbers):
+            if isinstance(event, TrialResult):
+                event.save(result_file(self.folder, event.number))
+                yield Finished(event.number)
             else:
-                channel.say(event)
-            if isinstance(event, Paused):
-                channel.wait()
+                yield event
 
-
-def result_file(folder: Path, number: int) -> Path:
-    """Where what a trial gave is written."""
-    return folder / f"trial-{number}.npz"
+    def _ask(self, request: AskRequest) -> Iterator[Event]:
+        self._remember(request.search)
+        order = np.load(queries_file(self.folder, request.number), allow_pickle=False)
+        yield Began("search", request.number)
+        self.session.ask(request, order).save(result_file(self.folder, request.number))
+        yield Finished(request.number)
 
 
 def main(data: str, folder: str, parent: str) -> int:
-    """Work, and say what went wrong if it did."""
+    """Answer requests until there are no more."""
     belong_to(int(parent))
     channel = Channel()
     try:
-        work(Path(data), Path(folder), channel)
-    except WriteError as problem:
-        channel.say(Failed(None, NO_SPACE, "search", str(problem)))
-        return 1
+        worker = Worker(Path(data), Path(folder))
     except Exception as problem:
-        log_traceback()
-        channel.say(Failed(None, "exception", "build", in_words(problem)))
+        channel.say(failure_of(problem, "start"))
         return 1
+    with worker.session:
+        for request in channel.requests():
+            for event in worker.answer(request):
+                channel.say(event)
+            channel.say(Ready())
     return 0
 
 

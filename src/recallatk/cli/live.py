@@ -14,7 +14,7 @@ from recallatk.core import Failure
 from recallatk.report.naming import cut
 
 if TYPE_CHECKING:
-    from recallatk.bench.watching import Progress
+    from recallatk.bench.progress import Progress
     from recallatk.core import Measurement
 
 _PLAIN_EVERY_SECONDS = 5.0

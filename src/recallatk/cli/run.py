@@ -16,8 +16,8 @@ from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from recallatk.audit import Evidence
+    from recallatk.bench.progress import Progress
     from recallatk.bench.settings import Settings
-    from recallatk.bench.watching import Progress
     from recallatk.core import Dataset, Run
 
 

@@ -10,13 +10,13 @@ from recallatk.units import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.bench.pilot import Estimate
+    from recallatk.bench.pilot import CostEstimate
     from recallatk.bench.plan import Plan
 
 _SHOWN = 40
 
 
-def plan_to_dict(plan: Plan, estimates: Sequence[Estimate], out: str) -> dict[str, Any]:
+def plan_to_dict(plan: Plan, estimates: Sequence[CostEstimate], out: str) -> dict[str, Any]:
     """The plan with its estimates as plain values; None where the pilot could not tell."""
     builds: list[dict[str, Any]] = [
         {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.goals import Target
-    from recallatk.tune.asking import Answers, Index
+    from recallatk.tune.index_client import IndexClient, ScoredAnswers
     from recallatk.tune.sides import Side
     from recallatk.tune.space import Ladder
 
@@ -33,8 +33,8 @@ class Look:
     effort: float
     search: dict[str, Any]
     verdict: SequentialVerdict = SequentialVerdict.UNDECIDED
-    parts: list[Answers] = field(default_factory=list)
-    whole: Answers | None = None
+    parts: list[ScoredAnswers] = field(default_factory=list)
+    whole: ScoredAnswers | None = None
     """All queries of the side, after a warm-up."""
     bound: float | None = None
     noted: bool = False
@@ -80,8 +80,8 @@ class Prober:
     """Asks the settings of one ladder on one side, and remembers."""
 
     def __init__(
-        self, index: Index, ladder: Ladder, side: Side, targets: Sequence[Target], alpha: float, seed: int,
-        over: Callable[[], bool] = lambda: False,
+        self, index: IndexClient, ladder: Ladder, side: Side, targets: Sequence[Target], alpha: float,
+        seed: int, over: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self.over = over
         self.index, self.ladder, self.side, self.targets, self.alpha = index, ladder, side, targets, alpha

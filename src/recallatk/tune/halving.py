@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.bench.conversation import TrialFailed
 from recallatk.bench.settings.combining import violations
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.core.tuned import Attempt
-from recallatk.tune.asking import Index
+from recallatk.tune.index_client import IndexClient
 from recallatk.tune.predicting import content, grown
 from recallatk.tune.space import Builds, Ladder, Shape, ladders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.bench.events import Built
+    from recallatk.bench.messages import Built
     from recallatk.engines import Engine
     from recallatk.tune.search import Search
     from recallatk.tune.sides import Side
@@ -129,7 +129,7 @@ def _in_turns(search: Search, part: Side, proposals: list[Proposal]) -> list[Pro
             each = proposals[place]
             if search.over():
                 return proposals
-            index = Index(search.room, search.journal, each.engine.name, each.build, rows, part.rows)
+            index = IndexClient(search.room, search.journal, each.engine.name, each.build, rows, part.rows)
             try:
                 answers = index.ask(
                     part, search.targets, each.search, which, warm=True, purpose=f"turn {turn}"
@@ -176,7 +176,7 @@ def _tried(
     if (reason := _too_large(search, engine, build)) is not None:
         search.note(engine, build, None, rows, "skipped", reason, began)
         return None
-    index = Index(search.room, search.journal, engine.name, build, rows, part.rows)
+    index = IndexClient(search.room, search.journal, engine.name, build, rows, part.rows)
     index.seconds_left = search.left()
     try:
         built = index.built()
@@ -208,7 +208,7 @@ def _too_large(search: Search, engine: type[Engine], build: dict[str, Any]) -> s
     return None
 
 
-def _whole(search: Search, index: Index, built: Built) -> dict[str, float | None]:
+def _whole(search: Search, index: IndexClient, built: Built) -> dict[str, float | None]:
     """What the whole is predicted to take, by what a part of it took."""
     rows = search.shape.rows
     known = content(index.engine, index.build, search.shape.dimension, search.metric)
@@ -220,7 +220,7 @@ def _whole(search: Search, index: Index, built: Built) -> dict[str, float | None
     return {**found, "build": None if built.seconds is None else built.seconds * rows / index.rows}
 
 
-def _cannot_fit(search: Search, index: Index, built: Built) -> str | None:
+def _cannot_fit(search: Search, index: IndexClient, built: Built) -> str | None:
     """Which budget the whole could not keep, by what the part took."""
     whole = _whole(search, index, built)
     for budget in search.budgets:
@@ -232,7 +232,7 @@ def _cannot_fit(search: Search, index: Index, built: Built) -> str | None:
 
 def _costs(
     search: Search,
-    index: Index,
+    index: IndexClient,
     engine: type[Engine],
     built: Built,
     part: Side,
@@ -253,7 +253,7 @@ def _costs(
 
 
 def _least_reaching(
-    search: Search, index: Index, engine: type[Engine], ladder: Ladder, part: Side
+    search: Search, index: IndexClient, engine: type[Engine], ladder: Ladder, part: Side
 ) -> tuple[dict[str, Any], float] | None:
     """The least effort whose means reach the thresholds on the part, and its median latency at best."""
     which = part.order(search.seed)
@@ -289,7 +289,7 @@ def _least_reaching(
     return setting, min(_median_ms(search, index, setting, part, turn) for turn in range(_TURNS))
 
 
-def _median_ms(search: Search, index: Index, setting: dict[str, Any], part: Side, turn: int) -> float:
+def _median_ms(search: Search, index: IndexClient, setting: dict[str, Any], part: Side, turn: int) -> float:
     which = part.order(search.seed)
     answers = index.ask(part, search.targets, setting, which, warm=turn == 0, purpose=f"cost {turn}")
     return float(np.median(answers.latencies_ns)) / 1e6

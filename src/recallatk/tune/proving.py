@@ -9,14 +9,14 @@ import numpy as np
 
 from recallatk.analysis.betting import SequentialVerdict
 from recallatk.analysis.latency import percentile
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.core.tuned import Candidate
 from recallatk.goals.evaluation import target_result
-from recallatk.tune.asking import Index
 from recallatk.tune.choosing import Chosen, Look, OutOfTime, Prober, choose, rescued
 from recallatk.tune.explaining import cost_of
 from recallatk.tune.grid import grid_seconds
 from recallatk.tune.halving import MARGIN
+from recallatk.tune.index_client import IndexClient
 from recallatk.tune.predicting import at_least, content, contradicts
 from recallatk.tune.space import Ladder
 from recallatk.tune.thorough import more_thorough
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.bench.events import Built
+    from recallatk.bench.messages import Built
     from recallatk.goals import Target
     from recallatk.tune.halving import Proposal
     from recallatk.tune.search import Search
@@ -50,7 +50,7 @@ class Proven:
     """One whole build with the setting that it was proven for."""
 
     proposal: Proposal
-    index: Index
+    index: IndexClient
     built: Built
     chosen: Chosen
     candidate: Candidate
@@ -149,7 +149,7 @@ def _enough(
 
 def _proved(search: Search, proposal: Proposal, chains: int) -> tuple[Proven | None, int]:
     engine, build, began = proposal.engine, proposal.build, search.journal.elapsed
-    index = Index(search.room, search.journal, engine.name, build, search.shape.rows)
+    index = IndexClient(search.room, search.journal, engine.name, build, search.shape.rows)
     search.indexes[engine.name, tuple(build.items())] = index
     index.seconds_left = search.left()
     search.say("build", engine.name)
@@ -175,7 +175,9 @@ def _proved(search: Search, proposal: Proposal, chains: int) -> tuple[Proven | N
     return None, len(proposal.others[:_LADDERS])
 
 
-def _chosen(search: Search, index: Index, proposal: Proposal, others: dict[str, Any], alpha: float) -> Chosen:
+def _chosen(
+    search: Search, index: IndexClient, proposal: Proposal, others: dict[str, Any], alpha: float
+) -> Chosen:
     ladder = Ladder(proposal.engine, proposal.build, search.shape, others)
     prober = Prober(index, ladder, search.side, search.targets, alpha, search.seed, search.over)
     try:

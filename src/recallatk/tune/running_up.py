@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.tune.choosing import settled_above
 from recallatk.tune.proving import SAFER, candidate_of, keeps, note_looks
 

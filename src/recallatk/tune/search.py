@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from recallatk.core.tuned import Attempt, Candidate
     from recallatk.engines import Engine
     from recallatk.goals import Budget, Target
-    from recallatk.tune.asking import Index, Room
+    from recallatk.tune.index_client import IndexClient, IndexPool
     from recallatk.tune.journal import Journal
     from recallatk.tune.sides import Side
     from recallatk.tune.space import Shape
@@ -45,7 +45,7 @@ class Progress:
 class Search:
     """One tuning; the queries to validate on are no part of it."""
 
-    room: Room
+    room: IndexPool
     journal: Journal
     side: Side
     parts: Sequence[Side]
@@ -61,7 +61,7 @@ class Search:
     attempts: list[Attempt] = field(default_factory=list)
     measured: list[Candidate] = field(default_factory=list)
     """Every setting at full size."""
-    indexes: dict[tuple[str, Parameters], Index] = field(default_factory=dict)
+    indexes: dict[tuple[str, Parameters], IndexClient] = field(default_factory=dict)
     """The whole builds."""
     best: Candidate | None = None
     contradicted: dict[str, tuple[float, float]] = field(default_factory=dict)

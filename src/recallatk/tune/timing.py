@@ -12,7 +12,7 @@ import numpy as np
 
 from recallatk.analysis.latency import PERCENTILES
 from recallatk.bench.cautions import noise
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.tune.explaining import front_of
 from recallatk.tune.proving import timed
 

@@ -15,10 +15,10 @@ from recallatk.errors import EngineError, UsageError, choices
 from recallatk.fingerprint import fingerprints
 from recallatk.goals import require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
-from recallatk.tune.asking import Room
 from recallatk.tune.explaining import PREFERENCES
 from recallatk.tune.finalists import compare
 from recallatk.tune.halving import larger_rows, part_rows, propose
+from recallatk.tune.index_client import IndexPool
 from recallatk.tune.journal import JOURNAL_FORMAT, Journal
 from recallatk.tune.outcome import conclude
 from recallatk.tune.proving import curve, prove
@@ -78,7 +78,7 @@ def tune(
     )
     sweep()
     with ScratchFolder() as folder:
-        room = Room(dataset, folder, shape.k, seed)
+        room = IndexPool(dataset, folder, shape.k, seed)
         try:
             # They load their libraries while the truth is computed.
             for engine in () if journal.steps else found:

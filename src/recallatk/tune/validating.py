@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.betting import SequentialVerdict, is_at_least
-from recallatk.bench.conversation import TrialFailed
+from recallatk.bench.supervisor import TrialFailed
 from recallatk.tune.choosing import settled_above
 from recallatk.tune.proving import ALPHA, candidate_of, keeps, note_looks
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from recallatk.core import Mean
     from recallatk.core.tuned import Candidate
     from recallatk.goals import Target
-    from recallatk.tune.asking import Answers
     from recallatk.tune.choosing import Look
+    from recallatk.tune.index_client import ScoredAnswers
     from recallatk.tune.proving import Proven
     from recallatk.tune.search import Search
     from recallatk.tune.sides import Side
@@ -41,7 +41,7 @@ class Validated:
 
     proven: Proven
     candidate: Candidate
-    answers: Answers
+    answers: ScoredAnswers
     means: Mapping[str, Mean]
     confirmed: bool
     looks: int
@@ -50,7 +50,7 @@ class Validated:
     """Builds of which a setting was not confirmed before."""
 
 
-def confirms(targets: Sequence[Target], answers: Answers) -> bool:
+def confirms(targets: Sequence[Target], answers: ScoredAnswers) -> bool:
     """Whether the held-out queries do not contradict the promise."""
     for target, values in zip(targets, answers.values, strict=True):
         scored = values[~np.isnan(values)]
@@ -98,7 +98,7 @@ def validate(search: Search, held_out: Side, proven: Sequence[Proven]) -> Valida
     return last
 
 
-def _asked(search: Search, held_out: Side, proven: Proven, look: Look) -> Answers | None:
+def _asked(search: Search, held_out: Side, proven: Proven, look: Look) -> ScoredAnswers | None:
     try:
         order = held_out.order(search.seed)
         return proven.index.ask(held_out, search.targets, look.search, order, warm=True, purpose="validate")

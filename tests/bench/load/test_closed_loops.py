@@ -22,20 +22,24 @@ def throughput(**settings):
 def assert_sound(block, order, batch=1, k=3):
     """The parts fit each other, and each answer is of its query."""
     assert np.array_equal(np.sort(block.answered), np.sort(order))
+    calls = block.calls
     assert np.array_equal(block.rows, expected(block.answered, k))
     assert len(block) == -(-len(order) // batch)
-    assert {len(each) for each in (block.client, block.sent_ns, block.late_ns, block.latency_ns)} == {
+    assert {len(each) for each in (calls.client, calls.sent_ns, calls.late_ns, calls.latency_ns)} == {
         len(block)
     }
-    assert np.array_equal(block.answered[np.searchsorted(block.call, np.arange(len(block)))], block.query)
-    assert (np.diff(block.sent_ns) >= 0).all() and (np.diff(block.call) >= 0).all()
-    assert (block.sent_ns >= 0).all() and (block.latency_ns > 0).all() and not block.late_ns.any()
-    assert block.wall_ns == (block.sent_ns + block.latency_ns).max(initial=0)
+    assert np.array_equal(block.answered[np.searchsorted(block.call, np.arange(len(block)))], calls.query)
+    assert (np.diff(calls.sent_ns) >= 0).all() and (np.diff(block.call) >= 0).all()
+    assert (calls.sent_ns >= 0).all() and (calls.latency_ns > 0).all() and not calls.late_ns.any()
+    assert block.wall_ns == (calls.sent_ns + calls.latency_ns).max(initial=0)
     # No client has two calls on their way.
-    for client in np.unique(block.client):
-        sent, took = block.sent_ns[block.client == client], block.latency_ns[block.client == client]
+    for client in np.unique(calls.client):
+        sent, took = (
+            calls.sent_ns[calls.client == client],
+            calls.latency_ns[calls.client == client],
+        )
         assert (sent[1:] >= (sent + took)[:-1]).all()
-    kinds = [each.dtype for each in (block.query, block.client, block.answered, block.call, block.rows)]
+    kinds = [each.dtype for each in (calls.query, calls.client, block.answered, block.call, block.rows)]
     assert kinds == [np.int32, np.int16, np.int32, np.int64, np.int64]
 
 
@@ -45,9 +49,9 @@ def test_one_client_asks_in_the_order_given(queries, seed):
     order = np.random.default_rng(seed).permutation(queries)
     block = run_block(Alone(), Load(), numbered(queries), order)
     assert_sound(block, order)
-    assert np.array_equal(block.query, order)
-    assert not block.client.any()
-    assert block.latency_ns.sum() <= block.wall_ns
+    assert np.array_equal(block.calls.query, order)
+    assert not block.calls.client.any()
+    assert block.calls.latency_ns.sum() <= block.wall_ns
 
 
 @settings(max_examples=40)
@@ -61,7 +65,7 @@ def test_clients_and_batches_ask_every_query_once(queries, clients, batch, seed)
     order = np.random.default_rng(seed).permutation(queries)
     block = run_block(Echo(), throughput(clients=clients, batch=batch), numbered(queries), order)
     assert_sound(block, order, batch)
-    assert np.array_equal(np.sort(block.query), np.sort(order[::batch]))
+    assert np.array_equal(np.sort(block.calls.query), np.sort(order[::batch]))
 
 
 def test_more_answers_than_are_held_at_once():
@@ -79,9 +83,9 @@ def test_threads_have_clients_of_their_own_that_are_closed():
     assert len(engine.clients) == 4 and all(each.closed for each in engine.clients)
     assert not engine.closed and not engine.asked
     assert all(len(each.threads) == 1 for each in engine.clients)
-    assert set(block.client.tolist()) == {0, 1, 2, 3}
+    assert set(block.calls.client.tolist()) == {0, 1, 2, 3}
     # They waited at the same time.
-    assert block.wall_ns < block.latency_ns.sum()
+    assert block.wall_ns < block.calls.latency_ns.sum()
 
 
 def test_a_client_that_is_the_engine_itself_is_not_closed():
@@ -102,7 +106,7 @@ def test_with_a_time_the_order_is_asked_again_and_again(load):
     counts = np.bincount(block.answered, minlength=10)
     assert counts.min() >= 2
     assert counts.max() - counts.min() <= 1 + load.clients
-    assert (block.sent_ns < 0.3e9).all()
+    assert (block.calls.sent_ns < 0.3e9).all()
 
 
 def test_filters_go_along_where_there_are_any():
@@ -224,7 +228,7 @@ def test_only_the_monotonic_clock_counts(monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda: next(backwards) * 10**9)
     for load in (Load(), throughput(clients=2), Load(Mode.RATE, rate=500.0)):
         block = run_block(Echo(0.001), load, numbered(20), np.arange(20))
-        assert (block.latency_ns >= 0.001e9).all() and (np.diff(block.sent_ns) >= 0).all()
+        assert (block.calls.latency_ns >= 0.001e9).all() and (np.diff(block.calls.sent_ns) >= 0).all()
         assert 0 < block.wall_ns < 60e9
 
 

@@ -9,8 +9,7 @@ import psutil
 import pytest
 from load_engines import Echo, numbered
 
-from recallatk.bench.load import Questions, require_supported, run_block
-from recallatk.bench.warming import warm_up
+from recallatk.bench.load import Questions, require_supported, run_block, warm_up
 from recallatk.core import Load
 from recallatk.engines import get_engine
 from recallatk.engines.base import resolved

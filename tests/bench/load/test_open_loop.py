@@ -14,9 +14,8 @@ from scipy import stats
 from recallatk import make_corpus
 from recallatk.analysis.latency import keeping_up, percentile
 from recallatk.bench.load import Questions, highest_rate, run_block
-from recallatk.bench.load.highest import kept_up
-from recallatk.bench.load.rate import arrivals, clients_of
-from recallatk.core import Calls, Load, Metric, Mode
+from recallatk.bench.load.modes import arrivals, clients_of, kept_up
+from recallatk.core import Load, Metric, Mode
 from recallatk.engines.base import resolved
 from recallatk.engines.http import Http
 from recallatk.errors import UsageError
@@ -61,16 +60,16 @@ def test_the_seed_decides_and_there_is_always_one():
 def test_every_query_is_asked_when_it_is_due():
     order = np.random.default_rng(0).permutation(200)
     block = run_block(Echo(), at(1000.0), numbered(200), order, seed=5)
-    assert np.array_equal(block.query, order) and np.array_equal(block.answered, order)
+    assert np.array_equal(block.calls.query, order) and np.array_equal(block.answered, order)
     assert np.array_equal(block.rows, expected(order))
-    assert np.array_equal(block.sent_ns, arrivals(1000.0, 200, None, seed=5))
-    assert (block.late_ns >= 0).all() and (block.latency_ns > block.late_ns).all()
-    assert block.wall_ns == (block.sent_ns + block.latency_ns).max()
+    assert np.array_equal(block.calls.sent_ns, arrivals(1000.0, 200, None, seed=5))
+    assert (block.calls.late_ns >= 0).all() and (block.calls.latency_ns > block.calls.late_ns).all()
+    assert block.wall_ns == (block.calls.sent_ns + block.calls.latency_ns).max()
 
 
 def test_with_a_time_queries_come_again():
     block = run_block(Echo(), at(200.0, seconds=0.5), numbered(7), np.arange(7), seed=1)
-    assert np.array_equal(block.query, np.arange(len(block)) % 7) and len(block) > 14
+    assert np.array_equal(block.calls.query, np.arange(len(block)) % 7) and len(block) > 14
     assert np.array_equal(block.rows, expected(block.answered))
     assert not len(run_block(Echo(), at(200.0), numbered(0), np.arange(0)))
 
@@ -84,35 +83,26 @@ def test_sixteen_calls_may_be_on_their_way_unless_the_engine_takes_one():
     run_block(engine, at(500.0), numbered(20), np.arange(20))
     assert len(engine.clients) == 16 and all(each.closed for each in engine.clients)
     block = run_block(Alone(), at(500.0), numbered(20), np.arange(20))
-    assert not block.client.any() and block.clients == 1
+    assert not block.calls.client.any() and block.calls.clients == 1
 
 
 def test_waiting_for_a_free_client_is_part_of_the_latency():
     # One at a time, 10 ms each, and one due every millisecond: the last waits for almost all the others.
     block = run_block(Alone(0.01), at(1000.0), numbered(50), np.arange(50), seed=2)
-    assert (block.latency_ns >= 0.01e9).all()
-    assert block.latency_ns[-1] >= 50 * 0.01e9 - block.sent_ns[-1]
-    assert block.late_ns[-1] >= 49 * 0.01e9 - block.sent_ns[-1]
-    assert np.median(block.late_ns) > 0.05e9
-
-
-def as_calls(block):
-    """A trial of this one round."""
-    nothing = np.zeros(len(block), np.int16)
-    walls = np.array([block.wall_ns])
-    return Calls(block.query, nothing, block.client, block.sent_ns, block.latency_ns, block.late_ns, walls)
+    assert (block.calls.latency_ns >= 0.01e9).all()
+    assert block.calls.latency_ns[-1] >= 50 * 0.01e9 - block.calls.sent_ns[-1]
+    assert block.calls.late_ns[-1] >= 49 * 0.01e9 - block.calls.sent_ns[-1]
+    assert np.median(block.calls.late_ns) > 0.05e9
 
 
 def test_a_client_that_cannot_keep_up_is_detected():
     # 3 ms in a call each: two clients send 700 a second at the most, and 16 send 200 with ease.
-    behind = keeping_up(
-        as_calls(run_block(Echo(0.003), at(2000.0, clients=2), numbered(300), np.arange(300)))
-    )
+    behind = keeping_up(run_block(Echo(0.003), at(2000.0, clients=2), numbered(300), np.arange(300)).calls)
     assert behind.share > 0.5
     assert behind.p99_ms > 100.0 and behind.worst_ms >= behind.p99_ms
     ahead = run_block(Echo(0.003), at(200.0), numbered(200), np.arange(200))
-    assert keeping_up(as_calls(ahead)).share < behind.share
-    assert np.median(ahead.late_ns) < 1e6
+    assert keeping_up(ahead.calls).share < behind.share
+    assert np.median(ahead.calls.late_ns) < 1e6
 
 
 def test_what_a_client_runs_into_stops_the_block_while_others_sleep():
@@ -143,9 +133,9 @@ def test_a_block_needs_a_rate():
 @pytest.fixture
 def brief(monkeypatch):
     """Steps that are as long as a test can wait for."""
-    monkeypatch.setattr("recallatk.bench.load.highest._LEAST_SECONDS", 0.5)
-    monkeypatch.setattr("recallatk.bench.load.highest._LEAST_CALLS", 120)
-    monkeypatch.setattr("recallatk.bench.load.highest._LIMITS", 10)
+    monkeypatch.setattr("recallatk.bench.load.modes._LEAST_SECONDS", 0.5)
+    monkeypatch.setattr("recallatk.bench.load.modes._LEAST_CALLS", 120)
+    monkeypatch.setattr("recallatk.bench.load.modes._LIMITS", 10)
 
 
 def test_the_highest_rate_is_below_what_one_at_a_time_can_take(brief):
@@ -160,7 +150,7 @@ def test_the_highest_rate_is_below_what_one_at_a_time_can_take(brief):
 
 
 def test_the_highest_rate_of_one_client_is_looked_for_with_one(brief, monkeypatch):
-    monkeypatch.setattr("recallatk.bench.load.highest._STEPS", 2)
+    monkeypatch.setattr("recallatk.bench.load.modes._STEPS", 2)
     engine = Echo(0.001)
     highest_rate(engine, Load(Mode.RATE, p99_ms=50.0, clients=1), numbered(20), np.arange(20), seed=0)
     assert not engine.clients and len(engine.threads) == 1
@@ -180,13 +170,13 @@ def test_clients_kept_up_when_one_of_a_hundred_was_late_by_a_tenth_of_the_limit(
     block = run_block(Echo(), at(2000.0), numbered(1000), np.arange(1000))
     late = np.zeros(1000, np.int64)
     late[: int(share * 1000)] = int(late_ms * 1e6)
-    assert kept_up(replace(block, late_ns=late), p99_ms) is kept
+    assert kept_up(replace(block.calls, late_ns=late), p99_ms) is kept
 
 
 def test_a_limit_that_nothing_keeps_has_no_rate(brief, monkeypatch):
     # The lowest rates are those that take time, and none of them is needed to see that none is held.
-    monkeypatch.setattr("recallatk.bench.load.highest._LOWEST_SHARE", 1 / 8)
-    monkeypatch.setattr("recallatk.bench.load.highest._LEAST_SECONDS", 0.1)
+    monkeypatch.setattr("recallatk.bench.load.modes._LOWEST_SHARE", 1 / 8)
+    monkeypatch.setattr("recallatk.bench.load.modes._LEAST_SECONDS", 0.1)
     load = Load(Mode.RATE, p99_ms=1.0, clients=8)
     found, tried = highest_rate(Echo(0.002), load, numbered(20), np.arange(20), seed=0)
     assert found is None
@@ -223,14 +213,14 @@ def test_an_open_loop_shows_the_stall_that_a_closed_one_hides(stalling):
     questions, order = Questions(np.eye(4, dtype=np.float32), 3), np.arange(4)
     closed = run_block(stalling, Load(seconds=6.0), questions, order)
     # A tenth of the arrivals fall into a stall and wait uniformly up to 200 ms; beyond 180 ms is 1 % of all.
-    expected = pytest.approx(180.0 + percentile(closed.latency_ns, 0.5), rel=0.1)
+    expected = pytest.approx(180.0 + percentile(closed.calls.latency_ns, 0.5), rel=0.1)
     for seed in range(3):
         opened = run_block(stalling, at(200.0, seconds=8.0), questions, order, seed=seed)
         # A busy machine adds stalls of its own, which are as real: then it is looked at again.
-        if percentile(opened.latency_ns, 0.99) == expected:
+        if percentile(opened.calls.latency_ns, 0.99) == expected:
             break
-    assert percentile(opened.latency_ns, 0.99) == expected
-    assert percentile(closed.latency_ns, 0.99) < 60.0
+    assert percentile(opened.calls.latency_ns, 0.99) == expected
+    assert percentile(closed.calls.latency_ns, 0.99) < 60.0
     # The stalls were there: one call met each.
-    assert (closed.latency_ns > 100e6).sum() >= 2
+    assert (closed.calls.latency_ns > 100e6).sum() >= 2
     assert (opened.rows == np.arange(3)).all()

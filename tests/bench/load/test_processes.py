@@ -40,7 +40,7 @@ def test_every_query_is_asked_once(queries, clients, batch):
     # The shares are fixed, one call after the other.
     shares = {client: set(order[::batch][client::clients].tolist()) for client in range(clients)}
     for client, share in shares.items():
-        assert set(block.query[block.client == client].tolist()) == share
+        assert set(block.calls.query[block.calls.client == client].tolist()) == share
 
 
 def test_the_clients_are_made_in_other_processes_and_closed_there(tmp_path):
@@ -67,9 +67,9 @@ def test_they_begin_together_and_search_at_the_same_time():
             return super().client()
 
     block = run_block(Slow(0.01), processes(3), numbered(30), np.arange(30))
-    assert block.wall_ns < block.latency_ns.sum()
+    assert block.wall_ns < block.calls.latency_ns.sum()
     # What it takes to make a client is not in the time.
-    assert block.sent_ns[:3].max() < 0.2e9
+    assert block.calls.sent_ns[:3].max() < 0.2e9
 
 
 def test_with_a_time_the_share_is_asked_again_and_again():

@@ -1,4 +1,4 @@
-"""A run that is kept in memory alone."""
+"""Where the trials of a run go: the contract, and a run that stays in memory."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ if TYPE_CHECKING:
     from recallatk.core import Caution, Failure, Measurement, Run, Trial
 
 
-class Keeper(Protocol):
-    """Where finished trials go; `history.RunFolder` is one, and `Kept`."""
+class RunSink(Protocol):
+    """Takes finished trials; `history.RunFolder` is one, and `MemorySink`."""
 
     @property
     def finished(self) -> Mapping[Trial, Measurement]:
-        """What was measured."""
+        """Measured trials."""
 
     @property
     def failed(self) -> Mapping[Trial, Failure]:
-        """What could not be."""
+        """Failed trials."""
 
     def missing(self) -> tuple[Trial, ...]:
-        """What is planned and neither measured nor failed."""
+        """Planned trials that are neither measured nor failed."""
 
     def require_version(self, engine: str, version: str | None) -> None:
-        """Refuse another version of an engine than the one that was measured before."""
+        """Refuse an engine whose version differs from the one measured before."""
 
     def add(self, measurement: Measurement) -> None:
-        """Keep what was measured."""
+        """Save a measured trial."""
 
     def fail(self, failure: Failure) -> None:
-        """Keep why something could not be measured."""
+        """Save a failed trial."""
 
     def update(
         self, *, cautions: tuple[Caution, ...] | None = None, seconds: Mapping[str, float] | None = None
     ) -> None:
-        """Change what is said of the whole run."""
+        """Update facts about the whole run."""
 
     def run(self) -> Run:
-        """All of it, in the order of the plan."""
+        """The whole run, in the order of the plan."""
 
 
-class Kept:
+class MemorySink:
     """Finished trials in memory."""
 
     def __init__(self, run: Run) -> None:
@@ -52,30 +52,30 @@ class Kept:
         self.failed: dict[Trial, Failure] = {}
 
     def missing(self) -> tuple[Trial, ...]:
-        """What is planned and neither measured nor failed."""
+        """Planned trials that are neither measured nor failed."""
         planned = self._run.planned or ()
         return tuple(each for each in planned if each not in self.finished and each not in self.failed)
 
     def require_version(self, engine: str, version: str | None) -> None:
-        """Nothing was measured before."""
+        """Accept any version: nothing was measured before."""
 
     def add(self, measurement: Measurement) -> None:
-        """Keep what was measured."""
+        """Save a measured trial."""
         self.finished[measurement.trial] = measurement
 
     def fail(self, failure: Failure) -> None:
-        """Keep why something could not be measured."""
+        """Save a failed trial."""
         self.failed[failure.trial] = failure
 
     def update(
         self, *, cautions: tuple[Caution, ...] | None = None, seconds: Mapping[str, float] | None = None
     ) -> None:
-        """Change what is said of the whole run."""
+        """Update facts about the whole run."""
         given: dict[str, Any] = {"cautions": cautions, "seconds": seconds}
         self._run = replace(self._run, **{name: each for name, each in given.items() if each is not None})
 
     def run(self) -> Run:
-        """All of it, in the order of the plan."""
+        """The whole run, in the order of the plan."""
         planned = self._run.planned or ()
         return replace(
             self._run,

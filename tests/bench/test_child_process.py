@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from recallatk.bench.conversation import Conversation, Speaker
-from recallatk.bench.parentage import starting
-from recallatk.bench.supervising import Limits, supervise
+from recallatk.bench.child_process import starting
+from recallatk.bench.job import Job
+from recallatk.bench.supervisor import WorkerProcess
 
-SPEAKER = Speaker("faiss-flat", "l2", 10)
+JOB = Job("faiss-flat", "l2", 10)
 
 
 @pytest.fixture
@@ -32,13 +32,7 @@ def started(monkeypatch, interruptible):
 
 def test_a_worker_that_is_being_started_is_ended(tmp_path, started):
     with pytest.raises(KeyboardInterrupt):
-        list(supervise(tmp_path, tmp_path, SPEAKER.job(), tmp_path / "log.txt", limits=Limits()))
-    assert started[0].returncode == -signal.SIGKILL
-
-
-def test_a_conversation_that_is_being_started_is_ended(tmp_path, started):
-    with pytest.raises(KeyboardInterrupt):
-        Conversation(tmp_path, tmp_path / "scratch", SPEAKER)
+        WorkerProcess(tmp_path, tmp_path / "scratch", JOB)
     assert started[0].returncode == -signal.SIGKILL
 
 

@@ -5,8 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from recallatk.bench.load import Questions
-from recallatk.bench.warming import warm_up
+from recallatk.bench.load import Questions, warm_up
 from recallatk.core import Metric
 from recallatk.engines.base import Engine
 

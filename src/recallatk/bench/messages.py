@@ -1,0 +1,139 @@
+"""Messages between a worker and its parent, one JSON object per line: requests go in, events come out.
+
+The parent sends a request when the last one is answered by `Ready`, so that nobody works while it measures.
+Arrays go through files in the folder of the job.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from recallatk.redaction import redact_text
+
+NO_SPACE = "no space"
+"""The kind of a failure that no engine causes: a temporary file could not be written."""
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """Build an index, and drop the one before."""
+
+    parameters: dict[str, Any]
+    rows: str | None = None
+    """File in the folder with the corpus rows to insert, in their order; None: all, in their own order."""
+
+
+@dataclass(frozen=True)
+class MeasureRequest:
+    """Measure trials of the job, all of one load, in rounds of blocks."""
+
+    numbers: list[int]
+
+
+@dataclass(frozen=True)
+class AskRequest:
+    """Send some queries once, one at a time; `queries-NUMBER.npy` in the folder names them."""
+
+    number: int
+    search: dict[str, Any]
+    warm: bool = False
+    """Whether to warm up first."""
+    pace: bool = False
+    """Whether to time a fixed piece of work afterwards."""
+
+
+Request: TypeAlias = BuildRequest | MeasureRequest | AskRequest
+
+
+@dataclass(frozen=True)
+class Began:
+    """A phase has begun: preparing, build, warm-up or search; the last two belong to one trial."""
+
+    phase: str
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class Built:
+    """The index is ready."""
+
+    seconds: float | None
+    cpu_seconds: float | None
+    before_bytes: int
+    """Private memory of the process before the build."""
+    memory_bytes: int | None
+    size_bytes: int | None
+    version: str | None
+    call: str
+    peak_bytes: int | None = None
+    """Added by the parent, which watches the process."""
+
+    def __post_init__(self) -> None:
+        _redact(self, "version", "call")
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """One block of a trial is done."""
+
+    number: int
+    round: int
+    seconds: float
+    """Spent inside calls of the engine, warm-up included."""
+    p95_ms: float | None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A trial or a request is done and its file is written."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A trial or a request failed, or the build of all of them."""
+
+    number: int | None
+    kind: str
+    phase: str
+    message: str
+    log: str = ""
+
+    def __post_init__(self) -> None:
+        _redact(self, "message", "log")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The request is answered, and the worker waits for the next."""
+
+
+Event: TypeAlias = Began | Built | Blocked | Finished | Failed | Ready
+_KINDS: dict[str, type[Any]] = {
+    each.__name__: each
+    for each in (
+        *(BuildRequest, MeasureRequest, AskRequest),
+        *(Began, Built, Blocked, Finished, Failed, Ready),
+    )
+}
+
+
+def _redact(event: Built | Failed, *names: str) -> None:
+    """Redact what an engine said, in the worker and again in its parent."""
+    for name in names:
+        text = getattr(event, name)
+        object.__setattr__(event, name, None if text is None else redact_text(text))
+
+
+def to_line(message: Request | Event) -> str:
+    """The message as one line."""
+    return json.dumps({"type": type(message).__name__, **asdict(message)}) + "\n"
+
+
+def from_line(line: str) -> Any:
+    """The request or event of a line."""
+    plain = json.loads(line)
+    return _KINDS[plain.pop("type")](**plain)

@@ -1,0 +1,154 @@
+"""Memory and time that a worker takes, and the limits on them."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recallatk.bench.messages import Began, Blocked, Built, Failed, Finished, Ready
+
+if TYPE_CHECKING:
+    from recallatk.bench.messages import Event
+
+_ROLLUP = Path("/proc/self/smaps_rollup")
+_BUILDING = ("start", "preparing", "build")
+BETWEEN = "between"
+"""The phase of a worker that neither builds nor searches."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a trial; None: no limit."""
+
+    trial_seconds: float | None = None
+    build_seconds: float | None = None
+    memory_bytes: int | None = None
+    """Private memory of the process and of those that it started."""
+
+
+def private_bytes() -> int:
+    """Anonymous memory of this process, after returning what its allocator only keeps.
+
+    Mapped files are not counted: they belong to the page cache. Systems without /proc report the
+    unique set size, which is the nearest they have.
+    """
+    gc.collect()
+    if sys.platform == "linux" and _ROLLUP.exists():
+        library = ctypes.CDLL(None)
+        # Not every C library has it.
+        if hasattr(library, "malloc_trim"):
+            library.malloc_trim(0)
+        lines = (line.split() for line in _ROLLUP.read_text().splitlines())
+        sizes = {words[0]: int(words[1]) for words in lines if len(words) == 3}
+        return (sizes["Anonymous:"] + sizes["Swap:"]) * 1024
+    import psutil
+
+    return int(psutil.Process().memory_full_info().uss)
+
+
+def held_bytes(pid: int, *, family: bool) -> int:
+    """Anonymous memory of a process now, with its descendants' if `family`; 0 when it has ended.
+
+    Cheap enough to call often: the allocator returns nothing first.
+    """
+    import psutil
+
+    try:
+        children = psutil.Process(pid).children(recursive=True) if family else []
+        return sum(_held(each) for each in (pid, *(child.pid for child in children)))
+    except psutil.Error:
+        return 0
+
+
+def _held(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status")
+    if sys.platform != "linux":
+        import psutil
+
+        return int(psutil.Process(pid).memory_info().rss)
+    try:
+        lines = (line.split() for line in status.read_text().splitlines())
+        return 1024 * sum(int(words[1]) for words in lines if words and words[0] in ("RssAnon:", "VmSwap:"))
+    except OSError:
+        return 0
+
+
+class UsageWatch:
+    """The phase of a worker, how long it has lasted, and how much memory the worker holds."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.phase = "start"
+        self.number: int | None = None
+        self.peak = 0
+        self._since = time.monotonic()
+        self._spent: dict[int, float] = {}
+        self._looks = 0
+        self._open: set[int] = set()
+
+    def begin(self, *, build: bool) -> None:
+        """Count from now: the worker is about to receive a request."""
+        self._since, self.peak = time.monotonic(), 0
+        if build and self.phase == BETWEEN:
+            self.phase = "build"
+
+    def seen(self, event: Event) -> Event:
+        """Take an event in; a build gets its peak memory here."""
+        now = time.monotonic()
+        if self.number is not None:
+            self._spent[self.number] = self._spent.get(self.number, 0.0) + now - self._since
+        self._since = now
+        match event:
+            case Began(phase, number):
+                self.phase, self.number = phase, number
+                if number is not None:
+                    self._open.add(number)
+            case Built():
+                self.phase = BETWEEN
+                return replace(event, peak_bytes=self._peak_of(event))
+            case Blocked() | Ready():
+                self.phase, self.number = BETWEEN, None
+            case Finished(number) | Failed(number):
+                self._open.discard(-1 if number is None else number)
+                self.number = None
+        return event
+
+    def _peak_of(self, built: Built) -> int | None:
+        if built.memory_bytes is None:
+            return None
+        self._look()
+        return max(self.peak - built.before_bytes, built.memory_bytes)
+
+    def _look(self) -> int:
+        # Descendants are few and cost more to find.
+        self._looks += 1
+        held = held_bytes(self.pid, family=self._looks % 10 == 0)
+        self.peak = max(self.peak, held)
+        return held
+
+    def exceeded(self, limits: Limits) -> Failed | None:
+        """The limit that the worker has exceeded, if any."""
+        if self.phase == "build" or limits.memory_bytes is not None:
+            held = self._look()
+            if limits.memory_bytes is not None and held > limits.memory_bytes:
+                allowed = limits.memory_bytes
+                said = f"it held {held / 2**20:,.0f} MiB; the limit is {allowed / 2**20:,.0f} MiB"
+                return Failed(self.number, "memory limit", self.phase, said)
+        running = time.monotonic() - self._since
+        limit = limits.trial_seconds
+        if self.number is not None:
+            running += self._spent.get(self.number, 0.0)
+        elif self.phase in _BUILDING:
+            limit = limits.build_seconds
+        if limit is not None and running > limit:
+            return Failed(self.number, "time limit", self.phase, f"it took more than {limit:g} s")
+        return None
+
+    def unfinished(self, code: int) -> bool:
+        """Whether the worker ended before its work did; one that has measured and then rested did not."""
+        return bool(self._open) or self.phase in _BUILDING or (code != 0 and not self._spent)

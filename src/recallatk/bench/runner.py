@@ -1,0 +1,214 @@
+"""Carrying out a plan: build after build, every trial saved as soon as it is finished."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from recallatk.analysis.score import score_repeated
+from recallatk.bench.environment import load_average
+from recallatk.bench.job import Job, Task, insertion_order, write_data
+from recallatk.bench.messages import NO_SPACE, Began, Blocked, Built, Failed
+from recallatk.bench.progress import Progress
+from recallatk.bench.session import Session
+from recallatk.bench.supervisor import WorkerProcess
+from recallatk.bench.trial_result import TrialResult
+from recallatk.core import Build, Failure, Measurement
+from recallatk.engines import get_engine
+from recallatk.errors import UsageError
+from recallatk.scratch import ScratchFolder, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+    from pathlib import Path
+
+    from recallatk.bench.job import TrialSettings
+    from recallatk.bench.load import Questions
+    from recallatk.bench.messages import Event
+    from recallatk.bench.plan import Plan, PlannedBuild
+    from recallatk.bench.progress import Watch
+    from recallatk.bench.run_sink import RunSink
+    from recallatk.core import Dataset, Trial, Truth
+    from recallatk.engines import Engine
+
+
+class Runner:
+    """Measures the trials of a plan.
+
+    Args:
+        plan: the builds and trials.
+        dataset: corpus and queries.
+        truth: the right answers, to score with.
+        sink: takes finished trials, and knows those of an earlier run.
+        settings: how every index is built and every trial is measured.
+        logs: the folder for what workers print; by default it is not kept.
+        watch: called with the progress.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        truth: Truth,
+        sink: RunSink,
+        settings: TrialSettings,
+        *,
+        logs: Path | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.plan, self.dataset, self.truth = plan, dataset, truth
+        self.sink, self.settings, self.logs = sink, settings, logs
+        self.watch = watch or (lambda _: None)
+        self.trials = plan.trials
+        self.numbers = {trial: number for number, trial in enumerate(plan.trials)}
+        self.k = min(settings.k, dataset.corpus.rows)
+        self.seconds = {"building": 0.0, "searching": 0.0}
+        self.loads: list[float | None] = []
+        self.worked = False
+        """Whether there was anything left to measure."""
+        failed = len(sink.failed)
+        self.progress = Progress(len(self.trials), len(sink.finished) + failed, failed)
+        self.progress.pace.plan(list(plan.builds), set(sink.missing()), settings.rounds)
+
+    def run(self) -> None:
+        """Measure all missing trials, each build in a process of its own."""
+        self.worked = bool(self.sink.missing())
+        if not self.worked:
+            return
+        self.watch(self.progress)
+        needs_ids = any(get_engine(each.engine).abilities.attaches for each in self.plan.builds)
+        sweep()
+        with ScratchFolder() as folder:
+            data = folder / "data"
+            data.mkdir()
+            write_data(data, self.dataset, needs_ids=needs_ids)
+            for number, planned in enumerate(self.plan.builds, 1):
+                self._measure(planned, data, folder / f"build-{number}")
+
+    def run_here(self, engine: type[Engine], questions: Questions) -> None:
+        """Measure the only build of the plan in this very process, where nothing can limit it."""
+        (planned,) = self.plan.builds
+        with closing(self._in_this_process(engine, planned, questions)) as events:
+            self._take(planned, events)
+
+    def _in_this_process(
+        self, engine: type[Engine], planned: PlannedBuild, questions: Questions
+    ) -> Generator[Event | TrialResult]:
+        job = self.job(planned, self._missing(planned))
+        with Session(engine, job, questions) as session:
+            yield from session.build(self.dataset.corpus, dict(planned.parameters))
+            for numbers in job.by_load():
+                yield from session.measure(numbers)
+
+    def _measure(self, planned: PlannedBuild, data: Path, folder: Path) -> None:
+        """Build until every trial is settled; a trial that ends its process costs only itself."""
+        while wanted := self._missing(planned):
+            with closing(self._in_worker(planned, self.job(planned, wanted), data, folder)) as events:
+                self._take(planned, events)
+            for trial in wanted if self._missing(planned) == wanted else ():
+                self._failed(trial, Failed(None, "crash", "start", "the process ended without a word"))
+
+    def _in_worker(
+        self, planned: PlannedBuild, job: Job, data: Path, folder: Path
+    ) -> Generator[Event | TrialResult]:
+        log = (folder if self.logs is None else self.logs) / f"{folder.name}.txt"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        order = insertion_order(self.settings.seed, planned.repeat, self.dataset.corpus.rows)
+        with WorkerProcess(data, folder, job, log) as worker:
+            built = False
+            for event in worker.building(dict(planned.parameters), order):
+                built |= isinstance(event, Built)
+                yield event
+            for numbers in job.by_load() if built else ():
+                yield from worker.measuring(numbers)
+            worker.finish()
+
+    def _missing(self, planned: PlannedBuild) -> list[Trial]:
+        finished, failed = self.sink.finished, self.sink.failed
+        return [trial for trial in planned.trials if trial not in finished and trial not in failed]
+
+    def job(self, planned: PlannedBuild, wanted: Sequence[Trial]) -> Job:
+        """The job of one process."""
+        tasks = tuple(Task(self.numbers[each], dict(each.search), each.load) for each in wanted)
+        return Job(planned.engine, self.dataset.metric, self.k, self.settings, tasks)
+
+    def _take(self, planned: PlannedBuild, events: Iterator[Event | TrialResult]) -> None:
+        for event in events:
+            match event:
+                case Began(phase, number):
+                    self.progress.phase = phase
+                    self.progress.trial = None if number is None else self.trials[number]
+                    self.watch(self.progress)
+                case Built():
+                    self._built(planned, event)
+                case Blocked():
+                    self._blocked(event)
+                case TrialResult():
+                    self._finished(event)
+                case Failed(kind=kind) if kind == NO_SPACE:
+                    raise UsageError(event.message)
+                case Failed(None):
+                    for trial in self._missing(planned):
+                        self._failed(trial, event)
+                case Failed(int(number)):
+                    self._failed(self.trials[number], event)
+
+    def _built(self, planned: PlannedBuild, event: Built) -> None:
+        self.sink.require_version(planned.engine, event.version)
+        self.seconds["building"] += event.seconds or 0.0
+        self.progress.pace.step(build=True)
+        self.loads.append(load_average())
+        self.built = Build(
+            engine=planned.engine,
+            version=event.version,
+            parameters=planned.parameters,
+            threads=self.settings.threads_to_build,
+            seconds=event.seconds,
+            memory_bytes=event.memory_bytes,
+            size_bytes=event.size_bytes,
+            cpu_seconds=event.cpu_seconds,
+            peak_bytes=event.peak_bytes,
+            search_threads=self.settings.search_threads,
+            call=event.call,
+            repeat=planned.repeat,
+        )
+
+    def _blocked(self, event: Blocked) -> None:
+        self.seconds["searching"] += event.seconds
+        self.progress.p95_ms = event.p95_ms
+        self.progress.pace.step(build=False)
+        self.watch(self.progress)
+
+    def _finished(self, result: TrialResult) -> None:
+        measurement = Measurement(
+            trial=self.trials[result.number],
+            build=self.built,
+            k=self.k,
+            answers=result.answers,
+            calls=result.calls,
+            exercised=result.exercised,
+            score=score_repeated(
+                result.answers,
+                result.times,
+                result.others,
+                self.truth,
+                self.dataset,
+                self.settings.at,
+                self.settings.measures,
+            ),
+            others=result.others,
+            warm_up=result.warm_up,
+            sentinel_ns=result.sentinel_ns,
+            highest_rate=result.highest_rate,
+            times=result.times,
+        )
+        self.sink.add(measurement)
+        self.progress.add(measurement)
+        self.watch(self.progress)
+
+    def _failed(self, trial: Trial, event: Failed) -> None:
+        failure = Failure(trial, event.kind, event.phase, event.message, event.log)
+        self.sink.fail(failure)
+        self.progress.add(failure)
+        self.progress.failed += 1
+        self.watch(self.progress)

@@ -1,0 +1,180 @@
+"""What a trial or a request measured, before it is scored: collected in the worker, read by its parent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.core import Calls, Others, WarmUp
+from recallatk.redaction import redact_text
+from recallatk.scratch import scratch_writing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from recallatk.bench.load import Block
+
+_CALLS = ("query", "client", "sent_ns", "latency_ns", "late_ns", "round_ns", "size")
+_FACTS = "facts"
+
+
+@dataclass(frozen=True, eq=False)
+class TrialResult:
+    """Every call of a trial, and every answer that differs from the first."""
+
+    number: int
+    """Its place among all trials of the run."""
+    calls: Calls
+    answers: NDArray[np.int64]
+    """(queries, k) corpus rows as first returned."""
+    times: NDArray[np.int64]
+    """Number of answers to each query."""
+    others: Others | None
+    exercised: str
+    warm_up: WarmUp | None
+    sentinel_ns: NDArray[np.int64]
+    highest_rate: float | None = None
+
+    def save(self, path: Path) -> None:
+        """Write it as one file of arrays."""
+        others = {} if self.others is None else {f.name: getattr(self.others, f.name) for f in fields(Others)}
+        facts = {
+            "number": self.number,
+            "exercised": self.exercised,
+            "warm_up": None if self.warm_up is None else asdict(self.warm_up),
+            "highest_rate": self.highest_rate,
+            "batch": self.calls.batch,
+            "clients": self.calls.clients,
+        }
+        arrays = {
+            "answers": self.answers,
+            "times": self.times,
+            "sentinel_ns": self.sentinel_ns,
+            **{f"calls_{name}": getattr(self.calls, name) for name in (*_CALLS, "round")},
+            **{f"others_{name}": array for name, array in others.items()},
+        }
+        _save(path, arrays, facts)
+
+    @classmethod
+    def load(cls, path: Path) -> TrialResult:
+        """Read it back."""
+        arrays, facts = _load(path)
+        calls = {name: arrays[f"calls_{name}"] for name in (*_CALLS, "round")}
+        others = [arrays[f"others_{f.name}"] for f in fields(Others) if f"others_{f.name}" in arrays]
+        return cls(
+            number=facts["number"],
+            calls=Calls(**calls, batch=facts["batch"], clients=facts["clients"]),
+            answers=arrays["answers"],
+            times=arrays["times"],
+            others=Others(*others) if others else None,
+            exercised=facts["exercised"],
+            warm_up=None if facts["warm_up"] is None else WarmUp(**facts["warm_up"]),
+            sentinel_ns=arrays["sentinel_ns"],
+            highest_rate=facts["highest_rate"],
+        )
+
+
+class TrialBlocks:
+    """The blocks of one trial so far; only answers that differ from the first are kept twice."""
+
+    def __init__(self, number: int, queries: int, k: int) -> None:
+        self.number = number
+        self.answers = np.full((queries, k), -1, np.int64)
+        self.times = np.zeros(queries, np.int64)
+        self.rounds: list[Calls] = []
+        self.others: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        self.sentinel_ns: list[int] = []
+        self.warm_up: WarmUp | None = None
+        self.exercised = ""
+        self.highest_rate: float | None = None
+
+    def add(self, block: Block, order: NDArray[np.int64] | None) -> None:
+        """Add a block; `order` maps each row of the index to its corpus row, None where they are the same."""
+        rows = block.rows if order is None else _corpus_rows(block.rows, order)
+        queries, first = np.unique(block.answered, return_index=True)
+        new = self.times[queries] == 0
+        self.answers[queries[new]] = rows[first[new]]
+        self.times += np.bincount(block.answered, minlength=len(self.times))
+        changed = np.flatnonzero((rows != self.answers[block.answered]).any(axis=1))
+        if len(changed):
+            calls_before = sum(map(len, self.rounds))
+            self.others.append((block.call[changed] + calls_before, block.answered[changed], rows[changed]))
+        self.rounds.append(block.calls)
+
+    def add_warm_up(self, found: WarmUp) -> None:
+        """Add the warm-up of a block to those before."""
+        before = self.warm_up
+        if before is not None:
+            found = WarmUp(before.calls + found.calls, before.settled and found.settled, before.cold_ns)
+        self.warm_up = found
+
+    def result(self) -> TrialResult:
+        """All blocks together."""
+        columns = {name: np.concatenate([getattr(each, name) for each in self.rounds]) for name in _CALLS}
+        calls = Calls(
+            **columns,
+            round=np.repeat(np.arange(len(self.rounds), dtype=np.int16), list(map(len, self.rounds))),
+            batch=self.rounds[-1].batch,
+            clients=self.rounds[-1].clients,
+        )
+        others = [np.concatenate(each) for each in zip(*self.others, strict=True)]
+        return TrialResult(
+            number=self.number,
+            calls=calls,
+            answers=self.answers,
+            times=self.times,
+            others=Others(*others) if others else None,
+            exercised=redact_text(self.exercised),
+            warm_up=self.warm_up,
+            sentinel_ns=np.asarray(self.sentinel_ns, np.int64),
+            highest_rate=self.highest_rate,
+        )
+
+
+def _corpus_rows(rows: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of the index as rows of the corpus; numbers outside the index stay as they are."""
+    known = (rows >= 0) & (rows < len(order))
+    return np.where(known, order[np.where(known, rows, 0)], rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """Answers to some queries, in the order in which they were sent."""
+
+    rows: NDArray[np.int64]
+    """(queries, k) rows of the index; -1 where there was no answer."""
+    latencies_ns: NDArray[np.int64]
+    seconds: float
+    evidence: str
+    pace_ns: int | None = None
+    """Time of a fixed piece of work right after the calls; None where nobody asked for it."""
+
+    def save(self, path: Path) -> None:
+        """Write it as one file of arrays."""
+        facts = {"seconds": self.seconds, "evidence": self.evidence, "pace_ns": self.pace_ns}
+        _save(path, {"rows": self.rows, "latencies_ns": self.latencies_ns}, facts)
+
+    @classmethod
+    def load(cls, path: Path) -> Answered:
+        """Read it back."""
+        arrays, facts = _load(path)
+        return cls(arrays["rows"], arrays["latencies_ns"], **facts)
+
+
+def _save(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    text = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    with scratch_writing(path):
+        np.savez(path, allow_pickle=False, **arrays, **{_FACTS: text})
+
+
+def _load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = dict(file)
+    facts: dict[str, Any] = json.loads(arrays.pop(_FACTS).tobytes())
+    return arrays, facts

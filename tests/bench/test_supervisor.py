@@ -1,0 +1,55 @@
+"""A worker that ends while nobody waits for it, and one that is let go."""
+
+import psutil
+import pytest
+
+import recallatk
+from recallatk.bench.job import Job, Task, TrialSettings, write_data
+from recallatk.bench.messages import Failed
+from recallatk.bench.supervisor import WorkerProcess
+from recallatk.bench.trial_result import TrialResult
+from recallatk.core import Load, Mode
+
+TASKS = (Task(0, {}, Load()), Task(1, {}, Load(Mode.THROUGHPUT, clients=2)))
+
+
+@pytest.fixture
+def worker(data, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    dataset = recallatk.open_dataset(data / "corpus.parquet", data / "queries.parquet", metric="l2")
+    write_data(folder, dataset, needs_ids=False)
+    job = Job("exact", "l2", 3, TrialSettings(rounds=1), TASKS)
+    with WorkerProcess(folder, tmp_path / "process", job) as started:
+        started.build({})
+        yield started
+
+
+def kill_worker():
+    (process,) = [each for each in psutil.Process().children() if "recallatk.bench.worker" in each.cmdline()]
+    process.kill()
+
+
+def test_a_worker_that_ends_before_it_measured_anything_is_a_crash(worker):
+    kill_worker()
+    (failed,) = worker.measuring([0])
+    assert isinstance(failed, Failed)
+    assert (failed.number, failed.kind) == (None, "crash")
+    assert "SIGKILL" in failed.message
+    assert not worker.alive
+
+
+def test_a_worker_that_ends_between_two_loads_costs_no_trial(worker):
+    *_, result = worker.measuring([0])
+    assert isinstance(result, TrialResult) and result.number == 0
+    assert len(result.calls) == 60
+    kill_worker()
+    assert list(worker.measuring([1])) == []
+    assert not worker.alive
+
+
+def test_a_worker_that_is_let_go_closes_its_engine_and_ends_by_itself(worker):
+    worker.finish()
+    assert worker._process.returncode == 0
+    assert not worker.alive
+    worker.close()
