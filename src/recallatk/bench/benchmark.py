@@ -99,7 +99,7 @@ def plan_of(settings: Settings, dataset: Dataset) -> Plan:
     targets, _ = sort_goals([*settings.tune.target, *settings.tune.budget])
     require_answerable(targets, dataset)
     corpus = dataset.corpus
-    return make_plan(settings, rows=corpus.rows, dimension=corpus.dimension, metric=dataset.metric)
+    return make_plan(settings, rows=corpus.rows, dimension=corpus.dimension)
 
 
 def manner_of(settings: Settings) -> Manner:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.settings import open_data, read_settings, settings_from
-from recallatk.bench.settings.secrets import filled
+from recallatk.bench.settings.values import filled
 from recallatk.bench.truth_file import TruthFile
 from recallatk.errors import MismatchError, RecallError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints

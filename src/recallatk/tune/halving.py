@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.bench.conversation import TrialFailed
-from recallatk.bench.settings.combining import violations
+from recallatk.bench.settings.grid import violations
 from recallatk.core.tuned import Attempt
 from recallatk.tune.asking import Index
 from recallatk.tune.predicting import content, grown

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from recallatk.bench.settings.checking import require_able
+from recallatk.bench.settings.bench_file import check_ability
 from recallatk.bench.settings.problems import Problems, unknown
-from recallatk.bench.settings.secrets import filled
+from recallatk.bench.settings.values import filled
 from recallatk.core import Corpus, QuerySet, in_memory
 from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
@@ -86,5 +86,5 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     filtered = "the queries have filters" if given else None
     for number, entry in enumerate(settings.engine):
         engine = get_engine(entry.name)
-        require_able(engine, ("engine", number), problems, metric=dataset.metric, filtered=filtered)
+        check_ability(engine, ("engine", number), problems, metric=dataset.metric, filtered=filtered)
     problems.require_none(settings.name)
