@@ -6,15 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recallatk.bench.benchmark import run
-    from recallatk.bench.measuring import measure
+    from recallatk.bench.measurement import measure, run
     from recallatk.bench.settings import read_settings
     from recallatk.bench.supervising import Limits
 
 __all__ = ["Limits", "measure", "read_settings", "run"]
 
 # The measuring process imports from this room and should not pay for all of it.
-_ROOMS = {"Limits": "supervising", "measure": "measuring", "read_settings": "settings", "run": "benchmark"}
+_ROOMS = {
+    "Limits": "supervising",
+    "measure": "measurement",
+    "read_settings": "settings",
+    "run": "measurement",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.bench.keeping import Kept
-from recallatk.bench.measuring import describe_run
+from recallatk.bench.measurement import describe_run
 from recallatk.bench.plan import Plan
 from recallatk.bench.running import Runner
 from recallatk.core import Load

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from recallatk.bench.settings.grid import combine
-from recallatk.bench.settings.problems import Problems, spelled
+from recallatk.bench.settings.problems import NO_ENGINE, Problems, spelled
 from recallatk.core.trials import Trial
 from recallatk.engines import get_engine
 
@@ -54,6 +54,8 @@ class Plan:
 def make_plan(settings: Settings, *, rows: int, dimension: int) -> Plan:
     """The distinct builds and trials for data of this shape."""
     problems = Problems()
+    if not settings.engine:
+        problems.add(("engine",), NO_ENGINE)
     known = {"k": min(settings.measure.largest_k, rows), "rows": rows, "dimension": dimension}
     found: dict[tuple[str, Parameters, int], PlannedBuild] = {}
     dropped: list[str] = []

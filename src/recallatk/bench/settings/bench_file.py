@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from recallatk.bench.settings import models
 from recallatk.bench.settings.grid import combine
-from recallatk.bench.settings.problems import Problems, SettingsError, described, unknown
+from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described, unknown
 from recallatk.bench.settings.settings import Settings
 from recallatk.engines import get_engine, registered
 from recallatk.engines.base import require_installed, require_metric
@@ -111,7 +111,7 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
     for key, model in _LISTS.items():
         parts[key] = _list(model, values.get(key), key, problems)
     if engines and values.get("engine") in (None, []):
-        problems.add(("engine",), "is required: at least one [[engine]] with its name")
+        problems.add(("engine",), NO_ENGINE)
     _resolve(parts, folder)
     if look:
         _look(values, folder, problems)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 Place = tuple[str | int, ...]
+NO_ENGINE = "is required: at least one [[engine]] with its name"
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN = 60
