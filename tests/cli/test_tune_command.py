@@ -21,6 +21,7 @@ from recallatk.cli.report import report
 from recallatk.cli.tune import tune
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate
+from recallatk.errors import UsageError
 from recallatk.report.tuned_file import read_tuned
 from recallatk.testing import tiny_dataset
 from recallatk.truth import ground_truth
@@ -208,6 +209,27 @@ def test_a_bench_file_says_all_of_it(folder):
     kept = json.loads((folder / "runs" / "mine-tune" / "tuned.json").read_text())
     assert kept["targets"] == ["recall@10 >= 0.9"] and kept["budgets"] == ["p95 <= 1h", "size <= 1TiB"]
     assert kept["worst_segment"] is not None
+
+
+@pytest.mark.parametrize(
+    ("listed", "engines"),
+    [
+        ("", None),
+        ('[[engine]]\nname = "exact"', ("exact",)),
+        ('[[engine]]\nname = "exact"\n[[engine]]\nname = "faiss-hnsw"', ("exact", "faiss-hnsw")),
+    ],
+)
+def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatch, listed, engines):
+    asked = []
+
+    def stop(*_, **named):
+        asked.append(named["engines"])
+        raise UsageError("seen")
+
+    monkeypatch.setattr("recallatk.tune.tuning.tune", stop)
+    (folder / "bench.toml").write_text(f"{BENCH.partition('[[engine]]')[0]}{listed}\n")
+    assert "seen" in ran("bench.toml", code=2).stderr
+    assert asked == [engines]
 
 
 @pytest.mark.parametrize(
