@@ -216,7 +216,7 @@ def test_a_bench_file_says_all_of_it(folder):
     [
         ("", None),
         ('[[engine]]\nname = "exact"', ("exact",)),
-        ('[[engine]]\nname = "exact"\n[[engine]]\nname = "faiss-hnsw"', ("exact", "faiss-hnsw")),
+        ('[[engine]]\nname = "exact"\n[[engine]]\nname = "hnswlib"', ("exact", "hnswlib")),
     ],
 )
 def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatch, listed, engines):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.completeness import require_complete
+from recallatk.analysis.compatibility import require_complete
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.environment import describe_environment, possible_cores

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from recallatk.datasets import read_truth
 from recallatk.fingerprint import fingerprints
 from recallatk.truth import is_truth_file, load_truth
-from recallatk.truth.beside import kept_columns
+from recallatk.truth.results import kept_columns
 from recallatk.truth.store import Identity, Store
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from recallatk.bench.recorded_benchmark import NamedFiles
     from recallatk.core import QuerySet
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
 
 
 def audit(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from recallatk.audit import Evidence
     from recallatk.bench.benchmark import Benchmark
     from recallatk.core import Run, Truth
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
     from recallatk.goals import Target, Verdict
 

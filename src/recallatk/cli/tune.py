@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Truth
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
 
 Targets = Annotated[
