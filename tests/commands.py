@@ -11,7 +11,7 @@ _FORKING = multiprocessing.get_context("forkserver")
 # Libraries may be loaded there, and must not be used: threads do not survive a fork.
 _FORKING.set_forkserver_preload(
     [
-        *("commands", "recallatk.cli", "recallatk.bench.benchmark", "recallatk.datasets.opening"),
+        *("commands", "recallatk.cli", "recallatk.bench.measurement", "recallatk.datasets.opening"),
         *("recallatk.audit", "recallatk.report.html.page", "recallatk.truth.search", "recallatk.analysis"),
         *("altair", "faiss", "pyarrow.dataset", "pyarrow.parquet", "scipy.special"),
     ]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recallatk.bench.settings.models import RangeSettings
-from recallatk.bench.settings.ranges import range_values
+from recallatk.bench.settings.grid import RangeSettings, range_values
 from recallatk.errors import UsageError
 from recallatk.units import format_bytes, format_duration, parse_bytes, parse_duration
 

@@ -6,13 +6,12 @@ from hypothesis import strategies as st
 
 from recallatk.bench.plan import make_plan
 from recallatk.bench.settings import SettingsError, settings_from
-from recallatk.core import Metric
 from recallatk.core.trials import Load, Trial
 
 
-def planned(*engines, rows=1000, dimension=16, metric="l2", **tables):
+def planned(*engines, rows=1000, dimension=16, **tables):
     given = {"data": {"corpus": "corpus.parquet"}, "engine": list(engines), **tables}
-    return make_plan(settings_from(given), rows=rows, dimension=dimension, metric=Metric(metric))
+    return make_plan(settings_from(given), rows=rows, dimension=dimension)
 
 
 def refused(*engines, **rest):
@@ -83,17 +82,14 @@ def test_what_the_shape_of_the_data_does_not_allow_is_refused_all_at_once():
     found = refused(
         {"name": "faiss-ivf-pq", "build": {"M": 8, "nlist": 16}, "search": {"nprobe": 4}},
         {"name": "faiss-nsg", "build": {"R": 32}, "search": {"search_L": 40}},
-        {"name": "sqlite-vec"},
         rows=90,
         dimension=15,
-        metric="ip",
     )
     assert found == (
         "engine[0]: faiss-ivf-pq needs an M that divides the dimension, and has M = 8, dimension = 15",
         "engine[0]: faiss-ivf-pq needs 2^nbits rows or more to learn its codes from, and has nbits = 8, "
         "rows = 90",
         "engine[1]: faiss-nsg needs more rows than 100 and than R + 32, and has R = 32, rows = 90",
-        "engine[2]: sqlite-vec cannot search by ip; it can by cosine or l2",
     )
 
 

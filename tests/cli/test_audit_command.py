@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from recallatk import bench
 from recallatk.cli.audit import audit
-from recallatk.cli.guard import guarded
+from recallatk.cli.exits import guarded
 from recallatk.core import Mean
 from recallatk.datasets import open_dataset
 from recallatk.errors import MismatchError

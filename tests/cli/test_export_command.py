@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from recallatk.cli.exits import guarded
 from recallatk.cli.export import export
-from recallatk.cli.guard import guarded
 from recallatk.history import save_run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))

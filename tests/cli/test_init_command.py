@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from recallatk.bench.settings import read_settings
-from recallatk.cli.guard import guarded
+from recallatk.cli.exits import guarded
 from recallatk.cli.init import init
 
 app = typer.Typer()

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from recallatk.cli.guard import _again
+from recallatk.cli.exits import _again
 
 ONESELF = """
 import atexit, os, signal, sys
@@ -13,7 +13,7 @@ interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
 IMPORTING = """
 class Interrupting:
     def find_spec(self, name, *rest):
-        if name == "recallatk.cli.guard":
+        if name == "recallatk.cli.exits":
             interrupt()
 sys.meta_path.insert(0, Interrupting())
 """

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from recallatk.cli.guard import guarded
+from recallatk.cli.exits import guarded
 from recallatk.cli.report import report
 from recallatk.history import save_run
 from recallatk.truth import save_truth

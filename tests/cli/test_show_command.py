@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from recallatk.cli.guard import guarded
+from recallatk.cli.exits import guarded
 from recallatk.cli.show import show
 from recallatk.core import Failure, Load, Trial
 from recallatk.history import save_run

@@ -12,15 +12,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from recallatk.bench.settings import SettingsError, open_data, read_settings, settings_from
-from recallatk.cli.guard import guarded
-from recallatk.cli.looking import look
+from recallatk.bench.benchmark import Benchmark
+from recallatk.bench.settings import SettingsError, read_settings, settings_from
+from recallatk.cli.exits import guarded
+from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
+from recallatk.cli.live import TuneLines, tune_headline
 from recallatk.cli.report import report
 from recallatk.cli.tune import tune
-from recallatk.cli.tune_ending import ended, known_before
-from recallatk.cli.tune_live import Lines, headline
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate
+from recallatk.errors import UsageError
 from recallatk.report.tuned_file import read_tuned
 from recallatk.testing import tiny_dataset
 from recallatk.truth import ground_truth
@@ -152,9 +153,9 @@ def test_errors_are_said_before_the_work_and_strict_ends_there(folder, monkeypat
 
 def known_of(text):
     Path("bench.toml").write_text(text)
-    settings = read_settings("bench.toml")
-    dataset = open_data(settings)
-    return known_before(settings, dataset, ground_truth(dataset, depth=10), settings.tune.target)
+    benchmark = Benchmark(read_settings("bench.toml"))
+    truth = ground_truth(benchmark.dataset, depth=10)
+    return benchmark, before_tuning(benchmark, truth, benchmark.settings.tune.target)
 
 
 WAIVER = """
@@ -167,13 +168,13 @@ reason = "this is all there is"
 def test_waivers_of_the_bench_file_hold_before_and_after(folder, capsys):
     write_data(tiny_dataset(300, 60, 16), kind=["a"] * 60)
     with pytest.raises(typer.Exit):
-        look(known_of(BENCH), strict=True)
+        lint(known_of(BENCH)[1], strict=True)
     capsys.readouterr()
-    known = known_of(BENCH + WAIVER)
-    look(known, strict=True)
+    benchmark, known = known_of(BENCH + WAIVER)
+    lint(known, strict=True)
     assert capsys.readouterr().err == ""
     (folder / "out").mkdir()
-    found = ended(made_tuned(), folder / "out", known, seed=0)
+    found = report_tuning(made_tuned(), folder / "out", known, benchmark, seed=0)
     few = next(each for each in found if each.rule == "R01")
     # Of the queries that prove it, which are about half.
     assert few.waived == "this is all there is" and 15 < few.measured < 45
@@ -183,10 +184,10 @@ def test_waivers_of_the_bench_file_hold_before_and_after(folder, capsys):
 
 def test_the_linter_sees_the_outcome_and_both_sides(folder):
     write_data(tiny_dataset(300, 200, 16), kind=["a"] * 200)
-    known = known_of(BENCH)
+    benchmark, known = known_of(BENCH)
     (folder / "out").mkdir()
     tuned = made_tuned(looks=3, choice=made_candidate(40, 0.96, 0.3, "qdrant"))
-    rules = {each.rule: each for each in ended(tuned, folder / "out", known, seed=0)}
+    rules = {each.rule: each for each in report_tuning(tuned, folder / "out", known, benchmark, seed=0)}
     assert "looked at 3 times" in rules["R34"].message and rules["R34"].severity == "warning"
     assert "qdrant" in rules["R25"].message and "recallatk run" in rules["R25"].remedy
 
@@ -208,6 +209,27 @@ def test_a_bench_file_says_all_of_it(folder):
     kept = json.loads((folder / "runs" / "mine-tune" / "tuned.json").read_text())
     assert kept["targets"] == ["recall@10 >= 0.9"] and kept["budgets"] == ["p95 <= 1h", "size <= 1TiB"]
     assert kept["worst_segment"] is not None
+
+
+@pytest.mark.parametrize(
+    ("listed", "engines"),
+    [
+        ("", None),
+        ('[[engine]]\nname = "exact"', ("exact",)),
+        ('[[engine]]\nname = "exact"\n[[engine]]\nname = "hnswlib"', ("exact", "hnswlib")),
+    ],
+)
+def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatch, listed, engines):
+    asked = []
+
+    def stop(*_, **named):
+        asked.append(named["engines"])
+        raise UsageError("seen")
+
+    monkeypatch.setattr("recallatk.tune.tuning.tune", stop)
+    (folder / "bench.toml").write_text(f"{BENCH.partition('[[engine]]')[0]}{listed}\n")
+    assert "seen" in ran("bench.toml", code=2).stderr
+    assert asked == [engines]
 
 
 @pytest.mark.parametrize(
@@ -265,11 +287,11 @@ def test_progress_says_the_best_the_front_and_the_time_left(capsys):
         "hnswlib", (("M", 16),), (("ef", 40),), {"recall@10": Mean(0.96, None, 9)}, latency_ms={"p95": 0.25}
     )
     progress = Progress("effort", "hnswlib", best, (best, best), 65.0, 30.0, "passed: after 64 queries")
-    assert headline(progress) == (
+    assert tune_headline(progress) == (
         "tune, effort of hnswlib; passed: after 64 queries; best so far hnswlib(M=16)[ef=40]: recall@10 "
         "0.9600, p95 0.250 ms; 2 settings on the front; 65 s; at most 30 s left"
     )
-    lines = Lines()
+    lines = TuneLines()
     lines.show(progress)
     assert capsys.readouterr().err == ""  # what is quick is silent
     lines.begun -= 60

@@ -8,7 +8,7 @@ from run_making import ROWS, make_measurement, make_plan, make_run, make_trial
 from typer.testing import CliRunner
 
 from recallatk import save_run
-from recallatk.cli.guard import guarded
+from recallatk.cli.exits import guarded
 from recallatk.cli.runs import runs
 from recallatk.core import Failure
 from recallatk.errors import UsageError

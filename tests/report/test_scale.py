@@ -18,8 +18,8 @@ from made_runs import large_run, make_measurement, make_run
 from typer.testing import CliRunner
 
 from recallatk.audit import audit_run
+from recallatk.cli.exits import guarded
 from recallatk.cli.export import export
-from recallatk.cli.guard import guarded
 from recallatk.cli.report import report
 from recallatk.cli.show import show
 from recallatk.core import Caution, Failure, Load, Trial, WarmUp

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recallatk.bench.settings.combining import violations
+from recallatk.bench.settings.grid import violations
 from recallatk.engines import get_engine
 from recallatk.tune.halving import larger_rows, part_rows
 from recallatk.tune.proving import ALPHA, alpha_of

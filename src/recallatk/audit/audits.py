@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.audit.evidence import Evidence
 from recallatk.audit.registry import RULES, rule_codes
-from recallatk.bench.inputs import find_truth, run_inputs
+from recallatk.bench.benchmark import Benchmark
+from recallatk.bench.recorded_benchmark import RecordedBenchmark
 from recallatk.core import Run
 from recallatk.core.judgments import Finding, Severity, Waiver
 from recallatk.errors import UsageError
@@ -60,11 +61,9 @@ def audit_settings(
         production: queries as users ask them.
         targets: goals beside those of the bench file, such as `recall@10 >= 0.95`.
     """
-    from recallatk.bench.settings import open_data
-
-    opened = open_data(settings) if dataset is None else dataset
-    found = find_truth(settings, opened) if truth is None else truth
-    return audit(Evidence(settings, opened, found, production=production, targets=tuple(targets)))
+    opened = Benchmark(settings, dataset, truth)
+    found = opened.find_truth()
+    return audit(Evidence(settings, opened.dataset, found, production=production, targets=tuple(targets)))
 
 
 def audit_run(
@@ -94,7 +93,7 @@ def audit_run(
 
     loaded = run if isinstance(run, Run) else load_run(run)
     if not isinstance(run, Run):
-        found = run_inputs(loaded, Path(run), same=False)
+        found = RecordedBenchmark(loaded, Path(run), same=False)
         settings = found.settings if settings is None else settings
         dataset = found.dataset if dataset is None else dataset
         truth = found.truth if truth is None else truth

@@ -10,7 +10,6 @@ import numpy as np
 
 from recallatk.analysis.headline import USUAL_K, headline_k, recall_cutoffs
 from recallatk.audit.survey import Survey, survey
-from recallatk.bench.inputs import truth_if_there
 from recallatk.goals import Target, require_answerable, sort_goals
 from recallatk.goals.runs import goals_of
 
@@ -47,12 +46,18 @@ class Evidence:
         if self.dataset is not None:
             require_answerable(targets, self.dataset)
 
-    def measured(self, run: Run) -> Evidence:
-        """The same benchmark with what was measured, and the truth that there is by now."""
-        truth = self.truth
-        if truth is None and self.settings is not None and self.dataset is not None:
-            truth = truth_if_there(self.settings, self.dataset)
-        return self._later(self._seen, run=run, truth=truth)
+    def measured(self, run: Run, truth: Truth | None = None) -> Evidence:
+        """The same benchmark after its run.
+
+        Args:
+            run: what was measured.
+            truth: what it was scored against, unless that was known before.
+        """
+        return self._later(self._seen, run=run, truth=self.truth if truth is None else truth)
+
+    def tuned_as(self, tuned: Any) -> Evidence:
+        """The same benchmark after its tuning, whose held-out queries are not known."""
+        return self._later(self._seen, tuned=tuned)
 
     def tuned_on(
         self, dataset: Dataset, truth: Truth, numbers: NDArray[np.int64], tuned: Any, tuning_queries: QuerySet

@@ -6,15 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recallatk.bench.benchmark import run
-    from recallatk.bench.measuring import measure
-    from recallatk.bench.process_usage import Limits
+    from recallatk.bench.measurement import measure, run
     from recallatk.bench.settings import read_settings
 
 __all__ = ["Limits", "measure", "read_settings", "run"]
 
-# A worker imports from this room and should not pay for all of it.
-_ROOMS = {"Limits": "process_usage", "measure": "measuring", "read_settings": "settings", "run": "benchmark"}
+# The measuring process imports from this room and should not pay for all of it.
+_ROOMS = {
+    "Limits": "process_usage",
+    "measure": "measurement",
+    "read_settings": "settings",
+    "run": "measurement",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.bench.measuring import describe_run
+from recallatk.bench.measurement import describe_run
 from recallatk.bench.plan import Plan
 from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner

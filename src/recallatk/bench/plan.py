@@ -1,30 +1,29 @@
-"""Settings and the shape of the data become the builds and trials of a run, in order."""
+"""The builds and trials of a run, in order, from its settings and the shape of its data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from recallatk.bench.settings.checking import combined, require_able
-from recallatk.bench.settings.problems import Problems, spelled
+from recallatk.bench.settings.grid import combine
+from recallatk.bench.settings.problems import NO_ENGINE, Problems, spelled
 from recallatk.core.trials import Trial
 from recallatk.engines import get_engine
 
 if TYPE_CHECKING:
     from recallatk.bench.settings import Settings
-    from recallatk.core import Metric
     from recallatk.core.trials import Load, Parameters
     from recallatk.engines import Engine
 
 
 @dataclass(frozen=True)
 class PlannedBuild:
-    """One index to build, and what is to be measured on it."""
+    """One index to build, with the searches and loads to measure on it."""
 
     engine: str
     parameters: Parameters
     repeat: int
-    """Which of several builds; each but the first inserts the rows in another order."""
+    """Number of this build; each but the first inserts the rows in another order."""
     searches: tuple[Parameters, ...]
     loads: tuple[Load, ...]
 
@@ -40,11 +39,11 @@ class PlannedBuild:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run is to measure."""
+    """Everything that a run measures."""
 
     builds: tuple[PlannedBuild, ...]
     dropped: tuple[str, ...] = ()
-    """What was left out of grids, and why."""
+    """What was dropped from grids, and why."""
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -52,17 +51,18 @@ class Plan:
         return tuple(trial for build in self.builds for trial in build.trials)
 
 
-def make_plan(settings: Settings, *, rows: int, dimension: int, metric: Metric) -> Plan:
-    """The builds and trials for data of this shape; no trial is planned twice."""
+def make_plan(settings: Settings, *, rows: int, dimension: int) -> Plan:
+    """The distinct builds and trials for data of this shape."""
     problems = Problems()
+    if not settings.engine:
+        problems.add(("engine",), NO_ENGINE)
     known = {"k": min(settings.measure.largest_k, rows), "rows": rows, "dimension": dimension}
     found: dict[tuple[str, Parameters, int], PlannedBuild] = {}
     dropped: list[str] = []
     for number, entry in enumerate(settings.engine):
         place = ("engine", number)
         engine = get_engine(entry.name)
-        require_able(engine, place, problems, metric=metric, filtered=None)
-        parts = combined(entry, known)
+        parts = combine(engine, entry.axes, known)
         for each in parts.refused:
             problems.add(place, each)
         dropped += [f"{spelled(place)}: {_times(count)}: {why}" for why, count in parts.dropped.items()]
@@ -85,12 +85,12 @@ def _times(count: int) -> str:
 
 
 def _loads(engine: type[Engine], loads: tuple[Load, ...]) -> tuple[Load, ...]:
-    """The loads that mean something for the engine: a batch is one call, or it is no batch."""
+    """The loads that the engine supports: a batch has to be one call."""
     return loads if engine.abilities.batch else tuple(load for load in loads if load.batch == 1)
 
 
 def _add(found: dict[tuple[str, Parameters, int], PlannedBuild], planned: PlannedBuild) -> None:
-    """The same index is built once, whichever entries ask for it."""
+    """Add a build, or its searches to a planned build of the same index."""
     key = (planned.engine, planned.parameters, planned.repeat)
     before = found.get(key)
     searches = planned.searches if before is None else (*before.searches, *planned.searches)

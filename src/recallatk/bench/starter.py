@@ -1,4 +1,4 @@
-"""A first bench file for somebody's data: commented for people, or implied by a command without a file."""
+"""First settings for a dataset: a commented bench file, or settings implied by a command without one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from recallatk.bench.environment import usable_cores
 from recallatk.bench.plan import make_plan
 from recallatk.bench.settings import settings_from
-from recallatk.bench.settings.axes import is_json
-from recallatk.bench.settings.checking import find_engine
-from recallatk.bench.settings.looking import Looked, look_at
+from recallatk.bench.settings.bench_file import find_engine, name_of
+from recallatk.bench.settings.data_profile import DataProfile, profile_data
+from recallatk.bench.settings.grid import is_json
 from recallatk.bench.settings.problems import Problems
-from recallatk.bench.settings.reading import name_of
+from recallatk.bench.settings.settings import toml_key, toml_text, toml_value
 from recallatk.bench.settings.sweeps import USUAL_K, build_values, effort_sweep, suitable_k
-from recallatk.bench.settings.toml import toml_key, toml_text, toml_value
 from recallatk.engines.base import require_metric
 from recallatk.errors import UsageError
 from recallatk.redaction import is_url
@@ -43,32 +42,32 @@ def starter(
     vector_column: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> str:
-    """A commented bench file for these data, which are looked at; it reads back without a problem.
+    """A commented bench file for these data, which are profile at; it reads back without a problem.
 
     Args:
-        corpus: a file, a pattern, a folder or a URL; with the queries in it where `queries` is left out.
+        corpus: a file, a pattern, a folder or a URL; it holds the queries too if `queries` is None.
         queries: likewise.
         metric: cosine, ip or l2; needed unless the file states it or all vectors have length 1.
-        engine: the name of the engine to begin with.
-        folder: where the file is to stand, for its paths; by default the current one.
-        format: of the files, when it cannot be told.
+        engine: name of the first engine.
+        folder: folder of the bench file, the base of its paths; by default the current one.
+        format: format of the files, if it cannot be detected.
         id_column: the column with the ids.
         vector_column: the column with the vectors.
-        progress: called with the rows looked at and the rows there are.
+        progress: called with the rows profile at and the rows there are.
     """
     chosen = _engine(engine)
     opening = {"format": format, "id_column": id_column, "vector_column": vector_column}
-    looked = look_at(corpus, queries, metric, progress=progress, **opening)
-    require_metric(chosen, looked.metric)
+    profile = profile_data(corpus, queries, metric, progress=progress, **opening)
+    require_metric(chosen, profile.metric)
     place = (folder or Path()).absolute()
-    data = {"corpus": _path(corpus, place), "metric": str(looked.metric)}
+    data = {"corpus": _path(corpus, place), "metric": str(profile.metric)}
     if queries is not None:
         data = {"corpus": data["corpus"], "queries": _path(queries, place), "metric": data["metric"]}
     data |= {key: text for key, text in opening.items() if text}
-    k = suitable_k(looked.rows)
-    parts = [_head(os.fspath(corpus), looked), _data(data, looked), _measure(k, looked), _REST]
-    text = "\n".join([*parts, _engine_part(chosen, k, looked)])
-    _require_sound(text, place, looked)
+    k = suitable_k(profile.rows)
+    parts = [_head(os.fspath(corpus), profile), _data(data, profile), _measure(k, profile), _REST]
+    text = "\n".join([*parts, _engine_part(chosen, k, profile)])
+    _require_sound(text, place, profile)
     return text
 
 
@@ -82,16 +81,16 @@ def implied(
     folder: Path | None = None,
     **others: Any,
 ) -> Settings:
-    """The settings of a run without a file: each engine's first effort knob swept around its default.
+    """Settings without a bench file: each engine's first effort knob swept around its default.
 
     Args:
         corpus: a file, a pattern, a folder or a URL.
         queries: likewise; left out where the corpus has them.
-        engines: the names of the engines.
+        engines: names of the engines; may be empty, as a tuning chooses its own.
         metric: cosine, ip or l2.
-        k: the values of k to score.
-        folder: what paths are relative to; by default the current one.
-        others: what else a bench file of these settings would hold, such as `measure={"rounds": 5}`.
+        k: cutoffs to score.
+        folder: base of relative paths, by default the current folder.
+        others: further tables of a bench file, such as `measure={"rounds": 5}`.
     """
     given = {"corpus": corpus, "queries": queries, "metric": metric}
     data = {key: os.fspath(value) for key, value in given.items() if value is not None}
@@ -99,11 +98,11 @@ def implied(
     values: dict[str, Any] = {"data": data, "measure": {"k": list(k)}, "engine": entries}
     for key, value in others.items():
         values[key] = {**values.get(key, {}), **value} if isinstance(value, Mapping) else value
-    return settings_from(values, folder=folder)
+    return settings_from(values, folder=folder, engines=False)
 
 
 def _sweep(name: str, k: int) -> dict[str, Any]:
-    # A name that no engine has is for the settings to refuse, with everything else.
+    # Unknown names are refused with all other problems of the settings.
     engine = find_engine(name, (), Problems())
     return {} if engine is None else effort_sweep(engine, {"k": k})
 
@@ -117,7 +116,7 @@ def _engine(name: str) -> type[Engine]:
 
 
 def _path(given: PathLike, folder: Path) -> str:
-    """A path as the file writes it: relative where the data stand in its folder."""
+    """A path as the bench file writes it: relative to its folder if the data are below it."""
     text = os.fspath(given)
     if is_url(text):
         return text
@@ -125,39 +124,39 @@ def _path(given: PathLike, folder: Path) -> str:
     return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else str(whole)
 
 
-def _head(corpus: str, looked: Looked) -> str:
+def _head(corpus: str, profile: DataProfile) -> str:
     name = name_of(corpus if is_url(corpus) else str(Path(corpus).absolute()))
     return f"""# A benchmark: every configuration of every engine on the same queries and the same truth.
 # recallatk run FILE measures it; docs/bench-file.md describes every key.
-# The data: {looked.rows:,} rows and {looked.queries:,} queries of {looked.dimension:,} dimensions.
+# The data: {profile.rows:,} rows and {profile.queries:,} queries of {profile.dimension:,} dimensions.
 
 name = {toml_text(name)}
 """
 
 
-def _data(data: dict[str, str], looked: Looked) -> str:
+def _data(data: dict[str, str], profile: DataProfile) -> str:
     alike = "  # all vectors have length 1, where cosine, ip and l2 rank alike"
-    said = {"metric": "" if looked.stated else alike}
+    said = {"metric": "" if profile.stated else alike}
     lines = ["[data]", *(f"{key} = {toml_text(text)}{said.get(key, '')}" for key, text in data.items())]
-    for condition, share in looked.filters:
+    for condition, share in profile.filters:
         lines.append(f"# where = {toml_text(condition)}  # one filter for all queries; {share}")
     lines += [
-        f"# sample_queries = {min(1000, looked.queries)}  # a seeded sample",
+        f"# sample_queries = {min(1000, profile.queries)}  # a seeded sample",
         '# split = "tune"  # two thirds of the queries; "validate" is the rest',
         "",
     ]
     return "\n".join(lines)
 
 
-def _measure(k: tuple[int, ...], looked: Looked) -> str:
-    groups = f"# by = {toml_value(looked.groups[:3])}  # recall for each value of a column as well\n"
+def _measure(k: tuple[int, ...], profile: DataProfile) -> str:
+    groups = f"# by = {toml_value(profile.groups[:3])}  # recall for each value of a column as well\n"
     return f"""# [truth]
 # depth = {max(100, k[-1])}  # neighbours to keep for each query; every k has to be within
 
 [measure]
 k = {toml_value(list(k))}  # recall@k for each; calls ask for the largest
 # measures = ["robust(0.9)@{k[-1]}"]  # beside recall@k
-{groups if looked.groups else ""}rounds = 5  # how often every query is asked at every setting
+{groups if profile.groups else ""}rounds = 5  # how often every query is asked at every setting
 builds = 1  # more of them show what the order of insertion does to recall
 # threads = {{ build = {usable_cores()}, search = 1 }}
 """
@@ -181,14 +180,14 @@ trial = "10min"  # what takes longer is recorded as failed, and the run goes on
 """
 
 
-def _engine_part(engine: type[Engine], k: tuple[int, ...], looked: Looked) -> str:
+def _engine_part(engine: type[Engine], k: tuple[int, ...], profile: DataProfile) -> str:
     lines = ["[[engine]]  # as many as you like; recallatk engines lists them", f'name = "{engine.name}"']
-    build = build_values(engine, looked.rows, looked.dimension)
+    build = build_values(engine, profile.rows, profile.dimension)
     if build:
         lines += ["", "[engine.build]  # each is a value, a list (a grid) or a range"]
         lines += [_line(knob, build[knob.name], named=knob.default != "") for knob in engine.build_knobs]
     alone = {name: value[0] if isinstance(value, list) else value for name, value in build.items()}
-    known = {**alone, "k": k[-1], "rows": looked.rows, "dimension": looked.dimension}
+    known = {**alone, "k": k[-1], "rows": profile.rows, "dimension": profile.dimension}
     sweep = effort_sweep(engine, known)
     if engine.search_knobs:
         lines += ["", "[engine.search]"]
@@ -198,16 +197,16 @@ def _engine_part(engine: type[Engine], k: tuple[int, ...], looked: Looked) -> st
 
 
 def _line(knob: Knob, value: Any, *, named: bool) -> str:
-    """A parameter with what it may be, as a comment where the file leaves it alone."""
+    """A parameter with its accepted values, commented out if the file does not set it."""
     shown = json.loads(value) if is_json(knob) else value
     accepted = "a table" if is_json(knob) else knob.accepted
     about = f"{accepted}{'; ' + knob.help if knob.help else ''}"
     return f"{'' if named else '# '}{toml_key(knob.name)} = {toml_value(shown)}  # {about}"
 
 
-def _require_sound(text: str, folder: Path, looked: Looked) -> None:
-    """See that the file can be used as it is, or say what of the data or the engine stands against it."""
+def _require_sound(text: str, folder: Path, profile: DataProfile) -> None:
+    """Refuse a file that the data or the engine rule out."""
     import tomllib
 
     settings = settings_from(tomllib.loads(text), folder=folder)
-    make_plan(settings, rows=looked.rows, dimension=looked.dimension, metric=looked.metric)
+    make_plan(settings, rows=profile.rows, dimension=profile.dimension)

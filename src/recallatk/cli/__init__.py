@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import sys
 
 import typer
@@ -10,8 +12,8 @@ from recallatk.cli.audit import audit
 from recallatk.cli.convert import convert
 from recallatk.cli.demo import demo
 from recallatk.cli.engines import engines
+from recallatk.cli.exits import BAD_INPUT, complain, end_on_signals, guarded, system_message
 from recallatk.cli.export import export
-from recallatk.cli.guard import BAD_INPUT, complain, guarded, system_message
 from recallatk.cli.init import init
 from recallatk.cli.inspect import inspect
 from recallatk.cli.report import report
@@ -19,12 +21,11 @@ from recallatk.cli.run import run
 from recallatk.cli.runs import runs
 from recallatk.cli.score import score
 from recallatk.cli.show import show
-from recallatk.cli.signals import end_on_signals
-from recallatk.cli.streams import take_any_text
 from recallatk.cli.truth import DefaultGroup, compute, verify
 from recallatk.cli.tune import tune
 from recallatk.version import __version__
 
+_ESCAPED = "recallatk.escaped"
 # Plain help starts in half the time of the decorated one and can be piped.
 app = typer.Typer(
     name="recallatk",
@@ -66,12 +67,27 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; being asked to end leaves no scratch files and no process behind."""
-    take_any_text()
+    """Run the command line; SIGTERM and SIGHUP leave no scratch files or processes behind."""
+    _take_any_text()
     end_on_signals()
     try:
         app()
     except OSError as problem:
-        # Help and version are printed outside of any command.
+        # Help and version are printed outside any command.
         complain(system_message(problem))
         sys.exit(BAD_INPUT)
+
+
+def _take_any_text() -> None:
+    r"""Write characters that the encoding of a stream lacks as \uXXXX, which JSON reads back."""
+    codecs.register_error(_ESCAPED, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=_ESCAPED)
+
+
+def _escaped(problem: UnicodeError) -> tuple[str, int]:
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    return json.dumps(problem.object[problem.start : problem.end])[1:-1], problem.end

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.guard import FAILED, complain
+from recallatk.cli.exits import FAILED, complain
+from recallatk.cli.options import Json, RunCorpus, RunQueries, RunTruth, open_run
 from recallatk.cli.progress import progress
-from recallatk.cli.run_files import CorpusPath, QueriesPath, TruthPath
-from recallatk.cli.show import opened
-from recallatk.cli.truth import Json
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.bench.inputs import Named
+    from recallatk.bench.recorded_benchmark import NamedFiles
     from recallatk.core import QuerySet
     from recallatk.core.judgments import Finding
 
@@ -28,9 +26,9 @@ def audit(
     target: Annotated[
         list[str] | None, typer.Option(help='What recall is asked for, such as "recall@10 >= 0.95".')
     ] = None,
-    truth: TruthPath = None,
-    corpus: CorpusPath = None,
-    queries: QueriesPath = None,
+    truth: RunTruth = None,
+    corpus: RunCorpus = None,
+    queries: RunQueries = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 where there is an error that is not waived.")
     ] = False,
@@ -45,11 +43,12 @@ def audit(
 
     Example: recallatk audit recallatk-demo
     """
-    from recallatk.bench.inputs import Named
+    from recallatk.bench.recorded_benchmark import NamedFiles
+    from recallatk.datasets import open_queries
     from recallatk.report.findings import findings_to_dict, findings_to_text
 
-    named = Named(corpus, queries, truth)
-    sample = None if production is None else _opened(production)
+    named = NamedFiles(corpus, queries, truth)
+    sample = None if production is None else open_queries(production)
     with progress("audit"):
         found = _found(what, named, sample, target or [])
     if as_json:
@@ -62,31 +61,25 @@ def audit(
         raise typer.Exit(FAILED)
 
 
-def _opened(path: str) -> QuerySet:
-    from recallatk.datasets import open_queries
-
-    return open_queries(path)
-
-
-def _found(what: str, named: Named, production: QuerySet | None, targets: list[str]) -> list[Finding]:
+def _found(what: str, named: NamedFiles, production: QuerySet | None, targets: list[str]) -> list[Finding]:
     from recallatk.audit import audit_run, audit_settings
-    from recallatk.bench.inputs import Named, run_inputs
+    from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.bench.settings import read_settings
 
     if what.endswith(".toml"):
-        if named != Named():
+        if named != NamedFiles():
             raise UsageError("--corpus, --queries and --truth cannot be combined with a bench file")
-        return audit_settings(read_settings(what), production=production, targets=targets)
-    run, folder = opened(what)
-    inputs = run_inputs(run, folder, named, same=False)
-    for part, why in (("data", inputs.no_dataset), ("truth", inputs.no_truth)):
+        return audit_settings(read_settings(what, engines=False), production=production, targets=targets)
+    run, folder = open_run(what)
+    recorded = RecordedBenchmark(run, folder, named, same=False)
+    for part, why in (("data", recorded.no_dataset), ("truth", recorded.no_truth)):
         if why:
             complain(f"{folder}: rules that need the {part} are skipped: {why}")
     return audit_run(
         run,
-        dataset=inputs.dataset,
-        truth=inputs.truth,
-        settings=inputs.settings,
+        dataset=recorded.dataset,
+        truth=recorded.truth,
+        settings=recorded.settings,
         production=production,
         targets=targets,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recallatk.cli.options import IdColumn, VectorColumn
 from recallatk.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def convert(
     ] = None,
     metric: Annotated[str | None, typer.Option(help="For an .hdf5 target: cosine or l2.")] = None,
     format: Annotated[str | None, typer.Option(help="The source's format, when it cannot be told.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="The column with the ids.")] = None,
-    vector_column: Annotated[str | None, typer.Option(help="The column with the vectors.")] = None,
+    id_column: IdColumn = None,
+    vector_column: VectorColumn = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
 ) -> None:
     """Write vectors in another format: Parquet, Arrow, npy, fvecs, fbin, JSON Lines, CSV, HDF5.

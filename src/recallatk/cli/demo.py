@@ -34,17 +34,18 @@ def demo(
     """
     from recallatk import bench
     from recallatk.audit import Evidence
-    from recallatk.cli.ending import ended
-    from recallatk.cli.live import live
+    from recallatk.bench.benchmark import Benchmark
+    from recallatk.cli.lint_and_report import report_run
+    from recallatk.cli.live import run_view
     from recallatk.report import run_to_dict, to_text
     from recallatk.report.findings import findings_to_dict, findings_to_text
 
     _require_writable(out)
     dataset = _with_truth(out)
-    settings = _settings(out)
-    with live() as view:
-        run = bench.run(settings, dataset=dataset, out=out, fresh=True, watch=view.show)
-    found, _ = ended(run, out, Evidence(settings, dataset))
+    benchmark = Benchmark(_settings(out), dataset)
+    with run_view() as view:
+        run = bench.run(benchmark, out=out, fresh=True, watch=view.show)
+    found, _ = report_run(run, out, Evidence(benchmark.settings, dataset), benchmark.truth())
     if as_json:
         typer.echo(json.dumps({**run_to_dict(run), "audit": findings_to_dict(found), "out": str(out)}))
     else:

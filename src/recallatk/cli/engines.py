@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.truth import Json
+from recallatk.cli.options import Json
 
 if TYPE_CHECKING:
     from recallatk.engines.catalogue import Described

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from recallatk.cli.guard import complain
-from recallatk.cli.show import RunPath, opened
-from recallatk.cli.truth import IdColumn, VectorColumn, Where
+from recallatk.cli.exits import complain
+from recallatk.cli.options import IdColumn, RunPath, VectorColumn, Where, open_run
 from recallatk.errors import UsageError, choices
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from recallatk.bench.inputs import Named
-    from recallatk.core import Dataset, Run
 
 
 def export(
@@ -36,27 +29,22 @@ def export(
 
     Example: recallatk export recallatk-demo --to csv --out demo.csv
     """
-    from recallatk.bench.inputs import Named
+    from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.report.exports import FORMATS, HOLD_DISTANCES
     from recallatk.report.exports import export as write
 
     if to not in FORMATS:
         raise UsageError(f"--to {to}. Accepted: {choices(FORMATS)}")
-    named = Named(corpus, queries, where=where, id_column=id_column, vector_column=vector_column)
-    found, folder = opened(run)
-    dataset = _data(found, folder, named) if to in HOLD_DISTANCES else None
+    named = NamedFiles(corpus, queries, where=where, id_column=id_column, vector_column=vector_column)
+    found, folder = open_run(run)
+    dataset = None
+    if to in HOLD_DISTANCES:
+        recorded = RecordedBenchmark(found, folder, named)
+        dataset = recorded.dataset
+        if recorded.no_dataset:
+            complain(f"the data of the run cannot be used: {recorded.no_dataset}")
     written = write(found, to, out, dataset)
     for note in written.notes:
         complain(note)
     count = len(written.files)
     typer.echo(f"{out}: {len(found.measurements):,} trials" if count == 1 else f"{out}: {count:,} files")
-
-
-def _data(run: Run, folder: Path, named: Named) -> Dataset | None:
-    """The data that the user names, or else the data that the run names, if they are still the same."""
-    from recallatk.bench.inputs import run_inputs
-
-    found = run_inputs(run, folder, named)
-    if found.no_dataset:
-        complain(f"the data of the run cannot be used: {found.no_dataset}")
-    return found.dataset

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from recallatk.cli.options import CorpusPath, IdColumn, MetricName, QueriesPath, VectorColumn
 from recallatk.cli.progress import progress
-from recallatk.cli.truth import CorpusPath, IdColumn, MetricName, QueriesPath, VectorColumn
 from recallatk.errors import UsageError
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from recallatk.cli.guard import BAD_INPUT, complain
+from recallatk.cli.exits import BAD_INPUT, complain
+from recallatk.cli.options import IdColumn, VectorColumn
 from recallatk.cli.progress import progress
 from recallatk.errors import RecallError
 
@@ -20,8 +21,8 @@ def inspect(
     format: Annotated[
         str | None, typer.Option(help="The format, when it cannot be told from the file.")
     ] = None,
-    id_column: Annotated[str | None, typer.Option(help="The column with the ids.")] = None,
-    vector_column: Annotated[str | None, typer.Option(help="The column with the vectors.")] = None,
+    id_column: IdColumn = None,
+    vector_column: VectorColumn = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
 ) -> None:
     """Show shape, types, norms, duplicates and fingerprints; count what would be refused.

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.guard import complain
-from recallatk.cli.run_files import CorpusPath, QueriesPath, TruthPath
-from recallatk.cli.show import opened
+from recallatk.cli.exits import complain
+from recallatk.cli.options import RunCorpus, RunQueries, RunTruth, open_run
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ def report(
     png: Annotated[Path | None, typer.Option(help="A folder for every chart as PNG.")] = None,
     svg: Annotated[Path | None, typer.Option(help="A folder for every chart as SVG.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="A file for the report as Markdown.")] = None,
-    truth: TruthPath = None,
-    corpus: CorpusPath = None,
-    queries: QueriesPath = None,
+    truth: RunTruth = None,
+    corpus: RunCorpus = None,
+    queries: RunQueries = None,
 ) -> None:
     """Write one HTML file that needs nothing beside it: verdict, curves, segments, worst queries, origin.
 
@@ -43,22 +42,22 @@ def report(
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
     from recallatk.audit import audit_run
-    from recallatk.bench.inputs import Named, run_inputs
+    from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.files import require_writable, write_text
     from recallatk.report import to_markdown
     from recallatk.report.html import report_data
     from recallatk.report.html.rendering import rendered
 
-    named = Named(corpus, queries, truth)
+    named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
         _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
         return
-    found = [opened(each) for each in runs]
+    found = [open_run(each) for each in runs]
     first, folder = found[0]
     target = folder / FILE if out is None else out
     require_writable(target)
-    data = run_inputs(first, folder, named)
+    data = RecordedBenchmark(first, folder, named)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
     findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=data.settings)
     made = report_data(

@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.guard import FAILED, warn_if_swapped
+from recallatk.cli.exits import FAILED, warn_if_swapped
+from recallatk.cli.options import BenchQueries, Json, MetricName, Strict, open_benchmark
 from recallatk.cli.progress import progress
-from recallatk.cli.truth import Json, MetricName
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from recallatk.audit import Evidence
+    from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.progress import Progress
-    from recallatk.bench.settings import Settings
-    from recallatk.core import Dataset, Run
+    from recallatk.core import Run, Truth
 
 
 def run(
     file: Annotated[str, typer.Argument(help="A bench file (.toml), or the corpus.")],
-    queries: Annotated[
-        str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
-    ] = None,
+    queries: BenchQueries = None,
     engine: Annotated[
         list[str] | None, typer.Option(help="An engine to measure, without a bench file; may be repeated.")
     ] = None,
@@ -46,9 +44,7 @@ def run(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Measure again what had failed.")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 where the linter finds an error.")
-    ] = False,
+    strict: Strict = False,
     as_json: Json = False,
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting that a file asks for.
@@ -60,68 +56,42 @@ def run(
     Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine faiss-hnsw
     """
     from recallatk.audit import Evidence
-    from recallatk.bench.benchmark import run_folder
-    from recallatk.bench.inputs import find_truth
-    from recallatk.bench.settings import open_data
-    from recallatk.cli.looking import look
+    from recallatk.cli.lint_and_report import lint
 
-    settings = _settings(file, queries, engine, metric, at)
-    folder = run_folder(settings, out)
+    benchmark = open_benchmark(file, queries, metric, engine or (), at=at, usual=["faiss-hnsw"])
+    folder = benchmark.folder(out)
     if dry_run:
-        _show_plan(settings, folder, as_json=as_json)
+        _show_plan(benchmark, folder, as_json=as_json)
         return
     if resume and not (folder / "run.json").exists():
         raise UsageError(f"{folder}: no run is here to go on with. Leave out --resume to begin one")
-    dataset = open_data(settings)
-    known = Evidence(settings, dataset, find_truth(settings, dataset))
-    look(known, strict=strict)
-    found = _measured(settings, dataset, folder, fresh=fresh, retry_failed=retry_failed)
-    _report(found, folder, known, as_json=as_json, strict=strict)
+    known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
+    lint(known, strict=strict)
+    found = _measured(benchmark, folder, fresh=fresh, retry_failed=retry_failed)
+    _report(found, folder, known, benchmark.truth(), as_json=as_json, strict=strict)
 
 
-def _measured(settings: Settings, dataset: Dataset, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:
+def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:
     from recallatk import bench
-    from recallatk.cli.live import live
+    from recallatk.cli.live import run_view
 
-    with progress("truth") as truth, live() as view:
+    with progress("truth") as truth, run_view() as view:
 
         def show(state: Progress) -> None:
             truth.end()
             view.show(state)
 
         return bench.run(
-            settings,
-            dataset=dataset,
-            out=folder,
-            fresh=fresh,
-            retry_failed=retry_failed,
-            watch=show,
-            progress=truth,
+            benchmark, out=folder, fresh=fresh, retry_failed=retry_failed, watch=show, progress=truth
         )
 
 
-def _settings(
-    file: str, queries: str | None, engines: list[str] | None, metric: str | None, at: str
-) -> Settings:
-    from recallatk.bench.settings import read_settings
-    from recallatk.bench.starter import implied
-    from recallatk.cli.score import cutoffs
-
-    if file.endswith(".toml"):
-        given = {"QUERIES": queries, "--engine": engines, "--metric": metric}
-        beside = [name for name, value in given.items() if value]
-        if beside:
-            raise UsageError(f"{', '.join(beside)}: stands in the bench file, and cannot be given beside it")
-        return read_settings(file)
-    return implied(file, queries, engines or ["faiss-hnsw"], metric=metric, k=cutoffs(at))
-
-
-def _report(found: Run, folder: Path, known: Evidence, *, as_json: bool, strict: bool) -> None:
-    from recallatk.cli.ending import ended
+def _report(found: Run, folder: Path, known: Evidence, truth: Truth, *, as_json: bool, strict: bool) -> None:
+    from recallatk.cli.lint_and_report import report_run
     from recallatk.report import run_to_dict, to_text
     from recallatk.report.findings import findings_to_dict, findings_to_text
 
-    findings, verdict = ended(found, folder, known)
+    findings, verdict = report_run(found, folder, known, truth)
     if as_json:
         described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
@@ -146,17 +116,15 @@ def _next(folder: Path) -> str:
     )
 
 
-def _show_plan(settings: Settings, folder: Path, *, as_json: bool) -> None:
-    """What would be measured, from a quick pilot."""
-    from recallatk.bench.benchmark import manner_of, plan_of
+def _show_plan(benchmark: Benchmark, folder: Path, *, as_json: bool) -> None:
+    """Print the plan with the estimates of a quick pilot."""
+    from recallatk.bench.measurement import manner_of
     from recallatk.bench.pilot import estimate
-    from recallatk.bench.settings import open_data
     from recallatk.report.plan import plan_to_dict, plan_to_text
 
-    dataset = open_data(settings)
+    dataset, plan = benchmark.dataset, benchmark.plan
     warn_if_swapped(dataset.corpus.sampled_from or dataset.corpus.rows, dataset.queries.rows)
-    plan = plan_of(settings, dataset)
     with progress("a quick pilot"):
-        estimates = estimate(plan, dataset, manner_of(settings))
+        estimates = estimate(plan, dataset, manner_of(benchmark.settings))
     described = plan_to_dict(plan, estimates, str(folder))
     typer.echo(json.dumps(described, ensure_ascii=False) if as_json else plan_to_text(described))

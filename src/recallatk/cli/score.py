@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.guard import warn_if_swapped
-from recallatk.cli.truth import IdColumn, Json, MetricName, VectorColumn, Where
+from recallatk.cli.exits import warn_if_swapped
+from recallatk.cli.options import IdColumn, Json, MetricName, VectorColumn, Where, cutoffs
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def score(
     Example: recallatk score truth.parquet answers.parquet --at 1,10 --by category
     """
     from recallatk.analysis import assess
-    from recallatk.bench.truth_file import TruthFile
+    from recallatk.bench.truth_lookup import TruthFile
     from recallatk.datasets import read_answers, read_qrels
     from recallatk.report import assessment_to_dict, assessment_to_text
 
@@ -79,14 +79,6 @@ def score(
 def _looked_at(truth: Truth) -> Truth:
     warn_if_swapped(truth.sampled_from or truth.corpus_rows, len(truth))
     return truth
-
-
-def cutoffs(at: str) -> list[int]:
-    """The values of k of an option such as 1,10,100."""
-    try:
-        return [int(each) for each in at.split(",")]
-    except ValueError:
-        raise UsageError(f"--at {at}. Accepted: whole numbers and commas, such as 1,10,100") from None
 
 
 def _data(

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from recallatk.cli.truth import Json
-
-if TYPE_CHECKING:
-    from recallatk.core import Run
-
-RunPath = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or its run.json.")]
+from recallatk.cli.options import Json, RunPath, open_run
 
 
 def show(
@@ -28,23 +22,13 @@ def show(
 
     Example: recallatk show recallatk-demo --wide
     """
-    from recallatk.bench.inputs import verdict_of
+    from recallatk.bench.recorded_benchmark import recorded_verdict
     from recallatk.report import run_to_dict, to_text
 
-    found, folder = opened(run)
-    verdict = verdict_of(found, folder)
+    found, folder = open_run(run)
+    verdict = recorded_verdict(found, folder)
     if as_json:
         typer.echo(json.dumps(run_to_dict(found, verdict), allow_nan=False))
     else:
         logs = str(folder / "logs") if (folder / "logs").is_dir() else None
         typer.echo(to_text(found, verdict=verdict, wide=wide, by=by, logs=logs))
-
-
-def opened(path: str) -> tuple[Run, Path]:
-    """A run by its folder or its run.json, with the folder."""
-    from recallatk.history import load_run
-
-    folder = Path(path)
-    if folder.name == "run.json" and not folder.is_dir():
-        folder = folder.parent
-    return load_run(folder), folder

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from recallatk.cli.guard import FAILED, complain, warn_if_swapped
+from recallatk.cli.exits import FAILED, complain, warn_if_swapped
+from recallatk.cli.options import CorpusPath, IdColumn, Json, MetricName, QueriesPath, VectorColumn, Where
 from recallatk.cli.progress import progress
 from recallatk.units import counted
 
@@ -20,26 +21,12 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 
-CorpusPath = Annotated[str, typer.Argument(help="What can be found: a file, pattern, folder or URL.")]
-QueriesPath = Annotated[
-    str | None, typer.Argument(help="What is asked; left out when it stands in the corpus file or folder.")
-]
-MetricName = Annotated[
-    str | None, typer.Option(help="cosine, ip or l2; needed unless the file states its metric.")
-]
-Where = Annotated[
-    str | None,
-    typer.Option(help="A filter that every neighbour must pass, such as \"category = 'noun.animal'\"."),
-]
 Memory = Annotated[
     str | None,
     typer.Option(help="How much memory to use, such as 1GiB. Default: 2GiB, or a quarter of all."),
 ]
 Threads = Annotated[int | None, typer.Option(help="How many cores to use; all by default.")]
-IdColumn = Annotated[str | None, typer.Option(help="The column with the ids.")]
-VectorColumn = Annotated[str | None, typer.Option(help="The column with the vectors.")]
 Seed = Annotated[int, typer.Option(help="Which ones a sample takes.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 class DefaultGroup(TyperGroup):
@@ -140,7 +127,7 @@ def verify(
 
     Example: recallatk truth verify glove-25-angular.hdf5 glove-25-angular.hdf5
     """
-    from recallatk.bench.truth_file import TruthFile
+    from recallatk.bench.truth_lookup import TruthFile
     from recallatk.datasets import open_dataset
     from recallatk.truth import verify_truth
 

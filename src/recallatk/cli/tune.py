@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from recallatk.cli.guard import FAILED
-from recallatk.cli.truth import Json, MetricName
+from recallatk.cli.exits import FAILED
+from recallatk.cli.options import BenchQueries, Json, MetricName, Strict, open_benchmark
+from recallatk.cli.progress import progress
 from recallatk.errors import RecallError, UsageError, choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.audit import Evidence
+    from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Truth
+    from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
 
-QueriesPath = Annotated[
-    str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
-]
 Targets = Annotated[
     list[str] | None, typer.Option(help='What to keep, such as "recall@10 >= 0.95"; may be repeated.')
 ]
@@ -42,7 +41,7 @@ Out = Annotated[Path | None, typer.Option(help="The folder for what was found; b
 
 
 class Wanted(NamedTuple):
-    """What is looked for, from the options or the bench file."""
+    """Goals and limits of a tuning, from the options or the bench file."""
 
     target: tuple[str, ...]
     budget: tuple[str, ...]
@@ -54,7 +53,7 @@ class Wanted(NamedTuple):
 
 def tune(
     file: Annotated[str, typer.Argument(help="The corpus, or a bench file (.toml) with a [tune] table.")],
-    queries: QueriesPath = None,
+    queries: BenchQueries = None,
     target: Targets = None,
     budget: Budgets = None,
     prefer: Prefer = None,
@@ -64,9 +63,7 @@ def tune(
     metric: MetricName = None,
     out: Out = None,
     seed: Annotated[int, typer.Option(help="Which queries are held out, and every other order.")] = 0,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 where the linter finds an error.")
-    ] = False,
+    strict: Strict = False,
     as_json: Json = False,
 ) -> None:
     """Find the cheapest setting that keeps a target within budgets, and prove it on held-out queries.
@@ -77,25 +74,22 @@ def tune(
 
     Example: recallatk tune bench.toml
     """
-    from recallatk.bench.settings import open_data
-    from recallatk.cli.looking import look
-    from recallatk.cli.tune_ending import known_before
-    from recallatk.cli.tune_live import live
+    from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
+    from recallatk.cli.live import tune_view
     from recallatk.tune.tuning import tune as find
 
-    settings = _settings(file, queries, metric)
-    wanted = _wanted(settings, target, budget, prefer, engine, time, by)
+    benchmark = open_benchmark(file, queries, metric)
+    wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
     _require(wanted, file)
-    dataset = open_data(settings)
-    _require_columns(wanted.by, dataset)
-    folder = Path(f"{settings.output.folder}-tune") if out is None else out
+    _require_columns(wanted.by, benchmark.dataset)
+    folder = Path(f"{benchmark.settings.output.folder}-tune") if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
-    truth = _truth(settings, dataset)
-    known = known_before(settings, dataset, truth, wanted.target)
-    look(known, strict=strict)
-    with live() as view:
+    truth = _stated_truth(benchmark)
+    known = before_tuning(benchmark, truth, wanted.target)
+    lint(known, strict=strict)
+    with tune_view() as view:
         found = find(
-            dataset,
+            benchmark.dataset,
             target=wanted.target,
             budgets=wanted.budget,
             prefer=wanted.prefer,
@@ -107,20 +101,10 @@ def tune(
             truth=truth,
             watch=view.show,
         )
-    _report(found, folder, known, seed, as_json=as_json, strict=strict)
-
-
-def _settings(file: str, queries: str | None, metric: str | None) -> Settings:
-    from recallatk.bench.settings import read_settings
-    from recallatk.bench.starter import implied
-
-    if not file.endswith(".toml"):
-        # Some engine has to stand there; which ones are tuned is another question.
-        return implied(file, queries, ["exact"], metric=metric, k=(1,))
-    beside = [name for name, value in {"QUERIES": queries, "--metric": metric}.items() if value]
-    if beside:
-        raise UsageError(f"{', '.join(beside)}: stands in the bench file, and cannot be given beside it")
-    return read_settings(file)
+    findings = report_tuning(found, folder, known, benchmark, seed=seed)
+    _print(found, findings, folder, as_json=as_json)
+    if not found.met or (strict and any(each.counts for each in findings)):
+        raise typer.Exit(FAILED)
 
 
 def _wanted(
@@ -132,23 +116,22 @@ def _wanted(
     time: str | None,
     by: list[str] | None,
 ) -> Wanted:
-    """What the options say, and where they say nothing, the table."""
+    """What the options state, else the bench file."""
     from recallatk.units import parse_duration
 
     table = settings.tune
-    listed = tuple(dict.fromkeys(each.name for each in settings.engine))
     return Wanted(
         target=tuple(target or table.target),
         budget=tuple(budget or table.budget),
         prefer=prefer or table.prefer,
-        engine=tuple(engine or table.engine) or (() if listed == ("exact",) else listed),
+        engine=tuple(engine or table.engine or (each.name for each in settings.engine)),
         seconds=table.time if time is None else parse_duration(time),
         by=tuple(by or table.by or settings.measure.by),
     )
 
 
 def _require(wanted: Wanted, file: str) -> None:
-    """Refuse what cannot be read before anything is opened, all of it at once."""
+    """Refuse goals and preferences that cannot be read, all at once, before any file is opened."""
     from recallatk.goals import parse_goal
     from recallatk.tune.explaining import PREFERENCES
 
@@ -176,31 +159,24 @@ def _require_columns(by: Sequence[str], dataset: Dataset) -> None:
             raise UsageError(f"--by {name}: no such column beside the queries. Accepted: {known}")
 
 
-def _truth(settings: Settings, dataset: Dataset) -> Truth | None:
-    """The one that a bench file names; any other is found or computed while engines load."""
-    from recallatk.bench.inputs import truth_of
-    from recallatk.cli.progress import progress
-
-    asked = settings.truth
+def _stated_truth(benchmark: Benchmark) -> Truth | None:
+    """The truth that the bench file describes; any other is found or computed while engines load."""
+    asked = benchmark.settings.truth
     if asked.file is None and asked.store is None and asked.memory is None:
         return None
     with progress("truth") as step:
-        return truth_of(settings, dataset, step)
+        return benchmark.truth(step)
 
 
-def _report(found: Tuned, folder: Path, known: Evidence, seed: int, *, as_json: bool, strict: bool) -> None:
-    from recallatk.cli.ending import HTML, MARKDOWN
-    from recallatk.cli.tune_ending import ended
+def _print(found: Tuned, findings: Sequence[Finding], folder: Path, *, as_json: bool) -> None:
+    from recallatk.cli.lint_and_report import HTML, MARKDOWN
     from recallatk.report.findings import findings_to_text
     from recallatk.report.tuned import tuned_to_text
     from recallatk.report.tuned_file import TUNED, described
 
-    findings = ended(found, folder, known, seed=seed)
     if as_json:
         typer.echo(json.dumps({**described(found, findings), "out": str(folder)}, ensure_ascii=False))
     else:
         typer.echo(f"{tuned_to_text(found)}\n\n{findings_to_text(findings, short=True)}")
         files = f"{HTML}, {MARKDOWN}, {TUNED} and a journal to go on by"
         typer.echo(f"\nFiles in {shlex.quote(str(folder))}: {files}.")
-    if not found.met or (strict and any(each.counts for each in findings)):
-        raise typer.Exit(FAILED)

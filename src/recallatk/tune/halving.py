@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.bench.settings.combining import violations
+from recallatk.bench.settings.grid import violations
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.core.tuned import Attempt
 from recallatk.tune.index_client import IndexClient

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recallatk.bench.settings.combining import violations
+from recallatk.bench.settings.grid import violations
 from recallatk.bench.settings.sweeps import build_values
 from recallatk.engines.base import resolved
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from recallatk.bench.settings.combining import violations
+from recallatk.bench.settings.grid import violations
 from recallatk.tune.space import usual_build
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from recallatk.bench.settings import SettingsError, models, settings_from
+from recallatk.bench.settings.grid import RangeSettings
 from recallatk.bench.settings.problems import keys_of
 from recallatk.bench.settings.settings import Settings
 
@@ -39,7 +40,7 @@ def test_every_key_is_described_and_no_other(heading):
 
 def test_the_keys_of_a_range_are_described():
     table = PAGE.partition("| key of a range |")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == keys_of(models.RangeSettings)
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == keys_of(RangeSettings)
 
 
 @pytest.mark.parametrize("block", re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))

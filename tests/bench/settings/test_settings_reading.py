@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recallatk.bench.settings import SettingsError, open_data, read_settings, settings_from
-from recallatk.bench.settings.toml import toml_key, toml_value
+from recallatk.bench.settings.settings import toml_key, toml_value
 from recallatk.core.data import ArrayVectors
 from recallatk.core.trials import Load
 
@@ -333,7 +333,7 @@ def test_queries_with_filters_are_refused_for_engines_that_cannot_filter(folder)
 
 
 def test_a_url_takes_its_secrets_from_the_environment(folder, monkeypatch):
-    from recallatk.bench.settings.secrets import filled
+    from recallatk.bench.settings.values import filled
     from recallatk.errors import UsageError
 
     monkeypatch.setenv("OUR_KEY", "mine")

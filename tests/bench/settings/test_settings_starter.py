@@ -99,14 +99,14 @@ def test_a_starter_knows_shape_columns_and_real_values(files):
 
 def test_a_starter_for_the_demo_data_measures_two_builds_at_six_efforts(tmp_path):
     settings = read_settings(saved(tmp_path, starter(DEMO_FOLDER, metric="cosine", folder=tmp_path)))
-    plan = make_plan(settings, rows=20_000, dimension=384, metric=settings.data.metric)
+    plan = make_plan(settings, rows=20_000, dimension=384)
     assert (len(plan.builds), len(plan.trials), plan.dropped) == (2, 12, ())
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_engine_has_a_starter_and_implied_settings(name, files):
     corpus, queries = files
-    shape = {"rows": 2000, "dimension": 8, "metric": "l2"}
+    shape = {"rows": 2000, "dimension": 8}
     plan = make_plan(
         settings_from(tomllib.loads(starter(corpus, queries, metric="l2", engine=name))), **shape
     )
@@ -126,7 +126,7 @@ def test_few_rows_have_a_starter_that_fits_them(tmp_path, rows, name):
     except SettingsError as problem:
         assert name == "scann" and rows < 16 and "at least 16 rows" in str(problem)
         return
-    plan = make_plan(settings_from(tomllib.loads(text)), rows=rows, dimension=7, metric="l2")
+    plan = make_plan(settings_from(tomllib.loads(text)), rows=rows, dimension=7)
     assert plan.trials and plan.dropped == ()
 
 

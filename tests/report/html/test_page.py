@@ -120,18 +120,18 @@ def test_without_truth_single_queries_are_left_out_and_it_is_said():
 
 
 def test_truth_and_data_are_found_again_by_what_the_run_says(measured):
-    from recallatk.bench.inputs import run_inputs
+    from recallatk.bench.recorded_benchmark import RecordedBenchmark
 
     run = load_run(measured)
-    opened = run_inputs(run)
+    opened = RecordedBenchmark(run)
     assert opened.truth is not None and opened.dataset is not None
     (measured / "truth.parquet").rename(measured / "elsewhere.parquet")
     try:
-        assert run_inputs(run).truth is None
+        assert RecordedBenchmark(run).truth is None
     finally:
         (measured / "elsewhere.parquet").rename(measured / "truth.parquet")
     other = dataclasses.replace(run, fingerprints={**run.fingerprints, "truth": "another"})
-    assert run_inputs(other).truth is None
+    assert RecordedBenchmark(other).truth is None
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""The bench file: TOML in, settings out, and every problem of it at once."""
+"""The bench file: TOML in, settings out, with all problems at once."""
 
+from recallatk.bench.settings.bench_file import read_settings, settings_from
 from recallatk.bench.settings.data import open_data
 from recallatk.bench.settings.problems import SettingsError
-from recallatk.bench.settings.reading import read_settings, settings_from
 from recallatk.bench.settings.settings import Settings
 
 __all__ = ["Settings", "SettingsError", "open_data", "read_settings", "settings_from"]

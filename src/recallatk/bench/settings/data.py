@@ -1,13 +1,13 @@
-"""The data of a bench file, opened, split and sampled."""
+"""The data of a bench file: opened, checked, split and sampled."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from recallatk.bench.settings.checking import require_able
+from recallatk.bench.settings.bench_file import check_ability
 from recallatk.bench.settings.problems import Problems, unknown
-from recallatk.bench.settings.secrets import filled
+from recallatk.bench.settings.values import filled
 from recallatk.core import Corpus, QuerySet, in_memory
 from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
@@ -25,8 +25,8 @@ Part = TypeVar("Part", Corpus, QuerySet)
 def open_data(settings: Settings) -> Dataset:
     """The dataset that the settings name: one side of the split, then the samples.
 
-    What the settings ask of the data, and what the data ask of the engines, is checked here. Small data are
-    read once: truth, linter, engines and report all look at them.
+    Columns, samples and engines of the settings are checked against the data. Small data are read into
+    memory, because truth, linter, engines and report all read them.
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
@@ -47,7 +47,7 @@ def _held(records: Part) -> Part:
 
 
 def _demo(settings: Settings) -> Dataset:
-    """The bundled data, decoded as the demo has them."""
+    """The bundled data, decoded as in the demo."""
     dataset = open_demo()
     where = settings.data.where
     return dataset if where is None else replace(dataset, queries=dataset.queries.where(parse_filter(where)))
@@ -83,8 +83,20 @@ def _check(settings: Settings, dataset: Dataset) -> None:
         for name in missing:
             said = unknown("column beside the corpus", name, corpus.metadata_names)
             problems.add(("data", "where"), f"{name!r}: {said}")
+    _check_engines(settings, dataset, problems)
+    problems.require_none(settings.name)
+
+
+def require_able_engines(settings: Settings, dataset: Dataset) -> None:
+    """Refuse engines that cannot search a dataset by its metric, or filter if its queries have filters."""
+    problems = Problems()
+    _check_engines(settings, dataset, problems)
+    problems.require_none(settings.name)
+
+
+def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> None:
+    given = any(each is not None for each in dataset.queries.filters or ())
     filtered = "the queries have filters" if given else None
     for number, entry in enumerate(settings.engine):
         engine = get_engine(entry.name)
-        require_able(engine, ("engine", number), problems, metric=dataset.metric, filtered=filtered)
-    problems.require_none(settings.name)
+        check_ability(engine, ("engine", number), problems, metric=dataset.metric, filtered=filtered)

@@ -3,12 +3,15 @@
 # pydantic reads these annotations when the module is imported, so they are not postponed.
 import itertools
 import re
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from recallatk.analysis.measures import Measure, Recall, parse_measure
-from recallatk.bench.settings.kinds import (
+from recallatk.bench.settings.grid import Axes, read_axes
+from recallatk.bench.settings.problems import Problems, described
+from recallatk.bench.settings.values import (
     Bytes,
     Count,
     MetricName,
@@ -23,10 +26,10 @@ from recallatk.bench.settings.kinds import (
     distinct,
     none_or_many,
     one_or_many,
+    without_literals,
 )
-from recallatk.bench.settings.problems import described
-from recallatk.bench.settings.secrets import without_literals
 from recallatk.core.trials import Load, Mode
+from recallatk.engines import get_engine
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
 from recallatk.goals import parse_goal, sort_goals
@@ -204,29 +207,26 @@ class TuneSettings(Table):
         return tuple(dict.fromkeys(each.measure for each in targets))
 
 
-class RangeSettings(Table):
-    """A range of a parameter, its ends included."""
-
-    from_: Annotated[float, Field(alias="from")]
-    to: float
-    steps: Annotated[int, Field(ge=2, le=1_000)] = 6
-    scale: Literal["log", "linear"] | None = None
-
-    @model_validator(mode="after")
-    def _upwards(self) -> "RangeSettings":
-        if self.from_ > self.to:
-            raise ValueError(f"from {self.from_:g} to {self.to:g}. Accepted: a from that is at most to")
-        if self.scale == "log" and self.from_ <= 0:
-            raise ValueError(f'from {self.from_:g} on a log scale. Accepted: above 0, or scale = "linear"')
-        return self
-
-
 class EngineSettings(Table):
-    """One engine with what it is built and searched with: values, lists and ranges."""
+    """One engine with its build and search parameters: values, lists and ranges."""
 
     name: Text
     build: Annotated[dict[str, Any], Field(default_factory=dict)]
     search: Annotated[dict[str, Any], Field(default_factory=dict)]
+
+    @property
+    def axes(self) -> Axes:
+        """Every parameter with its values."""
+        return self._read[0]
+
+    @property
+    def problems(self) -> Problems:
+        """Problems with the parameters, with places relative to this entry."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[Axes, Problems]:
+        return read_axes(get_engine(self.name), self.build, self.search)
 
 
 class WaiverSettings(Table):

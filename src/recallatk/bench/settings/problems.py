@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 Place = tuple[str | int, ...]
+NO_ENGINE = "is required: at least one [[engine]] with its name"
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN = 60
@@ -54,25 +55,33 @@ class SettingsError(UsageError):
 
 
 class Problems:
-    """The problems that were found so far, in the order of the file."""
+    """The distinct problems found so far, in the order of the file."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self._added: dict[tuple[Place, str], None] = {}
+
+    @property
+    def found(self) -> list[str]:
+        """Each problem after its place."""
+        return [f"{spelled(place)}: {message}" if place else message for place, message in self._added]
 
     def add(self, place: Place, message: str) -> None:
-        """Something is wrong there; the same is said once."""
-        said = f"{spelled(place)}: {message}" if place else message
-        if said not in self.found:
-            self.found.append(said)
+        """Add a problem at a place."""
+        self._added[place, message] = None
 
     def add_all(self, error: ValidationError, model: type[BaseModel], place: Place = ()) -> None:
-        """Whatever a model found."""
+        """Add all problems that a model found."""
         for each in error.errors(include_url=False):
             self.add((*place, *each["loc"]), worded(each, model))
 
+    def include(self, part: Problems, place: Place) -> None:
+        """Add the problems of a part whose own places begin at a place."""
+        for below, message in part._added:
+            self.add((*place, *below), message)
+
     def require_none(self, where: str) -> None:
-        """Raise them all, if there are any."""
-        if self.found:
+        """Raise a SettingsError with all problems, if there are any."""
+        if self._added:
             raise SettingsError(where, self.found)
 
 

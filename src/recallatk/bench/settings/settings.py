@@ -1,11 +1,11 @@
-"""Settings: what a benchmark is to do, every value settled that the file left out."""
+"""Settings of a benchmark with every default filled in, and their TOML form."""
 
 # pydantic reads these annotations when the module is imported, so they are not postponed.
+import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from recallatk.bench.settings.checking import entry_axes, every_load
-from recallatk.bench.settings.kinds import Table, Text
 from recallatk.bench.settings.models import (
     USUAL_DEPTH,
     DataSettings,
@@ -19,13 +19,14 @@ from recallatk.bench.settings.models import (
     TuneSettings,
     Waivers,
 )
-from recallatk.bench.settings.toml import toml_table
+from recallatk.bench.settings.problems import key
+from recallatk.bench.settings.values import Table, Text
 from recallatk.core.trials import Load
 from recallatk.redaction import without_known, without_secrets
 
 
 class Settings(Table):
-    """What a benchmark is to do; `read_settings` and `settings_from` make them."""
+    """What a benchmark measures; `read_settings` and `settings_from` make them."""
 
     name: Text
     data: DataSettings
@@ -35,20 +36,20 @@ class Settings(Table):
     limits: LimitSettings = LimitSettings()
     output: OutputSettings = OutputSettings()
     tune: TuneSettings = TuneSettings()
-    engine: Engines
+    engine: Engines = ()
     waive: Waivers = ()
 
     @property
     def loads(self) -> tuple[Load, ...]:
-        """Every load of the grids, each once."""
-        return every_load(self.load)
+        """The distinct loads of all grids."""
+        return tuple(dict.fromkeys(load for each in self.load for load in each.loads()))
 
     def depth(self, rows: int) -> int:
-        """How deep a truth of so many rows is to be computed."""
+        """Depth of a truth that is computed for a corpus of this many rows."""
         return self.truth.depth or max(self.measure.deepest, min(USUAL_DEPTH, rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values with ranges and defaults resolved, without what only this machine cares about."""
+        """Plain JSON values with ranges and defaults resolved, without limits, output and goals."""
         apart = {"limits", "output", "tune", "load", "engine", "waive"}
         plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
@@ -57,13 +58,13 @@ class Settings(Table):
         plain["truth"] = {name: plain["truth"][name] for name in ("depth", "file")}
         plain["load"] = [asdict(load) | {"mode": str(load.mode), "via": str(load.via)} for load in self.loads]
         plain["engine"] = [
-            {"name": entry.name, "build": _plain(axes.build), "search": _plain(axes.search)}
-            for entry, axes in ((entry, entry_axes(entry)) for entry in self.engine)
+            {"name": entry.name, "build": _plain(entry.axes.build), "search": _plain(entry.axes.search)}
+            for entry in self.engine
         ]
         return plain
 
     def identity(self) -> dict[str, Any]:
-        """The same without names and places: two runs of equal identity and equal data can be one."""
+        """The same without names and paths: a run with equal identity and data can be resumed."""
         plain = self.to_dict()
         del plain["name"], plain["truth"]["file"]
         del plain["data"]["corpus"], plain["data"]["queries"]
@@ -71,7 +72,7 @@ class Settings(Table):
 
     def to_toml(self) -> str:
         """The bench file that reads back to the same settings, with every default spelled out."""
-        # Names tell secrets in settings, so that none is left here; a known value may stand anywhere.
+        # Secrets under telling names were refused on reading; known values may occur anywhere.
         plain = without_known(self.model_dump(by_alias=True, exclude_none=True))
         plain["measure"] = {name: value for name, value in plain["measure"].items() if value != ()}
         tables = [toml_table("", {"name": plain["name"]})]
@@ -90,7 +91,7 @@ class Settings(Table):
 
 
 def _given(tune: TuneSettings) -> dict[str, Any]:
-    """The table without what it would be anyway: most benchmarks tune nothing."""
+    """The table without defaults: most benchmarks tune nothing."""
     plain = tune.model_dump(by_alias=True, exclude_none=True)
     usual = TuneSettings().model_dump(by_alias=True, exclude_none=True)
     return {name: value for name, value in plain.items() if value != usual.get(name)}
@@ -98,3 +99,34 @@ def _given(tune: TuneSettings) -> dict[str, Any]:
 
 def _plain(axes: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: list(axis.values) for name, axis in axes.items()}
+
+
+def toml_value(value: Any) -> str:
+    """One value on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return toml_text(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        listed = ", ".join(f"{toml_key(name)} = {toml_value(each)}" for name, each in value.items())
+        return f"{{ {listed} }}" if listed else "{}"
+    return f"[{', '.join(toml_value(each) for each in value)}]"
+
+
+def toml_text(text: str) -> str:
+    """A string in double quotes."""
+    # JSON's escapes are TOML's; TOML also wants the delete character spelled out.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def toml_key(name: str) -> str:
+    """A key, quoted if necessary."""
+    return key(name).replace("\x7f", "\\u007F")
+
+
+def toml_table(header: str, values: Mapping[str, Any]) -> str:
+    """A table under its header; a value of None has no line."""
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in values.items() if value is not None]
+    return "\n".join([header, *lines] if header else lines)

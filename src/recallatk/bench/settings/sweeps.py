@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from recallatk.bench.settings.combining import violations
+from recallatk.bench.settings.grid import violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

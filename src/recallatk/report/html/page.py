@@ -88,9 +88,9 @@ def report_data(
         no_truth: why there is no truth, where somebody has looked for it.
     """
     if truth is None and not no_truth:
-        from recallatk.bench.inputs import run_inputs
+        from recallatk.bench.recorded_benchmark import RecordedBenchmark
 
-        found = run_inputs(run)
+        found = RecordedBenchmark(run)
         truth, dataset, no_truth = found.truth, found.dataset, found.no_truth
     whole = curve_of(run)
     chosen = spoken_verdict(whole, truth, dataset)

@@ -1,4 +1,4 @@
-"""From a bench file, or plain values, to Settings: all problems at once, each with its path."""
+"""Bench files: TOML or plain values in, Settings out, with all problems at once, each at its place."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from recallatk.bench.settings import models
-from recallatk.bench.settings.checking import check_engine
-from recallatk.bench.settings.problems import Problems, SettingsError, described, unknown
+from recallatk.bench.settings.grid import combine
+from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described, unknown
 from recallatk.bench.settings.settings import Settings
-from recallatk.errors import UsageError
+from recallatk.engines import get_engine, registered
+from recallatk.engines.base import require_installed, require_metric
+from recallatk.errors import RecallError, UsageError
 from recallatk.files import require_ordinary
 from recallatk.redaction import is_url, without_secrets
 
 if TYPE_CHECKING:
+    from recallatk.bench.settings.problems import Place
+    from recallatk.core import Metric
+    from recallatk.engines import Engine
     from recallatk.files import PathLike
 
 _TABLES: dict[str, type[BaseModel]] = {
@@ -46,20 +51,27 @@ _READ = _PLACES[:3]
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
-def read_settings(path: PathLike, *, look: bool = True) -> Settings:
+def read_settings(path: PathLike, *, look: bool = True, engines: bool = True) -> Settings:
     """Read a bench file; its paths are relative to its folder.
 
     Args:
         path: the file.
         look: refuse local files that do not exist.
+        engines: require at least one engine, as a run does.
     """
     file = Path(path)
-    return _settings(_parsed(file), file.absolute().parent, os.fspath(path), look=look)
+    return _settings(_parsed(file), file.absolute().parent, os.fspath(path), look=look, engines=engines)
 
 
-def settings_from(values: Mapping[str, Any], *, folder: Path | None = None) -> Settings:
-    """The same from plain values; paths are relative to the folder, by default the current one."""
-    return _settings(values, (folder or Path()).absolute(), "settings", look=False)
+def settings_from(values: Mapping[str, Any], *, folder: Path | None = None, engines: bool = True) -> Settings:
+    """Settings from plain values.
+
+    Args:
+        values: the keys and tables of a bench file.
+        folder: base of relative paths, by default the current folder.
+        engines: require at least one engine, as a run does.
+    """
+    return _settings(values, (folder or Path()).absolute(), "settings", look=False, engines=engines)
 
 
 def _parsed(file: Path) -> dict[str, Any]:
@@ -81,7 +93,7 @@ def _parsed(file: Path) -> dict[str, Any]:
         raise SettingsError(f"{file}", [f"{place}: not TOML: {said[:1].lower()}{said[1:]}"]) from None
 
 
-def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool) -> Settings:
+def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool, engines: bool) -> Settings:
     problems = Problems()
     parts: dict[str, Any] = {}
     name = _name(values, problems)
@@ -95,9 +107,11 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
     if "measure" in parts and "tune" in parts:
         parts["measure"] = parts["measure"].including(parts["tune"].measures)
     if "data" not in parts:
-        parts["data"] = _what_is_sound(values.get("data"))
+        parts["data"] = _valid_data(values.get("data"))
     for key, model in _LISTS.items():
         parts[key] = _list(model, values.get(key), key, problems)
+    if engines and values.get("engine") in (None, []):
+        problems.add(("engine",), NO_ENGINE)
     _resolve(parts, folder)
     if look:
         _look(values, folder, problems)
@@ -132,10 +146,8 @@ def _table(model: type[BaseModel], given: Any, place: tuple[str | int, ...], pro
 
 
 def _list(model: type[BaseModel], given: Any, key: str, problems: Problems) -> dict[int, Any]:
-    """The entries that are sound, by their number."""
+    """The valid entries by their number."""
     if given is None or given == []:
-        if key == "engine":
-            problems.add((key,), "is required: at least one [[engine]] with its name")
         return {}
     if not isinstance(given, list | tuple) or not all(isinstance(each, Mapping) for each in given):
         problems.add((key,), f"{described(given)}. Accepted: tables, each written [[{key}]]")
@@ -145,7 +157,7 @@ def _list(model: type[BaseModel], given: Any, key: str, problems: Problems) -> d
 
 
 def _resolve(parts: dict[str, Any], folder: Path) -> None:
-    """Local paths become absolute, so that they mean the same from everywhere."""
+    """Make local paths absolute, so that they hold in every working directory."""
     for section, key in _PLACES:
         text = getattr(parts.get(section), key, None)
         if text is not None and not is_url(text):
@@ -157,20 +169,20 @@ def _whole(folder: Path, text: str) -> Path:
     return folder / (Path(text).expanduser() if text.startswith("~/") else text)
 
 
-def _what_is_sound(given: Any) -> models.DataSettings:
-    """The metric and the filter of data that has other problems, since engines are checked against them."""
-    sound: dict[str, Any] = {"corpus": "unknown"}
+def _valid_data(given: Any) -> models.DataSettings:
+    """The metric and the filter of a [data] table with other problems, to check engines against."""
+    valid: dict[str, Any] = {"corpus": "unknown"}
     for key in ("metric", "where"):
         try:
             value = given.get(key) if isinstance(given, Mapping) else None
-            sound[key] = getattr(models.DataSettings.model_validate({**sound, key: value}), key)
+            valid[key] = getattr(models.DataSettings.model_validate({**valid, key: value}), key)
         except ValidationError:
             continue
-    return models.DataSettings.model_validate(sound)
+    return models.DataSettings.model_validate(valid)
 
 
 def _look(values: Mapping[str, Any], folder: Path, problems: Problems) -> None:
-    """See that local files are there, whatever else is wrong."""
+    """Check that local files exist."""
     for section, key in _READ:
         table = values.get(section)
         text = table.get(key) if isinstance(table, Mapping) else None
@@ -182,26 +194,74 @@ def _look(values: Mapping[str, Any], folder: Path, problems: Problems) -> None:
 
 
 def _check_together(parts: dict[str, Any], problems: Problems) -> None:
-    """What concerns more than one table, as far as these are sound."""
+    """Check what concerns more than one table."""
     data, truth, measure = parts["data"], parts.get("truth"), parts.get("measure")
     if truth is not None and measure is not None and truth.depth is not None:
         key = "k" if max(measure.k) > truth.depth else "measures"
         if measure.deepest > truth.depth:
             said = f"{measure.deepest} is deeper than the truth. Accepted: up to {truth.depth}, truth.depth"
             problems.add(("measure", key), said)
+    filtered = None if data.where is None else "data.where is a filter"
+    k = None if measure is None else min(measure.largest_k, data.sample_corpus or measure.largest_k)
     for number, entry in parts["engine"].items():
-        check_engine(
-            entry,
-            ("engine", number),
-            problems,
-            metric=data.metric,
-            filtered=None if data.where is None else "data.where is a filter",
-            k=None if measure is None else min(measure.largest_k, data.sample_corpus or measure.largest_k),
-        )
+        place = ("engine", number)
+        engine = find_engine(entry.name, place, problems)
+        if engine is not None:
+            check_ability(engine, place, problems, metric=data.metric, filtered=filtered)
+            _check_parameters(engine, entry, place, problems, k)
+
+
+def find_engine(name: str, place: Place, problems: Problems) -> type[Engine] | None:
+    """The engine of this name; an unknown or missing one is a problem."""
+    if name not in registered():
+        problems.add((*place, "name"), f"{name!r}: {unknown('engine', name, registered())}")
+        return None
+    try:
+        engine = get_engine(name)
+    except RecallError as problem:
+        problems.add((*place, "name"), str(problem))
+        return None
+    try:
+        require_installed(engine)
+    except RecallError as problem:
+        # Its parameters can be checked nevertheless.
+        problems.add((*place, "name"), str(problem))
+    return engine
+
+
+def check_ability(
+    engine: type[Engine], place: Place, problems: Problems, *, metric: Metric | None, filtered: str | None
+) -> None:
+    """Check that an engine supports the metric, and filters if anything requires them.
+
+    Args:
+        engine: its class.
+        place: its entry.
+        problems: receives what the engine cannot do.
+        metric: the metric, if known.
+        filtered: why it has to filter, if it has to.
+    """
+    if metric is not None:
+        try:
+            require_metric(engine, metric)
+        except RecallError as problem:
+            problems.add(place, str(problem))
+    if filtered and not engine.abilities.filters:
+        problems.add(place, f"{engine.name} cannot filter while it searches, and {filtered}")
+
+
+def _check_parameters(
+    engine: type[Engine], entry: models.EngineSettings, place: Place, problems: Problems, k: int | None
+) -> None:
+    """Check values, and then constraints as far as they do not depend on the data."""
+    problems.include(entry.problems, place)
+    if not entry.problems.found:
+        for each in combine(engine, entry.axes, {} if k is None else {"k": k}).refused:
+            problems.add(place, each)
 
 
 def name_of(corpus: str) -> str:
-    """What a benchmark is called by its corpus."""
+    """Default name of a benchmark: that of its corpus."""
     shown = without_secrets(corpus)
     return PurePosixPath(shown).stem.strip("*?[]. ") or PurePosixPath(shown).parent.name or "benchmark"
 

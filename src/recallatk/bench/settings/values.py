@@ -1,4 +1,4 @@
-"""The kinds of values that a bench file has: lists that may be one value, durations, sizes, names."""
+"""Value types of a bench file: lists, counts, durations, sizes, paths without secrets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from recallatk.bench.settings.problems import described
 from recallatk.core import Metric
 from recallatk.errors import RecallError
+from recallatk.redaction import is_url, literal_secret
+from recallatk.references import expanded
 from recallatk.units import DURATION, SIZE, format_bytes, format_duration, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
@@ -16,10 +18,12 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 LARGEST = 2**63 - 1
+# A bench file is saved with its run, so that secrets in it would be too.
+_REFUSAL = "may hold a secret, and this file is kept with the run. Take it from the environment: ${NAME}"
 
 
 class Table(BaseModel):
-    """A table of the file: nothing in it is converted silently, and nothing unknown is passed over."""
+    """Base of every table: values are never converted silently, and unknown keys are refused."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
@@ -36,22 +40,22 @@ def one_or_many(value: Any) -> Any:
 
 
 def none_or_many(value: Any) -> Any:
-    """The same, of which there may be none."""
+    """The same, and an empty list is accepted."""
     return () if isinstance(value, list | tuple) and not value else one_or_many(value)
 
 
 def as_list(value: Any) -> Any:
-    """A list as a tuple; what is none stays for the model to refuse."""
+    """A list as a tuple; any other value is left for the model to refuse."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values in their order, each once."""
+    """The distinct values in order."""
     return tuple(dict.fromkeys(values))
 
 
 def plain_number(value: float) -> float:
-    """A number without a fraction as a whole one, so that it is written and compared as one."""
+    """A whole number as an int, so that it is written and compared as one."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else value
 
 
@@ -72,15 +76,38 @@ def _written(write: Callable[[Any], Any]) -> PlainSerializer:
 
 
 def path_text(value: str) -> str:
-    """A path that can be written into a file and opened."""
+    """A path that a text file can hold."""
     if "\0" in value or not _is_unicode(value):
         raise ValueError("a path with signs in it that no text file can hold")
     return value
 
 
 def _is_unicode(value: str) -> bool:
-    # Names of files that are no UTF-8 come as halves of pairs, which cannot be written.
+    # Python decodes file names that are not UTF-8 to lone surrogates, which cannot be encoded.
     return not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def refuse_secrets(value: Any, name: str = "") -> None:
+    """Refuse a parameter that spells out a password, a token or a key."""
+    found = literal_secret(value, name)
+    if found is not None:
+        raise ValueError(f"{found} {_REFUSAL}")
+
+
+def without_literals(value: str) -> str:
+    """A path or URL, refused if it spells out a password or a key."""
+    refuse_secrets(value)
+    return value
+
+
+def filled(text: str, key: str) -> str:
+    """A URL with the environment's values in place of `${NAME}`; paths stay as they are.
+
+    Args:
+        text: a path or URL of the bench file.
+        key: its key for messages, such as `data.corpus`.
+    """
+    return expanded(text, "url", key) if is_url(text) else text
 
 
 Text = Annotated[str, Field(min_length=1)]

@@ -1,4 +1,4 @@
-"""What a first bench file should know of somebody's data: shape, metric, columns, filters that fit."""
+"""A profile of a dataset for its first bench file: shape, metric, columns and example filters."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _LONGEST = 40
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What was seen."""
+class DataProfile:
+    """Shape, metric, columns and example filters of a dataset."""
 
     rows: int
     dimension: int
     queries: int
     metric: Metric
     stated: bool
-    """Whether the user or the file says the metric."""
+    """Whether the user or the file states the metric."""
     groups: list[str]
-    """Columns of the queries whose values make groups."""
+    """Query columns that can define segments."""
     filters: list[tuple[str, str]]
-    """Conditions on the corpus with real values, and which share of rows passes each."""
+    """Conditions on the corpus with real values, each with the share of rows that pass."""
 
 
-def look_at(
+def profile_data(
     corpus: PathLike,
     queries: PathLike | None,
     metric: Metric | str | None,
     *,
     progress: Callable[[int, int], None] | None = None,
     **opening: str | None,
-) -> Looked:
-    """Look at the data once."""
+) -> DataProfile:
+    """Profile the data in one pass."""
     found = inspect(corpus, progress=progress, **opening)
     asked = found.get("queries") if queries is None else inspect(queries, progress=progress, **opening)
     if asked is None:
@@ -60,7 +60,7 @@ def look_at(
     stated = metric if metric is not None else found["metric"]
     if stated is None and not unit:
         raise UsageError(f"{found['file']} does not say its metric. State it: --metric cosine, ip or l2")
-    return Looked(
+    return DataProfile(
         rows=found["rows"],
         dimension=found["dimension"],
         queries=asked["rows"],
@@ -88,7 +88,7 @@ def _values(records: Records) -> dict[str, list[Any]]:
 
 
 def _groups(queries: Records) -> list[str]:
-    """Columns with a few values that come again, and numbers, which are taken in quarters."""
+    """Columns with few repeated values, and numbers, which segments take in quartiles."""
     return [
         name
         for name, values in _values(queries).items()

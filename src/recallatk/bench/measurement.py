@@ -1,29 +1,134 @@
-"""Measure one index, or any function that searches, against a truth."""
+"""Run a benchmark, or measure one index or search function, against the ground truth."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.compatibility import require_complete
-from recallatk.bench.cautions import cautions_of
-from recallatk.bench.environment import describe_environment
+from recallatk.bench.benchmark import Benchmark
+from recallatk.bench.cautions import cautions_of, other_machine
+from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner
+from recallatk.bench.settings import Settings, read_settings
+from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.engines import Engine, get_engine
 from recallatk.engines.base import require_constraints, require_installed, require_metric, resolved
 from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, MismatchError, UsageError
+from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
+from recallatk.history import RunFolder
 
 if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
+
+_SETTINGS_FILE = "bench.toml"
+
+
+def run(
+    settings: Benchmark | Settings | PathLike,
+    *,
+    dataset: Dataset | None = None,
+    out: PathLike | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    watch: Watch | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Measure every setting of a benchmark; an interrupted run is resumed.
+
+    Args:
+        settings: a bench file, the settings that `read_settings` made of one, or an open Benchmark.
+        dataset: its data, if open already.
+        out: the run folder; by default the one that the file names, else `runs/NAME`.
+        fresh: remove an earlier run in that folder.
+        retry_failed: measure failed trials again.
+        watch: called with the progress of the measurements.
+        progress: called with the progress of the truth.
+    """
+    began = time.monotonic()
+    benchmark = _opened(settings, dataset)
+    dataset, plan, manner = benchmark.dataset, benchmark.plan, manner_of(benchmark.settings)
+    truth = benchmark.truth(progress)
+    computed = time.monotonic() - began
+    require_measurable(dataset, truth, manner.at)
+    described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
+    folder = benchmark.folder(out)
+    with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as keeper:
+        write_text(folder / _SETTINGS_FILE, benchmark.settings.to_toml())
+        earlier = dict(keeper.described.seconds)
+        runner = Runner(plan, dataset, truth, keeper, manner, logs=folder / "logs", watch=watch)
+        try:
+            runner.run()
+        finally:
+            spent = {"truth": computed, **runner.seconds}
+            spent["other"] = time.monotonic() - began - sum(spent.values())
+            keeper.update(seconds=_added(earlier, spent) if runner.worked else earlier)
+        moved = other_machine(keeper.earlier_environment, described.environment) if runner.worked else ()
+        if runner.worked:
+            machine = {**keeper.described.environment, "load_average_during": runner.loads}
+            keeper.update(environment=machine)
+        keeper.update(cautions=(*conclude(keeper.run()), *moved))
+        return keeper.run()
+
+
+def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None) -> Benchmark:
+    if isinstance(given, Benchmark):
+        return given
+    return Benchmark(given if isinstance(given, Settings) else read_settings(given), dataset)
+
+
+def _recorded(settings: Settings) -> dict[str, Any]:
+    """Settings as a run records them, with the goals that its report evaluates."""
+    aims = {"target": list(settings.tune.target), "budget": list(settings.tune.budget)}
+    return settings.to_dict() | ({"tune": aims} if any(aims.values()) else {})
+
+
+def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str, float]:
+    return {name: earlier.get(name, 0.0) + seconds for name, seconds in spent.items()}
+
+
+def manner_of(settings: Settings) -> TrialSettings:
+    """How trials are measured."""
+    measure, limits = settings.measure, settings.limits
+    _require_cores(settings)
+    return TrialSettings(
+        at=measure.k,
+        measures=measure.measures,
+        rounds=measure.rounds,
+        seed=measure.seed,
+        build_threads=measure.threads.build,
+        search_threads=measure.threads.search,
+        affinity=measure.affinity,
+        limits=Limits(limits.trial, limits.build, limits.memory),
+    )
+
+
+def _require_cores(settings: Settings) -> None:
+    """Refuse to pin to cores that this machine does not have: the system would ignore them silently."""
+    possible, problems = possible_cores(), Problems()
+    for place, core in enumerate(settings.measure.affinity or ()):
+        if possible is not None and core not in possible:
+            known = _ranges(possible)
+            problems.add(("measure", "affinity", place), f"{core}: no such core here. Accepted: {known}")
+    problems.require_none(settings.name)
+
+
+def _ranges(cores: list[int]) -> str:
+    """Core numbers in the notation of the system: `0-3,8`."""
+    firsts = [core for core in cores if core - 1 not in cores]
+    lasts = [core for core in cores if core + 1 not in cores]
+    pairs = zip(firsts, lasts, strict=True)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
 
 
 def measure(
@@ -45,33 +150,33 @@ def measure(
 ) -> Run:
     """Build one index and search it at every setting, under every load.
 
-    An engine by name works in a process of its own. A function, or a class that is not registered, is
-    called in this process: its memory is not measured and no limit holds it.
+    A registered engine runs in a worker process. A function, or a class that is not registered, is called in
+    this process: its memory is not measured and no limit applies.
 
     Args:
         engine: the name of an engine, an Engine class, or a function `search(queries, k, **parameters)`
             that returns ids.
-        dataset: what to build from and what to ask.
-        truth: the right answers for this dataset; computed where there is none.
+        dataset: the corpus to build from and the queries to search.
+        truth: the ground truth of this dataset; computed by default.
         build: build parameters that differ from the defaults.
         search: search parameters; several mappings are several settings.
-        load: how queries are put to it, one client and one query at a time by default; several are measured
-            one after the other.
-        at: the values of k to score; each call asks for the largest.
-        measures: what else to measure, for example `"robust(0.9)@10"`.
-        rounds: how often every query is asked at every setting.
+        load: how clients send queries, one client and one query at a time by default; several loads are
+            measured one after the other.
+        at: cutoffs to score; each call requests the largest.
+        measures: further measures, for example `"robust(0.9)@10"`.
+        rounds: how often every query is sent at every setting.
         builds: how often to build, each time but the first with the rows in another order.
-        seed: of every order that is drawn.
-        threads: how many threads a search may use.
-        limits: what a trial may take.
-        watch: called with how far it is.
+        seed: random seed for all orders.
+        threads: threads of a search.
+        limits: limits on time and memory of a trial.
+        watch: called with the progress.
     """
     found = _engine(engine)
     settings = [search] if isinstance(search, Mapping) else list(search)
     loads = [load or Load()] if load is None or isinstance(load, Load) else list(load)
     if not settings or not loads or rounds < 1 or builds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
-    truth = _truth(dataset, at) if truth is None else truth
+    truth = _computed_truth(dataset, at) if truth is None else truth
     manner = TrialSettings(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
     require_measurable(dataset, truth, at)
     plan = _plan(found, dataset, dict(build or {}), settings, loads, builds, manner.k)
@@ -102,7 +207,7 @@ def _is_registered(engine: type[Engine]) -> bool:
     return engine.name in registered() and get_engine(engine.name) is engine
 
 
-def _truth(dataset: Dataset, at: Sequence[int]) -> Truth:
+def _computed_truth(dataset: Dataset, at: Sequence[int]) -> Truth:
     from recallatk.truth import ground_truth
 
     if not at or min(at) < 1:
@@ -119,7 +224,7 @@ def _plan(
     builds: int,
     k: int,
 ) -> Plan:
-    """What is to be done, with every parameter settled."""
+    """The plan for one engine, with every parameter resolved."""
     require_installed(engine)
     require_metric(engine, dataset.metric)
     require_filters(engine, dataset)
@@ -139,13 +244,13 @@ def _plan(
 
 
 def require_filters(engine: type[Engine], dataset: Dataset) -> None:
-    """Refuse queries with filters where the engine could only emulate them."""
+    """Refuse queries with filters if the engine could only emulate them."""
     if dataset.queries.filters is not None and not engine.abilities.filters:
         raise EngineError(f"{engine.name} cannot filter while it searches, and these queries have filters")
 
 
 def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> None:
-    """Refuse what could not be scored, and a truth of other data, before anything is built."""
+    """Refuse queries that cannot be scored and a truth of other data, before anything is built."""
     if dataset.queries.corpus_rows is not None:
         raise UsageError(
             "these queries are corpus rows, each of which would find itself: no engine can be told to leave "
@@ -191,7 +296,7 @@ def _run_here(engine: type[Engine], runner: Runner, dataset: Dataset, builds: in
 
 
 def _concluded(runner: Runner, keeper: MemorySink) -> Run:
-    """The run, with what there is to say of it; nothing measured at all is an error."""
+    """The run with its cautions; a run without any measurement is an error."""
     run = keeper.run()
     if not run.measurements and run.failures:
         first = run.failures[0]
@@ -201,5 +306,5 @@ def _concluded(runner: Runner, keeper: MemorySink) -> Run:
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:
-    """Everything that a reader of the run must know before believing it."""
+    """The cautions that a reader of the run needs."""
     return cautions_of(run.measurements, run.environment.get("load_average"), run.environment["cores"])

@@ -1,10 +1,11 @@
-"""What a command may end with: one line on standard error and an exit code, never a traceback."""
+"""How a command ends: one line on standard error and an exit code, never a traceback; signals included."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -12,17 +13,33 @@ from typing import NoReturn, ParamSpec, TextIO
 
 import typer
 
-from recallatk.cli.signals import Ended
 from recallatk.errors import RecallError
 from recallatk.redaction import hide_known, without_secrets
 
 Arguments = ParamSpec("Arguments")
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+# Windows has no SIGHUP.
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Ended(SystemExit):
+    """A signal asked this process to end; the exit code names it."""
+
+    def __init__(self, number: int) -> None:
+        self.exit_code = 128 + number
+        super().__init__(self.exit_code)
+
+    @classmethod
+    def behind(cls, problem: BaseException | None) -> Ended | None:
+        """The signal that caused another exception; None if there was none."""
+        while problem is not None and not isinstance(problem, cls):
+            problem = problem.__context__
+        return problem
 
 
 def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """The command, with everything that a user can cause turned into a message."""
+    """The command with every error that a user can cause turned into a message and an exit code."""
 
     @wraps(command)
     def run(*positional: Arguments.args, **named: Arguments.kwargs) -> None:
@@ -39,26 +56,26 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             _stop("out of memory", BAD_INPUT)
         except OSError as problem:
             signaled = Ended.behind(problem)
-            # A view cannot take its leave of a terminal that has gone.
+            # A live view cannot clear a terminal that is gone.
             _stop(system_message(problem), BAD_INPUT if signaled is None else signaled.exit_code)
 
     return run
 
 
 def _drop(stream: TextIO) -> None:
-    """Let nothing more be written there: Python would only complain again at its end."""
+    """Discard further output: Python would fail again when it flushes the stream at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def system_message(problem: OSError) -> str:
-    """What the system said, with the file that it was about."""
+    """The message of the operating system with the file it concerns."""
     full = problem.filename is None and problem.errno == errno.ENOSPC and _is_full(sys.stdout)
     where = "standard output" if full else problem.filename
     return f"{where}: {problem.strerror or problem}" if where else str(problem)
 
 
 def _is_full(stream: TextIO) -> bool:
-    """Whether nothing more can be written there; then nothing more is."""
+    """Whether the device is full; then further output is discarded."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):
@@ -85,7 +102,7 @@ def complain(message: str) -> None:
     try:
         typer.echo("recallatk: " + "\n".join(map(printable, lines)), err=True)
     except OSError:
-        # Nobody can be told.
+        # Standard error is gone too.
         _drop(sys.stderr)
 
 
@@ -99,6 +116,20 @@ def warn_if_swapped(rows: int | None, queries: int) -> None:
 
 
 def _again() -> str:
-    """The command that goes on with what was begun, without secrets."""
+    """The command that resumes the work, without secrets."""
     given = [each for each in sys.argv[1:] if each != "--fresh"]
     return shlex.join(["recallatk", *(hide_known(without_secrets(each)) for each in given)])
+
+
+def end_on_signals() -> None:
+    """Raise Ended on SIGTERM or SIGHUP; a signal that is ignored, as under nohup, stays ignored."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    # A closing terminal sends several signals, and the next one would interrupt the cleanup.
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise Ended(number)

@@ -1,0 +1,255 @@
+"""Parameter grids of an engine entry: values, lists and ranges, and the combinations that hold."""
+
+# pydantic reads the annotations of RangeSettings when the module is imported, so they are not postponed.
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from recallatk.bench.settings.problems import Place, Problems, described, keys_of, unknown
+from recallatk.bench.settings.values import Table, refuse_secrets
+from recallatk.core import Knob
+from recallatk.core.trials import KnobValue, Parameters
+from recallatk.engines import Engine
+from recallatk.engines.attached import json_object
+from recallatk.errors import UsageError
+
+MOST = 100_000
+# Enough digits to tell any two steps apart, and none of the tails such as 0.30000000000000004.
+_DIGITS = 12
+
+
+class RangeSettings(Table):
+    """A range of a parameter, both ends included."""
+
+    from_: Annotated[float, Field(alias="from")]
+    to: float
+    steps: Annotated[int, Field(ge=2, le=1_000)] = 6
+    scale: Literal["log", "linear"] | None = None
+
+    @model_validator(mode="after")
+    def _upwards(self) -> "RangeSettings":
+        if self.from_ > self.to:
+            raise ValueError(f"from {self.from_:g} to {self.to:g}. Accepted: a from that is at most to")
+        if self.scale == "log" and self.from_ <= 0:
+            raise ValueError(f'from {self.from_:g} on a log scale. Accepted: above 0, or scale = "linear"')
+        return self
+
+
+_RANGE_KEYS = frozenset(keys_of(RangeSettings))
+
+
+def range_values(given: RangeSettings, scale: str = "linear", *, whole: bool = False) -> tuple[float, ...]:
+    """The distinct values in rising order, both ends included; `scale` applies if the range names none."""
+    low, high = given.from_, given.to
+    ratio = high / low if (given.scale or scale) == "log" else None
+    values = [low]
+    for step in range(1, given.steps - 1):
+        share = step / (given.steps - 1)
+        # Two products instead of one difference, which could overflow.
+        value = low * (1 - share) + high * share if ratio is None else low * ratio**share
+        values.append(min(max(value if whole else float(f"{value:.{_DIGITS}g}"), low), high))
+    values.append(high)
+    if whole:
+        return tuple(sorted({round(value) for value in values}))
+    return tuple(sorted(set(values)))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The values of one parameter."""
+
+    values: tuple[KnobValue, ...]
+    grid: bool = False
+    """Whether they were given as a list or a range, whose values may be dropped."""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Every parameter of an engine with its values, defaults included."""
+
+    build: dict[str, Axis]
+    search: dict[str, Axis]
+
+    @property
+    def grids(self) -> frozenset[str]:
+        """The parameters that were given as a list or a range."""
+        return frozenset(name for part in (self.build, self.search) for name in part if part[name].grid)
+
+
+def read_axes(
+    engine: type[Engine], build: Mapping[str, Any], search: Mapping[str, Any]
+) -> tuple[Axes, Problems]:
+    """The axes of an engine entry, and its problems with places relative to the entry."""
+    parts = {"build": engine.build_knobs, "search": engine.search_knobs}
+    given = {"build": build, "search": search}
+    problems, made = Problems(), {}
+    reader = _Reader(engine.name, problems)
+    for part, knobs in parts.items():
+        known = {knob.name: knob for knob in knobs}
+        other = "search" if part == "build" else "build"
+        for name in given[part]:
+            if name not in known:
+                elsewhere = name in {knob.name for knob in parts[other]}
+                said = unknown(f"parameter of {engine.name}", name, known)
+                problems.add((part, name), f"it belongs into [engine.{other}]" if elsewhere else said)
+        made[part] = {
+            name: reader.axis(knob, given[part][name], (part, name))
+            if name in given[part]
+            else Axis((knob.plain(knob.default),))
+            for name, knob in known.items()
+        }
+    return Axes(made["build"], made["search"]), problems
+
+
+class _Reader:
+    """Turns values of a bench file into values that an engine's knobs accept."""
+
+    def __init__(self, engine: str, problems: Problems) -> None:
+        self.engine, self.problems = engine, problems
+
+    def axis(self, knob: Knob, given: Any, place: Place) -> Axis:
+        """The axis of one parameter; its default replaces bad values so that the rest can be checked."""
+        if isinstance(given, list | tuple):
+            if not given:
+                self.problems.add(place, "an empty list. Accepted: at least one value")
+            read = [self._one(knob, each, (*place, number)) for number, each in enumerate(given)]
+            values, grid = tuple(value for each in read for value in each), True
+        else:
+            values = self._one(knob, given, place)
+            grid = isinstance(given, Mapping) and (not is_json(knob) or len(values) > 1)
+        return Axis(tuple(dict.fromkeys(values)) or (knob.plain(knob.default),), grid)
+
+    def _one(self, knob: Knob, given: Any, place: Place) -> tuple[KnobValue, ...]:
+        if isinstance(given, Mapping) and is_json(knob):
+            return self._table(knob, given, place)
+        if isinstance(given, Mapping) and not isinstance(knob.default, str):
+            return self._range(knob, given, place)
+        if not knob.accepts(given):
+            accepted = _accepted(knob, alone=isinstance(place[-1], str))
+            self.problems.add(place, f"{described(given)}. Accepted: {accepted}")
+            return ()
+        return self._text(knob, given, place) if isinstance(given, str) else (knob.plain(given),)
+
+    def _range(self, knob: Knob, given: Mapping[str, Any], place: Place) -> tuple[KnobValue, ...]:
+        found = self._read_range(given, place)
+        if found is None:
+            return ()
+        whole = isinstance(knob.default, int)
+        for key, end in (("from", found.from_), ("to", found.to)):
+            if not knob.accepts(int(end) if whole and end.is_integer() else end):
+                self.problems.add((*place, key), f"{described(given[key])}. Accepted: {knob.accepted}")
+                return ()
+        if found.scale is None and knob.scale == "log" and found.from_ <= 0 < found.to:
+            self.problems.add(
+                place, f'{knob.name} has a log scale, which begins above 0. Accepted: scale = "linear" too'
+            )
+            return ()
+        return tuple(knob.plain(value) for value in range_values(found, knob.scale, whole=whole))
+
+    def _read_range(self, given: Mapping[str, Any], place: Place) -> RangeSettings | None:
+        try:
+            return RangeSettings.model_validate(dict(given))
+        except ValidationError as error:
+            self.problems.add_all(error, RangeSettings, place)
+            return None
+
+    def _table(self, knob: Knob, given: Mapping[str, Any], place: Place) -> tuple[KnobValue, ...]:
+        """A table as JSON text; a range in it makes one text for each of its values."""
+        axes: dict[str, tuple[Any, ...]] = {}
+        for name, value in given.items():
+            axes[name] = (value,)
+            if isinstance(value, Mapping) and {"from", "to"} <= value.keys() <= _RANGE_KEYS:
+                found = self._read_range(value, (*place, name))
+                whole = all(isinstance(value[end], int) for end in ("from", "to"))
+                axes[name] = () if found is None else range_values(found, whole=whole)
+        tables = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+        try:
+            texts = [json.dumps(table, ensure_ascii=False, allow_nan=False) for table in tables]
+        except (TypeError, ValueError) as problem:
+            self.problems.add(place, f"holds what JSON cannot: {problem}")
+            return ()
+        return tuple(text for each in texts for text in self._text(knob, each, place))
+
+    def _text(self, knob: Knob, given: str, place: Place) -> tuple[KnobValue, ...]:
+        try:
+            refuse_secrets(given, knob.name)
+            if is_json(knob):
+                json_object(self.engine, knob.name, given)
+        except (UsageError, ValueError) as problem:
+            self.problems.add(place, str(problem))
+            return ()
+        return (given,)
+
+
+def is_json(knob: Knob) -> bool:
+    """Whether a knob holds a JSON object as text, which a bench file may write as a table."""
+    return isinstance(knob.default, str) and knob.default.startswith("{")
+
+
+def _accepted(knob: Knob, *, alone: bool) -> str:
+    if is_json(knob):
+        return "a table, or its JSON as a text"
+    if isinstance(knob.default, str):
+        return knob.accepted if knob.choices else "a text"
+    return f"{knob.accepted}, a list of them or a range" if alone else knob.accepted
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The combinations of an entry that hold, and why others do not."""
+
+    builds: tuple[tuple[Parameters, tuple[Parameters, ...]], ...]
+    """Each build with the searches on it."""
+    dropped: Mapping[str, int]
+    """Reasons for dropping combinations of a grid, with their counts."""
+    refused: tuple[str, ...]
+    """Violated constraints among values that were given alone."""
+
+
+def combine(engine: type[Engine], axes: Axes, known: Mapping[str, Any]) -> Combined:
+    """All combinations that hold, given what is known of `k`, `rows` and `dimension`."""
+    count = math.prod(len(axis.values) for part in (axes.build, axes.search) for axis in part.values())
+    if count > MOST:
+        return Combined((), {}, (f"{count:,} combinations of its parameters. Accepted: up to {MOST:,}",))
+    dropped: Counter[str] = Counter()
+    refused: dict[str, None] = {}
+    builds = []
+    for build in _product(axes.build):
+        searches = []
+        for search in _product(axes.search):
+            alone, among = violations(engine, {**known, **build, **search}, axes.grids)
+            refused |= dict.fromkeys(alone)
+            dropped.update(among[:1])
+            if not alone and not among:
+                searches.append(tuple(search.items()))
+        if searches:
+            builds.append((tuple(build.items()), tuple(searches)))
+    if not builds and not refused:
+        refused["no combination is left: " + "; ".join(dropped)] = None
+    return Combined(tuple(builds), dropped, tuple(refused))
+
+
+def _product(part: Mapping[str, Axis]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*(axis.values for axis in part.values())):
+        yield dict(zip(part, values, strict=True))
+
+
+def violations(
+    engine: type[Engine], known: Mapping[str, Any], grids: frozenset[str] = frozenset()
+) -> tuple[list[str], list[str]]:
+    """Constraints violated by values given alone, and those violated by a value of a grid."""
+    alone: list[str] = []
+    among: list[str] = []
+    for constraint in engine.constraints:
+        values = {name: known[name] for name in constraint.names if name in known}
+        if len(values) == len(constraint.names) and not constraint.holds(**values):
+            listed = ", ".join(f"{name} = {value}" for name, value in values.items())
+            said = f"{engine.name} needs {constraint.text}, and has {listed}"
+            (among if grids & values.keys() else alone).append(said)
+    return alone, among
