@@ -24,7 +24,7 @@ from recallatk.core.tuned import Candidate
 from recallatk.report.tuned_file import read_tuned
 from recallatk.testing import tiny_dataset
 from recallatk.truth import ground_truth
-from recallatk.tune.search import Progress
+from recallatk.tune.task import Progress
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from made_tuned import made_candidate, made_tuned

@@ -150,7 +150,7 @@ def _wanted(
 def _require(wanted: Wanted, file: str) -> None:
     """Refuse what cannot be read before anything is opened, all of it at once."""
     from recallatk.goals import parse_goal
-    from recallatk.tune.explaining import PREFERENCES
+    from recallatk.tune.candidates import PREFERENCES
 
     if not wanted.target:
         example = (

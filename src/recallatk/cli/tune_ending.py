@@ -69,7 +69,7 @@ def ended(tuned: Tuned, folder: Path, before: Evidence, *, seed: int) -> list[Fi
 def _known_after(tuned: Tuned, before: Evidence, seed: int) -> Evidence:
     """The outcome beside the queries that it was proved on: those that chose it are no part of the proof."""
     from recallatk.goals import sort_goals
-    from recallatk.tune.sides import split_sides
+    from recallatk.tune.query_split import split_sides
 
     dataset, settings = before.dataset, before.settings
     if dataset is None or settings is None:

@@ -12,7 +12,7 @@ from recallatk.cli.live import View, duration, view
 
 if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate
-    from recallatk.tune.search import Progress
+    from recallatk.tune.task import Progress
 
 # Nothing is said of what takes less than this.
 _SILENT_SECONDS = 2.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset
     from recallatk.goals import Target
     from recallatk.tune.journal import Journal
-    from recallatk.tune.sides import Side
+    from recallatk.tune.query_split import Side
 
 
 @dataclass(frozen=True, eq=False)

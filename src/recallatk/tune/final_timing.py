@@ -1,0 +1,141 @@
+"""The final timing: every setting that is shown beside another is timed in turns, in one phase."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis.latency import PERCENTILES
+from recallatk.bench.cautions import noise
+from recallatk.bench.conversation import TrialFailed
+from recallatk.tune.candidates import candidate_of, front_of, key_of, timed
+from recallatk.tune.effort_search import Look
+from recallatk.tune.finalists import in_turns
+from recallatk.tune.full_builds import note_looks
+from recallatk.tune.task import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from recallatk.core import Caution, Parameters
+    from recallatk.core.tuned import Candidate
+    from recallatk.tune.asking import Index
+    from recallatk.tune.full_builds import Proven
+    from recallatk.tune.task import Task, Trail
+
+    Indexes = Mapping[tuple[str, Parameters], Index]
+
+_CURVE, _CURVE_QUERIES = 6, 500
+_BLOCKS, _FEWEST_CALLS, _MOST_CALLS = 5, 100, 1_000
+_MOST_SETTINGS = 16
+# It may take this share of the time spent before, or this many seconds.
+_SHARE, _SECONDS = 0.1, 2.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Settings with latencies that compare, and cautions about the machine meanwhile."""
+
+    settings: tuple[Candidate, ...]
+    cautions: tuple[Caution, ...] = ()
+
+    def of(self, candidate: Candidate | None) -> Candidate | None:
+        """A setting with its latencies of this phase; unchanged where it was no part of it."""
+        if candidate is None:
+            return None
+        found = (each for each in self.settings if key_of(each) == key_of(candidate))
+        return next(found, candidate)
+
+
+def draw_curve(task: Task, proven: Proven) -> Trail:
+    """Measure some more efforts of the chosen build, so that the front shows the price of recall."""
+    log, ladder, look = Log(task), proven.chosen.ladder, proven.chosen.look
+    if look is None or task.over() or ladder.knob is None:
+        return log.trail
+    low, high = max(ladder.least, look.effort / 4), min(ladder.most, look.effort * 4)
+    which = task.side.order(task.seed)[:_CURVE_QUERIES]
+    for effort in np.geomspace(low, high, _CURVE).tolist():
+        began, setting = task.elapsed, ladder.search(effort)
+        if setting == look.search or not ladder.allows(effort):
+            continue
+        try:
+            answers = proven.index.ask(task.side, task.targets, setting, which, warm=True, purpose="curve")
+        except TrialFailed:
+            continue
+        point = Look(effort, setting, (answers,), settled=True)
+        log.measure(candidate_of(task.targets, proven.proposal, proven.built, point))
+        note_looks(task, log, proven.proposal, [point], began)
+    return log.trail
+
+
+def time_together(
+    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate | None]
+) -> Timing:
+    """Time settings in interleaved blocks, because a machine drifts while it is measured.
+
+    Args:
+        task: the tuning.
+        indexes: every whole build.
+        known: every setting that may be shown.
+        first: those that must be among them: the choice and what it is compared with.
+    """
+    phase, settings, calls = _entrants(task, indexes, known, [each for each in first if each is not None])
+    if not settings:
+        return Timing(())
+    task.watcher.say("timing")
+    blocks = np.array_split(np.resize(task.side.order(task.seed), calls), _BLOCKS)
+    entrants = [(indexes[each.engine, each.build], each) for each in settings]
+    latencies, paces = in_turns(task, entrants, blocks, f"timing {phase}", pace=True)
+    found = (timed(settings[place], taken) for place, taken in latencies.items())
+    return Timing(tuple(found), tuple(noise(paces)))
+
+
+def _entrants(
+    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
+) -> tuple[str, list[Candidate], int]:
+    """A name for the phase, which settings are timed, and with how many calls each.
+
+    A resumed tuning decides as before. One that went further than before has a phase of its own: latencies of
+    two phases do not compare.
+    """
+    by_key = {_text(each): each for each in (*known, *first)}
+    phase = blake2b("\n".join([*map(_text, first), "", *by_key]).encode(), digest_size=8).hexdigest()
+    step = task.journal.step(["timing", phase], lambda: _decided(task, indexes, known, first))
+    return phase, [by_key[text] for text in step["settings"]], int(step["calls"])
+
+
+def _decided(
+    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
+) -> dict[str, Any]:
+    ranked = [*first, *front_of(list(known), task.prefer, task.targets[0].name), *known]
+    # The indexes of those that come first are needed anyway; no other is built again for a timing.
+    needed = {(each.engine, each.build) for each in first}
+    held = [
+        each
+        for each in ranked
+        if (each.engine, each.build) in needed
+        or task.room.holding(indexes[each.engine, each.build]) is not None
+    ]
+    chosen = list({_text(each): each for each in held}.values())[:_MOST_SETTINGS]
+    return {"settings": [_text(each) for each in chosen], "calls": _calls(task, chosen)}
+
+
+def _calls(task: Task, settings: Sequence[Candidate]) -> int:
+    """As many calls as the time allows, and as many as the percentiles of the budgets need."""
+    allowed = max(_SECONDS, _SHARE * task.elapsed)
+    if task.seconds is not None:
+        allowed = min(allowed, max(0.0, task.seconds - task.elapsed))
+    each = sum(setting.latency_ms.get("p50") or 0.0 for setting in settings) / 1000
+    possible = _MOST_CALLS if not each else int(allowed / each)
+    shares = [PERCENTILES[budget.name] for budget in task.budgets if budget.name in PERCENTILES]
+    needed = max((math.ceil(round(1 / (1 - share), 6)) for share in shares), default=0)
+    return max(_FEWEST_CALLS, needed, min(possible, _MOST_CALLS))
+
+
+def _text(candidate: Candidate) -> str:
+    return json.dumps([candidate.engine, candidate.build, candidate.search])

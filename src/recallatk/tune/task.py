@@ -1,0 +1,194 @@
+"""One tuning task: the data, goals and time limit that all steps share, and the trail that each returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Metric
+from recallatk.core.tuned import Attempt
+from recallatk.tune.asking import Index
+from recallatk.tune.candidates import front_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from recallatk.core.tuned import Candidate
+    from recallatk.engines import Engine
+    from recallatk.goals import Budget, Target
+    from recallatk.tune.asking import Room
+    from recallatk.tune.journal import Journal
+    from recallatk.tune.query_split import Side
+    from recallatk.tune.space import Shape
+
+# The rest of the time limit is for the finalists and the validation.
+_SHARE_FOR_CHOOSING = 0.85
+# Seconds of screening per engine without a time limit, for 2,000 rows of 384 numbers.
+_SCREEN_SECONDS, _SCREEN_NUMBERS = 1.5, 2_000 * 384
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a tuning is."""
+
+    phase: str
+    """filter, build, effort, finalists, validation or timing."""
+    engine: str | None
+    best: Candidate | None
+    front: tuple[Candidate, ...]
+    elapsed: float
+    seconds_left: float | None
+    """Seconds until the time limit; None without a limit."""
+    said: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """Everything that the steps of one tuning share; the held-out queries are deliberately no part of it."""
+
+    room: Room
+    journal: Journal
+    side: Side
+    """The queries to choose by."""
+    parts: Sequence[Side]
+    """The same queries on samples of the corpus: the first for every build, the second for the best few."""
+    targets: Sequence[Target]
+    budgets: Sequence[Budget]
+    prefer: str
+    shape: Shape
+    engines: Sequence[type[Engine]]
+    seed: int
+    seconds: float | None
+    """The time limit; None without one."""
+    watcher: Watcher
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of the dataset."""
+        return Metric(self.side.dataset.metric)
+
+    @property
+    def part(self) -> Side:
+        """The first part."""
+        return self.parts[0]
+
+    @property
+    def larger(self) -> Side | None:
+        """The second part; None where the corpus is too small for two."""
+        return self.parts[1] if len(self.parts) > 1 else None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that the steps took so far, those of earlier calls included."""
+        return self.journal.elapsed
+
+    @property
+    def screen_seconds(self) -> float:
+        """Seconds of screening per engine, beyond the builds that every engine gets."""
+        if self.seconds is not None:
+            return 0.3 * self.seconds / max(1, len(self.engines))
+        return _SCREEN_SECONDS * max(
+            1.0, self.part.dataset.corpus.rows * self.shape.dimension / _SCREEN_NUMBERS
+        )
+
+    def left(self) -> float | None:
+        """Seconds left for choosing; None without a time limit."""
+        if self.seconds is None:
+            return None
+        return max(0.1, _SHARE_FOR_CHOOSING * self.seconds - self.elapsed)
+
+    def over(self) -> bool:
+        """Whether the time for choosing is over."""
+        return self.seconds is not None and self.elapsed >= _SHARE_FOR_CHOOSING * self.seconds
+
+    def index(self, engine: type[Engine], build: dict[str, Any], part: Side | None = None) -> Index:
+        """An index of the whole corpus or of a part, built when it is first asked."""
+        if part is None:
+            return Index(self.room, self.journal, engine.name, build, self.shape.rows)
+        return Index(self.room, self.journal, engine.name, build, part.dataset.corpus.rows, part.rows)
+
+
+class Watcher:
+    """Sends progress to the caller's function; steps write to it and never read from it."""
+
+    def __init__(
+        self, watch: Callable[[Progress], None] | None, journal: Journal, prefer: str, seconds: float | None
+    ) -> None:
+        self._watch, self._journal, self._prefer, self._seconds = watch, journal, prefer, seconds
+        self._measured: list[Candidate] = []
+        self._best: Candidate | None = None
+
+    def found(self, *candidates: Candidate) -> None:
+        """Add settings to the front that progress shows."""
+        self._measured += candidates
+
+    def leads(self, candidate: Candidate) -> None:
+        """Set the best setting so far."""
+        self._best = candidate
+
+    def say(self, phase: str, engine: str | None = None, said: str = "") -> None:
+        """Report a phase, and what just happened in it."""
+        if self._watch is None:
+            return
+        elapsed = self._journal.elapsed
+        left = None if self._seconds is None else max(0.0, self._seconds - elapsed)
+        front = front_of(self._measured, self._prefer)
+        self._watch(Progress(phase, engine, self._best, front, elapsed, left, said))
+
+
+@dataclass(frozen=True)
+class Trail:
+    """What steps tried and measured, in order."""
+
+    attempts: tuple[Attempt, ...] = ()
+    measured: tuple[Candidate, ...] = ()
+    """Every setting measured on the whole corpus; one that was measured again occurs again."""
+
+    def __add__(self, later: Trail) -> Trail:
+        return Trail(self.attempts + later.attempts, self.measured + later.measured)
+
+
+@dataclass
+class Log:
+    """The trail of one step while it works."""
+
+    task: Task
+    attempts: list[Attempt] = field(default_factory=list)
+    measured: list[Candidate] = field(default_factory=list)
+
+    def note(
+        self, engine: type[Engine], build: dict[str, Any], verdict: str, why: str = "", *,
+        search: dict[str, Any] | None = None, rows: int | None = None, began: float | None = None,
+        bound: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add an attempt.
+
+        Args:
+            engine: its engine.
+            build: its build parameters.
+            verdict: one of those that `Attempt` lists.
+            why: the reason for the verdict.
+            search: its search parameters; None for a build as a whole.
+            rows: the rows it was built from; None for the whole corpus.
+            began: `Task.elapsed` when it began; None where it took no time.
+            bound: the lower bound of the first target's measure.
+        """
+        built_from = self.task.shape.rows if rows is None else rows
+        seconds = 0.0 if began is None else round(self.task.elapsed - began, 3)
+        setting = None if search is None else tuple(search.items())
+        parameters = tuple(build.items())
+        self.attempts.append(
+            Attempt(engine.name, parameters, setting, built_from, verdict, why, bound, seconds=seconds)
+        )
+        phase = "filter" if built_from < self.task.shape.rows else "effort"
+        self.task.watcher.say(phase, engine.name, f"{verdict}{': ' + why if why else ''}")
+
+    def measure(self, *candidates: Candidate) -> None:
+        """Add settings that were measured on the whole corpus."""
+        self.measured += candidates
+        self.task.watcher.found(*candidates)
+
+    @property
+    def trail(self) -> Trail:
+        """What the step returns."""
+        return Trail(tuple(self.attempts), tuple(self.measured))
