@@ -23,7 +23,6 @@ from recallatk.tune import tuning
 from recallatk.tune.full_builds import FullBuild
 from recallatk.tune.outcome import _about_memory
 from recallatk.tune.query_split import split_sides
-from recallatk.tune.task import Trail
 from recallatk.tune.tuning import tune
 
 TARGET = "recall@10 >= 0.9"
@@ -208,7 +207,7 @@ def test_turns_choose_what_a_drifting_machine_hides(curved, data, tmp_path, monk
     # Another build that is proven is the runner-up, before more effort on the same.
     assert tuned.runner_up.bound >= 0.9
     # The same measurements without the turns.
-    monkeypatch.setattr(tuning, "compare", lambda task, proven: (proven, Trail()))
+    monkeypatch.setattr(tuning, "compare", lambda task, proven, trail: (proven, trail))
     assert tune(data, **wanted).choice.engine == "rival"
 
 

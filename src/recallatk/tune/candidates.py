@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.latency import PERCENTILES, percentile
 from recallatk.analysis.pareto import front
 from recallatk.core.tuned import Candidate
-from recallatk.goals.decisions import broken_budget
-from recallatk.goals.evaluation import target_result
+from recallatk.core.verdict import Outcome
+from recallatk.goals.evaluation import Costs, evaluate, target_result
 from recallatk.goals.target import is_loss
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def rank_cost(task: Task, candidate: Candidate) -> float:
 
 def broken_by(budgets: Sequence[Budget], candidate: Candidate) -> Budget | None:
     """The first budget that a setting is known to break; None where it breaks none."""
-    found = broken_budget(budgets, {each.name: each.of(candidate) for each in budgets})
-    return None if found is None else found[0]
+    results = zip(budgets, evaluate(budgets, Costs(candidate)), strict=True)
+    return next((budget for budget, result in results if result.outcome is Outcome.MISSED), None)
 
 
 def recall_of(candidate: Candidate, measure: Measure | str | None = None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from recallatk.analysis.betting import Verdict
 from recallatk.goals.decisions import bounds_clear, sequential_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -76,8 +77,8 @@ class Chosen:
     """The outcome of the search on one ladder, with every look to continue from."""
 
     ladder: Ladder
-    looks: tuple[Look, ...]
-    """Every setting that was asked, by rising effort."""
+    looks: Mapping[float, Look]
+    """Every setting that was asked, by its effort."""
     alpha: float
     """The error that a bound may make on this ladder."""
     top: float
@@ -88,9 +89,14 @@ class Chosen:
     """Whether some setting failed though one of less effort had passed."""
 
     @property
+    def by_effort(self) -> list[Look]:
+        """The looks by rising effort."""
+        return [self.looks[each] for each in sorted(self.looks)]
+
+    @property
     def counted(self) -> list[Look]:
-        """The looks up to the effort where recall falls again."""
-        return [look for look in self.looks if look.effort <= self.top]
+        """The looks by rising effort, up to the one where recall falls again."""
+        return [look for look in self.by_effort if look.effort <= self.top]
 
 
 class OutOfTime(Exception):  # noqa: N818 - nothing is wrong
@@ -99,7 +105,7 @@ class OutOfTime(Exception):  # noqa: N818 - nothing is wrong
 
 def least_effort(task: Task, index: Index, ladder: Ladder, alpha: float) -> Chosen:
     """Start at full effort, bisect down, then go up until the bound clears; or stop when time is over."""
-    prober = Prober(task, index, Chosen(ladder, (), alpha, ladder.most), limited=True)
+    prober = Prober(task, index, Chosen(ladder, {}, alpha, ladder.most), limited=True)
     try:
         look, violated = _choose(prober)
     except OutOfTime:
@@ -116,7 +122,7 @@ def settled_above(
     """
     prober = Prober(task, index, chosen)
     higher = chosen.ladder.above(effort, factor)
-    safer = None if higher is None or effort >= prober.top else min(higher, prober.top)
+    safer = None if higher is None or effort >= chosen.top else min(higher, chosen.top)
     while safer is not None:
         look = prober.settle(safer)
         if look.passed:
@@ -126,40 +132,30 @@ def settled_above(
 
 
 class Prober:
-    """Asks settings of one ladder during one search, and remembers the answers."""
+    """Asks settings of one ladder during one search, and adds their looks to what is known."""
 
     def __init__(self, task: Task, index: Index, known: Chosen, *, limited: bool = False) -> None:
         self.task, self.index, self.ladder, self.limited = task, index, known.ladder, limited
         self.order = task.side.order(task.seed)
-        self.looks = {look.effort: look for look in known.looks}
-        self.alpha, self.top = known.alpha, known.top
-        self._before = known
-
-    @property
-    def known(self) -> Chosen:
-        """All that is known by now, as a value."""
-        looks = tuple(self.looks[each] for each in sorted(self.looks))
-        return replace(self._before, looks=looks, alpha=self.alpha, top=self.top)
-
-    def counted(self) -> dict[float, Look]:
-        """The looks up to the effort where recall falls again."""
-        return {effort: look for effort, look in self.looks.items() if effort <= self.top}
+        self.known = known
 
     def look(self, effort: float) -> Look:
         """Ask growing batches until the sequential test decides, or there are no more queries."""
-        if effort in self.looks:
-            return self.looks[effort]
-        look = self.looks[effort] = Look(effort, self.ladder.search(effort))
-        size = _FIRST_BATCH
+        if effort in self.known.looks:
+            return self.known.looks[effort]
+        look, size = Look(effort, self.ladder.search(effort)), _FIRST_BATCH
         while look.verdict is Verdict.UNDECIDED and look.asked < len(self.order):
             if self.limited and self.task.over():
                 raise OutOfTime
-            batch = self.order[look.asked : look.asked + size]
-            look = self.looks[effort] = self._asked(look, batch)
+            look = self._learned(self._asked(look, self.order[look.asked : look.asked + size]))
             size *= 2
         # Near 1 the test needs more queries than there may be: it spreads its bets, and the bound does not.
         if look.verdict is Verdict.UNDECIDED and bounds_clear(*self._evidence(look))[0]:
-            look = self.looks[effort] = replace(look, verdict=Verdict.PASS)
+            look = self._learned(replace(look, verdict=Verdict.PASS))
+        return look
+
+    def _learned(self, look: Look) -> Look:
+        self.known = replace(self.known, looks={**self.known.looks, look.effort: look})
         return look
 
     def _asked(self, look: Look, batch: NDArray[np.int64]) -> Look:
@@ -169,7 +165,7 @@ class Prober:
 
     def _evidence(self, look: Look) -> tuple[Sequence[Target], list[NDArray[np.float64]], float]:
         targets = self.task.targets
-        return targets, [look.values(place) for place in range(len(targets))], self.alpha
+        return targets, [look.values(place) for place in range(len(targets))], self.known.alpha
 
     def settle(self, effort: float) -> Look:
         """Ask all queries after a warm-up: their bound is the verdict, and their latency counts."""
@@ -183,8 +179,7 @@ class Prober:
         # The bound over all queries is the verdict; the test was there to save queries.
         cleared, bounds = bounds_clear(*self._evidence(whole))
         verdict = Verdict.PASS if cleared else Verdict.UNDECIDED
-        self.looks[effort] = replace(whole, bound=float(bounds[0]), verdict=verdict)
-        return self.looks[effort]
+        return self._learned(replace(whole, bound=float(bounds[0]), verdict=verdict))
 
 
 def _choose(prober: Prober) -> tuple[Look | None, bool]:
@@ -203,9 +198,8 @@ def _choose(prober: Prober) -> tuple[Look | None, bool]:
 
 def _rescued(prober: Prober) -> Look | None:
     """The least effort that stands when time is over, if its bound clears."""
-    prober.looks = {effort: look for effort, look in prober.looks.items() if look.answers}
     prober.limited = False
-    if not prober.looks:
+    if not prober.known.looks:
         prober.look(prober.ladder.generous)
     effort = _standing(prober)
     look = None if effort is None else prober.settle(effort)
@@ -230,11 +224,13 @@ def _better_below(prober: Prober, ceiling: Look) -> Look | None:
     """
     for effort in prober.ladder.lower(ceiling.effort):
         if prober.look(effort).passed:
-            prober.alpha /= 2
-            if prober.settle(effort).passed:
-                prober.top = effort
-                return prober.looks[effort]
-            prober.alpha *= 2
+            alpha = prober.known.alpha
+            prober.known = replace(prober.known, alpha=alpha / 2)
+            look = prober.settle(effort)
+            if look.passed:
+                prober.known = replace(prober.known, top=effort)
+                return look
+            prober.known = replace(prober.known, alpha=alpha)
     return None
 
 
@@ -251,7 +247,7 @@ def _bisect(prober: Prober, low: float, high: float) -> None:
 
 def _probe_below(prober: Prober) -> None:
     """Look at one setting below all that did not pass: on a rising curve it fails with few queries."""
-    failed = [effort for effort, look in prober.counted().items() if not look.passed]
+    failed = [look.effort for look in prober.known.counted if not look.passed]
     if failed:
         below = prober.ladder.between(prober.ladder.least, max(failed))
         if below is not None:
@@ -265,24 +261,24 @@ def _standing(prober: Prober) -> float | None:
     all tried settings above it to have passed is a closed test, and keeps its level however many were tried.
     """
     found = None
-    for effort in sorted(prober.counted(), reverse=True):
-        if not prober.looks[effort].passed:
+    for look in reversed(prober.known.counted):
+        if not look.passed:
             break
-        found = effort
+        found = look.effort
     return found
 
 
 def _recheck(prober: Prober) -> bool:
     """Whether a setting fails on all queries, not just on a batch, though one of less effort passed."""
     violated = False
-    for effort in sorted(prober.counted()):
-        lower = any(look.passed for other, look in prober.looks.items() if other < effort)
-        if lower and not prober.looks[effort].passed:
-            violated = not prober.settle(effort).passed or violated
+    for look in prober.known.counted:
+        lower = any(other.passed for other in prober.known.looks.values() if other.effort < look.effort)
+        if lower and not prober.known.looks[look.effort].passed:
+            violated = not prober.settle(look.effort).passed or violated
     if violated:
-        counted = prober.counted()
-        least = max(effort for effort, look in counted.items() if not look.passed)
-        above = [effort for effort, look in counted.items() if effort > least and look.passed]
+        counted = prober.known.counted
+        least = max(look.effort for look in counted if not look.passed)
+        above = [look.effort for look in counted if look.effort > least and look.passed]
         if above:
             _bisect(prober, least, min(above))
     return violated
@@ -290,14 +286,12 @@ def _recheck(prober: Prober) -> bool:
 
 def _falls(prober: Prober) -> bool:
     """Whether some effort did worse than a lower one on the queries that both were asked, beyond chance."""
-    efforts = sorted(prober.looks)
-    for place, lower in enumerate(efforts):
-        for higher in efforts[place + 1 :]:
-            below, above = prober.looks[lower].values(0), prober.looks[higher].values(0)
-            common = min(len(below), len(above))
-            lost = below[:common] - above[:common]
-            if common > 1 and lost.mean() > _BEYOND_CHANCE * lost.std() / np.sqrt(common):
-                return True
+    for lower, higher in combinations(prober.known.by_effort, 2):
+        below, above = lower.values(0), higher.values(0)
+        common = min(len(below), len(above))
+        lost = below[:common] - above[:common]
+        if common > 1 and lost.mean() > _BEYOND_CHANCE * lost.std() / np.sqrt(common):
+            return True
     return False
 
 
@@ -314,8 +308,8 @@ def _cleared(prober: Prober) -> Look | None:
 
 def _next_safer(prober: Prober, effort: float, factor: float = 1.08) -> float | None:
     """A little more effort, but no more than the next that passed."""
-    higher = prober.ladder.above(effort, factor)
-    if higher is None or effort >= prober.top:
+    higher, known = prober.ladder.above(effort, factor), prober.known
+    if higher is None or effort >= known.top:
         return None
-    passed = [each for each, look in prober.counted().items() if each > effort and look.passed]
-    return min([higher, prober.top, *passed])
+    passed = [look.effort for look in known.counted if look.effort > effort and look.passed]
+    return min([higher, known.top, *passed])

@@ -11,8 +11,8 @@ import numpy as np
 from recallatk.analysis.pareto import knee, nines
 from recallatk.analysis.segments import by_column
 from recallatk.analysis.summarising import FEWEST_RESAMPLED, interval_of
-from recallatk.core import Mean
-from recallatk.core.tuned import Price
+from recallatk.core import Mean, Parameters
+from recallatk.core.tuned import Attempt, Candidate, Price
 from recallatk.goals.budget import LATENCIES
 from recallatk.goals.target import is_loss
 from recallatk.redaction import public
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.analysis.measures import Measure
-    from recallatk.core import Parameters
-    from recallatk.core.tuned import Attempt, Candidate
     from recallatk.goals import Budget, Target
 
 # Smaller segments say too little to be called the worst while there are larger ones.

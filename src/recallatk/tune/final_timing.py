@@ -16,8 +16,8 @@ from recallatk.bench.conversation import TrialFailed
 from recallatk.tune.candidates import candidate_of, front_of, key_of, timed
 from recallatk.tune.effort_search import Look
 from recallatk.tune.finalists import in_turns
-from recallatk.tune.full_builds import note_looks
-from recallatk.tune.task import Log
+from recallatk.tune.full_builds import Proven, note_looks
+from recallatk.tune.task import Log, Task, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from recallatk.core import Caution, Parameters
     from recallatk.core.tuned import Candidate
     from recallatk.tune.asking import Index
-    from recallatk.tune.full_builds import Proven
-    from recallatk.tune.task import Task, Trail
 
     Indexes = Mapping[tuple[str, Parameters], Index]
 
@@ -52,11 +50,11 @@ class Timing:
         return next(found, candidate)
 
 
-def draw_curve(task: Task, proven: Proven) -> Trail:
+def draw_curve(task: Task, proven: Proven, trail: Trail) -> Trail:
     """Measure some more efforts of the chosen build, so that the front shows the price of recall."""
-    log, ladder, look = Log(task), proven.chosen.ladder, proven.chosen.look
+    log, ladder, look = Log(task, trail), proven.chosen.ladder, proven.chosen.look
     if look is None or task.over() or ladder.knob is None:
-        return log.trail
+        return trail
     low, high = max(ladder.least, look.effort / 4), min(ladder.most, look.effort * 4)
     which = task.side.order(task.seed)[:_CURVE_QUERIES]
     for effort in np.geomspace(low, high, _CURVE).tolist():
@@ -68,13 +66,13 @@ def draw_curve(task: Task, proven: Proven) -> Trail:
         except TrialFailed:
             continue
         point = Look(effort, setting, (answers,), settled=True)
-        log.measure(candidate_of(task.targets, proven.proposal, proven.built, point))
+        log.measured.append(candidate_of(task.targets, proven.proposal, proven.built, point))
         note_looks(task, log, proven.proposal, [point], began)
     return log.trail
 
 
 def time_together(
-    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate | None]
+    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate | None], trail: Trail
 ) -> Timing:
     """Time settings in interleaved blocks, because a machine drifts while it is measured.
 
@@ -83,11 +81,12 @@ def time_together(
         indexes: every whole build.
         known: every setting that may be shown.
         first: those that must be among them: the choice and what it is compared with.
+        trail: the trail so far, for the progress.
     """
     phase, settings, calls = _entrants(task, indexes, known, [each for each in first if each is not None])
     if not settings:
         return Timing(())
-    task.watcher.say("timing")
+    Log(task, trail).say("timing")
     blocks = np.array_split(np.resize(task.side.order(task.seed), calls), _BLOCKS)
     entrants = [(indexes[each.engine, each.build], each) for each in settings]
     latencies, paces = in_turns(task, entrants, blocks, f"timing {phase}", pace=True)

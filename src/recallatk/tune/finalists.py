@@ -9,9 +9,9 @@ import numpy as np
 
 from recallatk.bench.conversation import TrialFailed
 from recallatk.tune.candidates import broken_by, candidate_of, rank_cost, timed
-from recallatk.tune.effort_search import settled_above
-from recallatk.tune.full_builds import note_looks
-from recallatk.tune.task import Log
+from recallatk.tune.effort_search import Look, settled_above
+from recallatk.tune.full_builds import Proven, note_looks
+from recallatk.tune.task import Log, Task, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from recallatk.core.tuned import Candidate
     from recallatk.tune.asking import Index
-    from recallatk.tune.effort_search import Look
-    from recallatk.tune.full_builds import Proven
-    from recallatk.tune.task import Task, Trail
     from recallatk.tune.validation import Validated
 
 _FINALISTS, _BLOCKS, _BLOCK_QUERIES = 3, 5, 200
@@ -34,12 +31,12 @@ _SHARE, _SECONDS = 0.1, 1.0
 _SAFER = 1.2
 
 
-def compare(task: Task, proven: Sequence[Proven]) -> tuple[list[Proven], Trail]:
+def compare(task: Task, proven: Sequence[Proven], trail: Trail) -> tuple[list[Proven], Trail]:
     """The proven builds, the cheapest first, those that were near with latencies measured in turns.
 
     Where none was near, the first takes turns with what would be its runner-up, so that the two compare.
     """
-    log, found = Log(task), list(proven)
+    log, found = Log(task, trail), list(proven)
     if not found or task.prefer in ("memory", "build"):
         return found, log.trail
     limit = rank_cost(task, found[0].candidate) * _NEAR
@@ -52,7 +49,7 @@ def compare(task: Task, proven: Sequence[Proven]) -> tuple[list[Proven], Trail]:
         entrants.append((first.index, first.safer))
     if len(entrants) < 2:
         return found, log.trail
-    task.watcher.say("finalists")
+    log.say("finalists")
     order = task.side.order(task.seed)[: _BLOCKS * _BLOCK_QUERIES]
     latencies, _ = in_turns(task, entrants, np.array_split(order, _BLOCKS), "finalists")
     for number, taken in latencies.items():
@@ -121,14 +118,14 @@ def _seconds(task: Task, *candidates: Candidate) -> float:
 
 
 def runner_up(
-    task: Task, proven: Sequence[Proven], validated: Validated
+    task: Task, proven: Sequence[Proven], validated: Validated, trail: Trail
 ) -> tuple[Candidate | None, str, list[Proven], Trail]:
     """The best alternative to the choice that keeps every target and budget.
 
     It is another proven build, or else more effort on the chosen one. Returns the candidate, or None and the
-    reason; the builds with the efforts that this looked at; and its trail.
+    reason; the builds with the efforts that this looked at; and the trail.
     """
-    log, builds = Log(task), list(proven)
+    log, builds = Log(task, trail), list(proven)
     for place, each in enumerate(builds):
         rejected = place == validated.place or place in validated.rejected
         if not rejected and broken_by(task.budgets, each.candidate) is None:
@@ -152,7 +149,7 @@ def _safer(task: Task, log: Log, proven: Proven, effort: float) -> tuple[Candida
         passed = [each for each in proven.chosen.counted if each.effort >= effort * _SAFER and each.passed]
         if passed:
             candidate = candidate_of(task.targets, proven.proposal, proven.built, passed[0])
-            log.measure(candidate)
+            log.measured.append(candidate)
             return candidate, proven
     look, proven = safer_look(task, log, proven, effort, _SAFER)
     return (None if look is None else log.measured[-1]), proven
@@ -167,8 +164,8 @@ def safer_look(
         look, chosen = settled_above(task, proven.index, proven.chosen, effort, factor)
     except TrialFailed:
         return None, proven
-    known = {each.effort for each in proven.chosen.looks}
-    note_looks(task, log, proven.proposal, [each for each in chosen.looks if each.effort not in known], began)
+    new = [each for each in chosen.by_effort if each.effort not in proven.chosen.looks]
+    note_looks(task, log, proven.proposal, new, began)
     if look is not None:
-        log.measure(candidate_of(task.targets, proven.proposal, proven.built, look))
+        log.measured.append(candidate_of(task.targets, proven.proposal, proven.built, look))
     return look, replace(proven, chosen=chosen)

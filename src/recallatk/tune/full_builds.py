@@ -12,11 +12,11 @@ from recallatk.bench.conversation import TrialFailed
 from recallatk.bench.settings.combining import violations
 from recallatk.goals.decisions import broken_budget
 from recallatk.tune.candidates import broken_by, candidate_of, in_units, rank_cost
-from recallatk.tune.effort_search import least_effort
+from recallatk.tune.effort_search import Chosen, Look, least_effort
 from recallatk.tune.predicting import at_least, content, contradicts
-from recallatk.tune.screening import MARGIN
+from recallatk.tune.screening import MARGIN, Proposal
 from recallatk.tune.space import Ladder, usual_build
-from recallatk.tune.task import Log
+from recallatk.tune.task import Log, Task, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from recallatk.bench.events import Built
     from recallatk.core.tuned import Candidate
     from recallatk.tune.asking import Index
-    from recallatk.tune.effort_search import Chosen, Look
-    from recallatk.tune.screening import Proposal
-    from recallatk.tune.task import Task, Trail
 
 ALPHA = 0.05
 MOST_BUILDS = 3
@@ -81,9 +78,9 @@ def alpha_of(ladder: int) -> float:
     return ALPHA * 0.5**ladder
 
 
-def build_fully(task: Task, proposals: Sequence[Proposal]) -> tuple[list[FullBuild], Trail]:
+def build_fully(task: Task, proposals: Sequence[Proposal], trail: Trail) -> tuple[list[FullBuild], Trail]:
     """Build and prove until the next build could not win, or enough were tried."""
-    log, tried = Log(task), list[FullBuild]()
+    log, tried = Log(task, trail), list[FullBuild]()
     waiting: list[Proposal] = list(proposals)
     thorough: Proposal | None = None
     while waiting:
@@ -104,7 +101,7 @@ def build_fully(task: Task, proposals: Sequence[Proposal]) -> tuple[list[FullBui
         if new.proven is not None:
             new.index.kept = _has_room(new.proven.built)
             found = by_cost(task, tried)
-            task.watcher.leads(found[0].candidate)
+            log.best = found[0].candidate
             if len(found) == 1 and (thorough := _more_thorough(task, new.proven)) is not None:
                 waiting = [thorough, *waiting]
     return tried, log.trail
@@ -168,7 +165,7 @@ def _full_build(task: Task, log: Log, proposal: Proposal, ladders: int) -> FullB
     began = task.elapsed
     index = task.index(proposal.engine, proposal.build)
     index.seconds_left = task.left()
-    task.watcher.say("build", proposal.engine.name)
+    log.say("build", proposal.engine.name)
     try:
         built, tried = _with_memory(task, FullBuild(proposal, index), index.built())
     except TrialFailed as problem:
@@ -214,9 +211,9 @@ def _proved(task: Task, log: Log, tried: FullBuild, built: Built, ladders: int) 
         except TrialFailed as problem:
             return _failed(log, tried, problem, began)
         tried = replace(tried, ladders=tried.ladders + 1)
-        found = {look.effort: candidate_of(task.targets, proposal, built, look) for look in chosen.looks}
-        log.measure(*found.values())
-        note_looks(task, log, proposal, chosen.looks, began, chosen.look)
+        found = {look.effort: candidate_of(task.targets, proposal, built, look) for look in chosen.by_effort}
+        log.measured += found.values()
+        note_looks(task, log, proposal, chosen.by_effort, began, chosen.look)
         if chosen.look is not None:
             proven = Proven(proposal, index, built, chosen, found[chosen.look.effort])
             return replace(tried, proven=proven)
@@ -315,7 +312,7 @@ def _call_seconds(name: str, proposals: Sequence[Proposal], proven: Sequence[Pro
 
 def _mean_call(proven: Proven) -> float:
     """Seconds of a call of one build, over efforts as a grid has them: evenly spaced on the log scale."""
-    looks = proven.chosen.looks
+    looks = proven.chosen.by_effort
     # The effort is 0 where there is no effort knob.
     efforts = np.log([max(each.effort, 1e-9) for each in looks])
     calls = np.log([each.latencies_ns.mean() / 1e9 for each in looks])

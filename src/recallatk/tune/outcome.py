@@ -7,25 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.core import Caution
-from recallatk.core.tuned import Tuned
+from recallatk.core import Caution, Mean
+from recallatk.core.tuned import Attempt, Candidate, Tuned
 from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
 from recallatk.tune.candidates import broken_by, front_of, key_of
 from recallatk.tune.explanation import binding_of, knee_of, nearest_of, prices_of, worst_segment
-from recallatk.tune.final_timing import time_together
+from recallatk.tune.final_timing import Timing, time_together
 from recallatk.tune.finalists import runner_up
-from recallatk.tune.full_builds import grid_seconds
+from recallatk.tune.full_builds import FullBuild, Proven, grid_seconds
 from recallatk.tune.snippets import snippet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.core import Mean
-    from recallatk.core.tuned import Attempt, Candidate
-    from recallatk.tune.final_timing import Timing
-    from recallatk.tune.full_builds import FullBuild, Proven
     from recallatk.tune.query_split import Side
     from recallatk.tune.screening import Proposal
     from recallatk.tune.task import Task, Trail
@@ -110,12 +106,12 @@ def _timed(task: Task, found: Found) -> tuple[Found, _Shown]:
     choice, second, why = None, None, ""
     if found.confirmed is not None:
         choice = found.confirmed.candidate
-        second, why, proven, trail = runner_up(task, found.proven, found.confirmed)
-        found = replace(found, proven=proven, trail=found.trail + trail)
+        second, why, proven, trail = runner_up(task, found.proven, found.confirmed, found.trail)
+        found = replace(found, proven=proven, trail=trail)
     nearest = nearest_of(task.targets, task.budgets, _distinct(found.trail)) if choice is None else None
     enough = [each for each in _distinct(found.trail, second, choice) if each.queries >= _FEWEST]
     indexes = {(each.index.engine, tuple(each.index.build.items())): each.index for each in found.builds}
-    timing = time_together(task, indexes, enough, [choice, second, nearest])
+    timing = time_together(task, indexes, enough, [choice, second, nearest], found.trail)
     choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
     if choice is not None and broken_by(task.budgets, choice) is not None:
         # It kept its budgets while choosing, and does not in the final timing.

@@ -99,8 +99,9 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
     return Side(f"part {count}", side.numbers[which], part, ground_truth(part, depth=min(depth, count)), rows)
 
 
-def require_enough(targets: Sequence[Target], side: Side) -> None:
+def require_enough(targets: Sequence[Target], *sides: Side) -> None:
     """Refuse a target whose segment has no queries on a side."""
-    for target in targets:
-        if not target.members(side.columns, len(side)).any():
-            raise UsageError(f"{target.text}: none of the {len(side)} queries to {side.name} on is of it")
+    for side in sides:
+        for target in targets:
+            if not target.members(side.columns, len(side)).any():
+                raise UsageError(f"{target.text}: none of the {len(side)} queries to {side.name} on is of it")

@@ -14,15 +14,14 @@ from recallatk.bench.conversation import TrialFailed
 from recallatk.bench.settings.combining import violations
 from recallatk.goals.decisions import broken_budget, means_reach
 from recallatk.tune.predicting import content, grown
+from recallatk.tune.query_split import Side, part_of
 from recallatk.tune.space import Builds, Ladder, ladders
-from recallatk.tune.task import Log
+from recallatk.tune.task import Log, Task, Trail
 
 if TYPE_CHECKING:
     from recallatk.bench.events import Built
     from recallatk.engines import Engine
     from recallatk.tune.asking import Index
-    from recallatk.tune.query_split import Side
-    from recallatk.tune.task import Task, Trail
 
 LEAST_ROWS, SHARE = 2_000, 0.05
 # A part that is more than this share of the whole saves nothing.
@@ -83,9 +82,15 @@ def larger_rows(rows: int) -> list[int]:
     return [count] if count >= 2 * first else []
 
 
+def parts_of(side: Side, depth: int, seed: int) -> list[Side]:
+    """The side on one or two samples of its corpus, with their ground truth."""
+    rows = side.dataset.corpus.rows
+    return [part_of(side, count, depth, seed) for count in (part_rows(rows), *larger_rows(rows))]
+
+
 def screen(task: Task) -> tuple[list[Proposal], Trail]:
     """Try builds of every engine on the part, and rank all that reach the targets there."""
-    log = Log(task)
+    log = Log(task, Trail())
     found: list[Proposal] = []
     for engine in task.engines:
         best = min((each.cost for each in found), default=None)

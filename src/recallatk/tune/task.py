@@ -1,22 +1,20 @@
-"""One tuning task: the data, goals and time limit that all steps share, and the trail that each returns."""
+"""One tuning task: the data, goals and time limit that all steps share, and the trail that they extend."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Metric
-from recallatk.core.tuned import Attempt
-from recallatk.tune.asking import Index
+from recallatk.core.tuned import Attempt, Candidate
+from recallatk.tune.asking import Index, Room
 from recallatk.tune.candidates import front_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from recallatk.core.tuned import Candidate
     from recallatk.engines import Engine
     from recallatk.goals import Budget, Target
-    from recallatk.tune.asking import Room
     from recallatk.tune.journal import Journal
     from recallatk.tune.query_split import Side
     from recallatk.tune.space import Shape
@@ -60,7 +58,7 @@ class Task:
     seed: int
     seconds: float | None
     """The time limit; None without one."""
-    watcher: Watcher
+    watch: Callable[[Progress], None] | None
 
     @property
     def metric(self) -> Metric:
@@ -108,87 +106,53 @@ class Task:
         return Index(self.room, self.journal, engine.name, build, part.dataset.corpus.rows, part.rows)
 
 
-class Watcher:
-    """Sends progress to the caller's function; steps write to it and never read from it."""
-
-    def __init__(
-        self, watch: Callable[[Progress], None] | None, journal: Journal, prefer: str, seconds: float | None
-    ) -> None:
-        self._watch, self._journal, self._prefer, self._seconds = watch, journal, prefer, seconds
-        self._measured: list[Candidate] = []
-        self._best: Candidate | None = None
-
-    def found(self, *candidates: Candidate) -> None:
-        """Add settings to the front that progress shows."""
-        self._measured += candidates
-
-    def leads(self, candidate: Candidate) -> None:
-        """Set the best setting so far."""
-        self._best = candidate
-
-    def say(self, phase: str, engine: str | None = None, said: str = "") -> None:
-        """Report a phase, and what just happened in it."""
-        if self._watch is None:
-            return
-        elapsed = self._journal.elapsed
-        left = None if self._seconds is None else max(0.0, self._seconds - elapsed)
-        front = front_of(self._measured, self._prefer)
-        self._watch(Progress(phase, engine, self._best, front, elapsed, left, said))
-
-
 @dataclass(frozen=True)
 class Trail:
-    """What steps tried and measured, in order."""
+    """Everything that the steps so far tried and measured, in order."""
 
     attempts: tuple[Attempt, ...] = ()
     measured: tuple[Candidate, ...] = ()
     """Every setting measured on the whole corpus; one that was measured again occurs again."""
+    best: Candidate | None = None
+    """The cheapest proven setting."""
 
-    def __add__(self, later: Trail) -> Trail:
-        return Trail(self.attempts + later.attempts, self.measured + later.measured)
 
-
-@dataclass
 class Log:
-    """The trail of one step while it works."""
+    """The trail while one step extends it, shown to whoever watches."""
 
-    task: Task
-    attempts: list[Attempt] = field(default_factory=list)
-    measured: list[Candidate] = field(default_factory=list)
+    def __init__(self, task: Task, before: Trail) -> None:
+        self.task, self.best = task, before.best
+        self.attempts, self.measured = list(before.attempts), list(before.measured)
+
+    @property
+    def trail(self) -> Trail:
+        """The extended trail, for the step to return."""
+        return Trail(tuple(self.attempts), tuple(self.measured), self.best)
 
     def note(
         self, engine: type[Engine], build: dict[str, Any], verdict: str, why: str = "", *,
         search: dict[str, Any] | None = None, rows: int | None = None, began: float | None = None,
         bound: float | None = None,
     ) -> None:  # fmt: skip
-        """Add an attempt.
+        """Add an attempt: by default a whole build, of the whole corpus, that took no time.
 
-        Args:
-            engine: its engine.
-            build: its build parameters.
-            verdict: one of those that `Attempt` lists.
-            why: the reason for the verdict.
-            search: its search parameters; None for a build as a whole.
-            rows: the rows it was built from; None for the whole corpus.
-            began: `Task.elapsed` when it began; None where it took no time.
-            bound: the lower bound of the first target's measure.
+        `began` is what `Task.elapsed` was when the attempt began.
         """
-        built_from = self.task.shape.rows if rows is None else rows
+        whole = self.task.shape.rows
         seconds = 0.0 if began is None else round(self.task.elapsed - began, 3)
         setting = None if search is None else tuple(search.items())
-        parameters = tuple(build.items())
+        parameters, built_from = tuple(build.items()), whole if rows is None else rows
         self.attempts.append(
             Attempt(engine.name, parameters, setting, built_from, verdict, why, bound, seconds=seconds)
         )
-        phase = "filter" if built_from < self.task.shape.rows else "effort"
-        self.task.watcher.say(phase, engine.name, f"{verdict}{': ' + why if why else ''}")
+        phase = "filter" if built_from < whole else "effort"
+        self.say(phase, engine.name, f"{verdict}{': ' + why if why else ''}")
 
-    def measure(self, *candidates: Candidate) -> None:
-        """Add settings that were measured on the whole corpus."""
-        self.measured += candidates
-        self.task.watcher.found(*candidates)
-
-    @property
-    def trail(self) -> Trail:
-        """What the step returns."""
-        return Trail(tuple(self.attempts), tuple(self.measured))
+    def say(self, phase: str, engine: str | None = None, said: str = "") -> None:
+        """Report progress to whoever watches."""
+        task = self.task
+        if task.watch is None:
+            return
+        left = None if task.seconds is None else max(0.0, task.seconds - task.elapsed)
+        front = front_of(self.measured, task.prefer)
+        task.watch(Progress(phase, engine, self.best, front, task.elapsed, left, said))

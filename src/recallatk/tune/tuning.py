@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recallatk.core import Metric
-from recallatk.engines import get_engine
+from recallatk.core import Dataset, Metric, Truth
+from recallatk.engines import Engine, get_engine
 from recallatk.engines.base import installed_version, require_installed, require_metric
 from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, UsageError, choices
-from recallatk.goals import require_answerable, sort_goals
+from recallatk.goals import Goal, Target, require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
 from recallatk.truth import obtain_truth
 from recallatk.tune.asking import Room
@@ -20,22 +20,17 @@ from recallatk.tune.finalists import compare
 from recallatk.tune.full_builds import build_fully, by_cost
 from recallatk.tune.journal import Journal, journal_name
 from recallatk.tune.outcome import Found, conclude
-from recallatk.tune.query_split import part_of, require_enough, split_sides
-from recallatk.tune.screening import larger_rows, part_rows, screen
+from recallatk.tune.query_split import Side, require_enough, split_sides
+from recallatk.tune.screening import parts_of, screen
 from recallatk.tune.space import Shape
-from recallatk.tune.task import Task, Watcher
+from recallatk.tune.task import Progress, Task
 from recallatk.tune.validation import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from recallatk.core import Dataset, Truth
     from recallatk.core.tuned import Tuned
-    from recallatk.engines import Engine
     from recallatk.files import PathLike
-    from recallatk.goals import Goal, Target
-    from recallatk.tune.query_split import Side
-    from recallatk.tune.task import Progress
 
 USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
 
@@ -86,23 +81,12 @@ def tune(
             depth = min(max(each.measure.deepest for each in targets), shape.rows)
             known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
             side, held_out = split_sides(dataset, known, seed)
-            require_enough(targets, side)
-            require_enough(targets, held_out)
-            rows = (part_rows(shape.rows), *larger_rows(shape.rows))
+            require_enough(targets, side, held_out)
             task = Task(
-                room=room,
-                journal=journal,
-                side=side,
-                parts=[part_of(side, each, depth, seed) for each in rows],
-                targets=targets,
-                budgets=limits,
-                prefer=prefer,
-                shape=shape,
-                engines=found,
-                seed=seed,
-                seconds=seconds,
-                watcher=Watcher(watch, journal, prefer, seconds),
-            )
+                room=room, journal=journal, side=side, parts=parts_of(side, depth, seed),
+                targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
+                seed=seed, seconds=seconds, watch=watch,
+            )  # fmt: skip
             return _tuned(task, held_out, by)
         finally:
             room.close()
@@ -111,12 +95,11 @@ def tune(
 def _tuned(task: Task, held_out: Side, by: Sequence[str]) -> Tuned:
     """Screen, build, compare, validate and explain; `build_fully` bisects the effort of each build."""
     proposals, trail = screen(task)
-    builds, built = build_fully(task, proposals)
-    proven, compared = compare(task, by_cost(task, builds))
-    validated, proven, looked = validate(task, held_out, proven)
-    trail += built + compared + looked
+    builds, trail = build_fully(task, proposals, trail)
+    proven, trail = compare(task, by_cost(task, builds), trail)
+    validated, proven, trail = validate(task, held_out, proven, trail)
     if validated is not None:
-        trail += draw_curve(task, proven[validated.place])
+        trail = draw_curve(task, proven[validated.place], trail)
     return conclude(task, held_out, Found(proposals, builds, proven, validated, trail), by)
 
 

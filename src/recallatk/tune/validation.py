@@ -15,8 +15,8 @@ from recallatk.bench.conversation import TrialFailed
 from recallatk.goals.decisions import confirms
 from recallatk.tune.candidates import broken_by, candidate_of
 from recallatk.tune.finalists import safer_look
-from recallatk.tune.full_builds import ALPHA
-from recallatk.tune.task import Log
+from recallatk.tune.full_builds import ALPHA, Proven
+from recallatk.tune.task import Log, Task, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate
     from recallatk.tune.asking import Answers
     from recallatk.tune.effort_search import Look
-    from recallatk.tune.full_builds import Proven
     from recallatk.tune.query_split import Side
-    from recallatk.tune.task import Task, Trail
 
 _MOST_LOOKS = 5
 # The first step up is small, because a proven bound can hardly be far off; later steps double.
@@ -52,21 +50,21 @@ class Validated:
 
 
 def validate(
-    task: Task, held_out: Side, proven: Sequence[Proven]
+    task: Task, held_out: Side, proven: Sequence[Proven], trail: Trail
 ) -> tuple[Validated | None, list[Proven], Trail]:
     """Validate the choice, then safer settings, until one is confirmed or there were enough looks.
 
     Returns None where no build could be validated; the builds with the efforts that this looked at; and the
     trail.
     """
-    log, builds = Log(task), list(proven)
+    log, builds = Log(task, trail), list(proven)
     last: Validated | None = None
     for place, first in enumerate(proven):
         if broken_by(task.budgets, first.candidate) is not None:
             continue
         look = first.chosen.look
         while look is not None and (last is None or last.looks < _MOST_LOOKS):
-            task.watcher.say("validation", first.candidate.engine)
+            log.say("validation", first.candidate.engine)
             answers = _asked(task, log, held_out, first, look)
             if answers is None:
                 break
