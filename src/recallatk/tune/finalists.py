@@ -151,13 +151,13 @@ def _safer(task: Task, log: Log, proven: Proven, effort: float) -> tuple[Candida
             candidate = candidate_of(task.targets, proven.proposal, proven.built, passed[0])
             log.measured.append(candidate)
             return candidate, proven
-    look, proven = safer_look(task, log, proven, effort, _SAFER)
-    return (None if look is None else log.measured[-1]), proven
+    found, proven = next_safer(task, log, proven, effort, _SAFER)
+    return (None if found is None else found[1]), proven
 
 
-def safer_look(
+def next_safer(
     task: Task, log: Log, proven: Proven, effort: float, factor: float
-) -> tuple[Look | None, Proven]:
+) -> tuple[tuple[Look, Candidate] | None, Proven]:
     """The next effort of at least `factor` times as much that clears every target, and the updated build."""
     began = task.elapsed
     try:
@@ -166,6 +166,9 @@ def safer_look(
         return None, proven
     new = [each for each in chosen.by_effort if each.effort not in proven.chosen.looks]
     note_looks(task, log, proven.proposal, new, began)
-    if look is not None:
-        log.measured.append(candidate_of(task.targets, proven.proposal, proven.built, look))
-    return look, replace(proven, chosen=chosen)
+    proven = replace(proven, chosen=chosen)
+    if look is None:
+        return None, proven
+    candidate = candidate_of(task.targets, proven.proposal, proven.built, look)
+    log.measured.append(candidate)
+    return (look, candidate), proven

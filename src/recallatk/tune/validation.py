@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from recallatk.bench.conversation import TrialFailed
 from recallatk.goals.decisions import confirms
-from recallatk.tune.candidates import broken_by, candidate_of
-from recallatk.tune.finalists import safer_look
+from recallatk.tune.candidates import broken_by
+from recallatk.tune.finalists import next_safer
 from recallatk.tune.full_builds import ALPHA, Proven
 from recallatk.tune.task import Log, Task, Trail
 
@@ -62,22 +62,22 @@ def validate(
     for place, first in enumerate(proven):
         if broken_by(task.budgets, first.candidate) is not None:
             continue
-        look = first.chosen.look
+        look, candidate = first.chosen.look, first.candidate
         while look is not None and (last is None or last.looks < _MOST_LOOKS):
             log.say("validation", first.candidate.engine)
             answers = _asked(task, log, held_out, first, look)
             if answers is None:
                 break
-            candidate = first.candidate
-            if look is not first.chosen.look:
-                candidate = candidate_of(task.targets, first.proposal, first.built, look)
             last = _judged(task, place, candidate, answers, look.effort, last)
             if last.confirmed:
                 return last, builds, log.trail
             why = "the held-out queries do not confirm it"
             log.note(first.proposal.engine, first.proposal.build, "failed", why, search=look.search)
             factor = 1 + _FIRST_STEP * 2 ** (last.looks - 1)
-            look, builds[place] = _safer(task, log, builds[place], look, factor)
+            safer, builds[place] = next_safer(task, log, builds[place], look.effort, factor)
+            if safer is None or broken_by(task.budgets, safer[1]) is not None:
+                break
+            look, candidate = safer
     return last, builds, log.trail
 
 
@@ -107,11 +107,3 @@ def _asked(task: Task, log: Log, held_out: Side, proven: Proven, look: Look) -> 
         proposal = proven.proposal
         log.note(proposal.engine, proposal.build, "crashed", str(problem), search=look.search)
         return None
-
-
-def _safer(task: Task, log: Log, proven: Proven, look: Look, factor: float) -> tuple[Look | None, Proven]:
-    """The next effort up that clears on the side to choose by, if it keeps the budgets."""
-    found, known = safer_look(task, log, proven, look.effort, factor)
-    if found is not None and broken_by(task.budgets, log.measured[-1]) is not None:
-        return None, known
-    return found, known
