@@ -11,11 +11,11 @@ from recallatk.goals import parse_goal
 from recallatk.tune.effort_search import Chosen
 from recallatk.tune.finalists import in_turns, next_safer
 from recallatk.tune.full_builds import Proven
-from recallatk.tune.space import Ladder, Shape
-from recallatk.tune.task import Log, Trail
+from recallatk.tune.search_space import Ladder, Shape
+from recallatk.tune.study import Log, Trail
 
 SIDE = SimpleNamespace(order=lambda _: np.arange(100))
-TASK = SimpleNamespace(
+STUDY = SimpleNamespace(
     side=SIDE, targets=[parse_goal("recall@10 >= 0.9")], seed=0, elapsed=0.0, over=lambda: False
 )
 
@@ -35,7 +35,7 @@ class Timed:
 def test_a_turn_that_fails_costs_its_own_block_only():
     entrants = [(Timed(1), Candidate("a", (), ())), (Timed(2, fails=("final 1",)), Candidate("b", (), ()))]
     blocks = [np.arange(10), np.arange(10, 20), np.arange(0)]
-    latencies, paces = in_turns(TASK, entrants, blocks, "final", pace=True)
+    latencies, paces = in_turns(STUDY, entrants, blocks, "final", pace=True)
     assert latencies[0].tolist() == [1] * 20
     assert latencies[1].tolist() == [2] * 10
     assert sorted(paces) == [10, 10, 20]
@@ -47,6 +47,6 @@ def test_a_crash_on_the_way_up_means_that_nothing_safer_is_known():
     ladder = Ladder(engine, {}, Shape(10_000, 8, 10), {"ef": 32})
     index = Timed(1, fails=("", "settle"))
     proven = Proven(None, index, None, Chosen(ladder, {}, 0.05, ladder.most), None)
-    log = Log(TASK, Trail())
-    assert next_safer(TASK, log, proven, 10.0, 1.2) == (None, proven)
+    log = Log(STUDY, Trail())
+    assert next_safer(STUDY, log, proven, 10.0, 1.2) == (None, proven)
     assert log.trail == Trail()

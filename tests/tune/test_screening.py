@@ -35,8 +35,8 @@ def proposal(name, measured_ms):
 
 def turned(machine, measured, over=False, prefer="p95"):
     part = SimpleNamespace(order=lambda _: np.arange(50))
-    task = SimpleNamespace(prefer=prefer, seed=1, over=lambda: over, index=machine.index, targets=[])
-    return screening._in_turns(task, part, [proposal(*each) for each in measured.items()])
+    study = SimpleNamespace(prefer=prefer, seed=1, over=lambda: over, index=machine.index, targets=[])
+    return screening._in_turns(study, part, [proposal(*each) for each in measured.items()])
 
 
 # Measured one after the other on a machine that became slower, or faster, meanwhile.

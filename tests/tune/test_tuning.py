@@ -207,7 +207,7 @@ def test_turns_choose_what_a_drifting_machine_hides(curved, data, tmp_path, monk
     # Another build that is proven is the runner-up, before more effort on the same.
     assert tuned.runner_up.bound >= 0.9
     # The same measurements without the turns.
-    monkeypatch.setattr(tuning, "compare", lambda task, proven, trail: (proven, trail))
+    monkeypatch.setattr(tuning, "compare", lambda study, proven, trail: (proven, trail))
     assert tune(data, **wanted).choice.engine == "rival"
 
 

@@ -12,7 +12,7 @@ from recallatk.cli.live import View, duration, view
 
 if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate
-    from recallatk.tune.task import Progress
+    from recallatk.tune.study import TuningProgress
 
 # Nothing is said of what takes less than this.
 _SILENT_SECONDS = 2.0
@@ -35,7 +35,7 @@ class Lines:
         self.said = self.begun + _SILENT_SECONDS - _PLAIN_EVERY_SECONDS
         self.best: Candidate | None = None
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: TuningProgress) -> None:
         """Print what is new."""
         now = time.monotonic()
         new = progress.best is not None and progress.best is not self.best
@@ -47,12 +47,12 @@ class Lines:
         sys.stderr.flush()
 
 
-def _front(progress: Progress) -> list[tuple[str, str]]:
+def _front(progress: TuningProgress) -> list[tuple[str, str]]:
     """The front as it grows."""
     return [(_named(each), described(each)) for each in progress.front[-_SHOWN:]]
 
 
-def headline(progress: Progress) -> str:
+def headline(progress: TuningProgress) -> str:
     """What is going on, the best so far, and how long it may still take."""
     from recallatk.report.text import printable
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recallatk.goals import Budget, Target
     from recallatk.tune.effort_search import Look
     from recallatk.tune.screening import Proposal
-    from recallatk.tune.task import Task
+    from recallatk.tune.study import Study
 
 PREFERENCES = ("p95", "qps", "memory", "build")
 # Whatever was not measured is dearer than everything that was, and a broken budget is worse still.
@@ -73,13 +73,13 @@ def cost_of(candidate: Candidate, prefer: str) -> float | None:
     return found[prefer] if prefer in found else candidate.latency_ms.get(prefer)
 
 
-def rank_cost(task: Task, candidate: Candidate) -> float:
+def rank_cost(study: Study, candidate: Candidate) -> float:
     """The cost to rank by: settings without a cost come late, those that break a budget last."""
-    found = cost_of(candidate, task.prefer)
+    found = cost_of(candidate, study.prefer)
     if found is None:
         found = candidate.latency_ms.get("p50")
     known = _NOT_MEASURED if found is None else found
-    return known * (1 if broken_by(task.budgets, candidate) is None else _BROKEN)
+    return known * (1 if broken_by(study.budgets, candidate) is None else _BROKEN)
 
 
 def broken_by(budgets: Sequence[Budget], candidate: Candidate) -> Budget | None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from recallatk.goals import Target
     from recallatk.tune.asking import Answers, Index
-    from recallatk.tune.space import Ladder
-    from recallatk.tune.task import Task
+    from recallatk.tune.search_space import Ladder
+    from recallatk.tune.study import Study
 
 _FIRST_BATCH = 64
 # Above the generous effort, each try has this many times the effort of the one before.
@@ -103,9 +103,9 @@ class OutOfTime(Exception):  # noqa: N818 - nothing is wrong
     """The time for choosing is over."""
 
 
-def least_effort(task: Task, index: Index, ladder: Ladder, alpha: float) -> Chosen:
+def least_effort(study: Study, index: Index, ladder: Ladder, alpha: float) -> Chosen:
     """Start at full effort, bisect down, then go up until the bound clears; or stop when time is over."""
-    prober = Prober(task, index, Chosen(ladder, {}, alpha, ladder.most), limited=True)
+    prober = Prober(study, index, Chosen(ladder, {}, alpha, ladder.most), limited=True)
     try:
         look, violated = _choose(prober)
     except OutOfTime:
@@ -114,13 +114,13 @@ def least_effort(task: Task, index: Index, ladder: Ladder, alpha: float) -> Chos
 
 
 def settled_above(
-    task: Task, index: Index, chosen: Chosen, effort: float, factor: float
+    study: Study, index: Index, chosen: Chosen, effort: float, factor: float
 ) -> tuple[Look | None, Chosen]:
     """The next effort of at least `factor` times as much whose bound clears every target; None at the top.
 
     The second value is the search with the looks that this added. The time limit does not apply.
     """
-    prober = Prober(task, index, chosen)
+    prober = Prober(study, index, chosen)
     higher = chosen.ladder.above(effort, factor)
     safer = None if higher is None or effort >= chosen.top else min(higher, chosen.top)
     while safer is not None:
@@ -134,9 +134,9 @@ def settled_above(
 class Prober:
     """Asks settings of one ladder during one search, and adds their looks to what is known."""
 
-    def __init__(self, task: Task, index: Index, known: Chosen, *, limited: bool = False) -> None:
-        self.task, self.index, self.ladder, self.limited = task, index, known.ladder, limited
-        self.order = task.side.order(task.seed)
+    def __init__(self, study: Study, index: Index, known: Chosen, *, limited: bool = False) -> None:
+        self.study, self.index, self.ladder, self.limited = study, index, known.ladder, limited
+        self.order = study.side.order(study.seed)
         self.known = known
 
     def look(self, effort: float) -> Look:
@@ -145,7 +145,7 @@ class Prober:
             return self.known.looks[effort]
         look, size = Look(effort, self.ladder.search(effort)), _FIRST_BATCH
         while look.verdict is Verdict.UNDECIDED and look.asked < len(self.order):
-            if self.limited and self.task.over():
+            if self.limited and self.study.over():
                 raise OutOfTime
             look = self._learned(self._asked(look, self.order[look.asked : look.asked + size]))
             size *= 2
@@ -159,12 +159,12 @@ class Prober:
         return look
 
     def _asked(self, look: Look, batch: NDArray[np.int64]) -> Look:
-        answers = self.index.ask(self.task.side, self.task.targets, look.search, batch)
+        answers = self.index.ask(self.study.side, self.study.targets, look.search, batch)
         more = replace(look, answers=(*look.answers, answers))
         return replace(more, verdict=sequential_verdict(*self._evidence(more)))
 
     def _evidence(self, look: Look) -> tuple[Sequence[Target], list[NDArray[np.float64]], float]:
-        targets = self.task.targets
+        targets = self.study.targets
         return targets, [look.values(place) for place in range(len(targets))], self.known.alpha
 
     def settle(self, effort: float) -> Look:
@@ -173,7 +173,7 @@ class Prober:
         if look.settled:
             return look
         answers = self.index.ask(
-            self.task.side, self.task.targets, look.search, self.order, warm=True, purpose="settle"
+            self.study.side, self.study.targets, look.search, self.order, warm=True, purpose="settle"
         )
         whole = replace(look, answers=(answers,), settled=True)
         # The bound over all queries is the verdict; the test was there to save queries.

@@ -17,7 +17,7 @@ from recallatk.tune.candidates import candidate_of, front_of, key_of, timed
 from recallatk.tune.effort_search import Look
 from recallatk.tune.finalists import in_turns
 from recallatk.tune.full_builds import Proven, note_looks
-from recallatk.tune.task import Log, Task, Trail
+from recallatk.tune.study import Log, Study, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,52 +50,56 @@ class Timing:
         return next(found, candidate)
 
 
-def draw_curve(task: Task, proven: Proven, trail: Trail) -> Trail:
+def draw_curve(study: Study, proven: Proven, trail: Trail) -> Trail:
     """Measure some more efforts of the chosen build, so that the front shows the price of recall."""
-    log, ladder, look = Log(task, trail), proven.chosen.ladder, proven.chosen.look
-    if look is None or task.over() or ladder.knob is None:
+    log, ladder, look = Log(study, trail), proven.chosen.ladder, proven.chosen.look
+    if look is None or study.over() or ladder.knob is None:
         return trail
     low, high = max(ladder.least, look.effort / 4), min(ladder.most, look.effort * 4)
-    which = task.side.order(task.seed)[:_CURVE_QUERIES]
+    which = study.side.order(study.seed)[:_CURVE_QUERIES]
     for effort in np.geomspace(low, high, _CURVE).tolist():
-        began, setting = task.elapsed, ladder.search(effort)
+        began, setting = study.elapsed, ladder.search(effort)
         if setting == look.search or not ladder.allows(effort):
             continue
         try:
-            answers = proven.index.ask(task.side, task.targets, setting, which, warm=True, purpose="curve")
+            answers = proven.index.ask(study.side, study.targets, setting, which, warm=True, purpose="curve")
         except TrialFailed:
             continue
         point = Look(effort, setting, (answers,), settled=True)
-        log.measured.append(candidate_of(task.targets, proven.proposal, proven.built, point))
-        note_looks(task, log, proven.proposal, [point], began)
+        log.measured.append(candidate_of(study.targets, proven.proposal, proven.built, point))
+        note_looks(study, log, proven.proposal, [point], began)
     return log.trail
 
 
 def time_together(
-    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate | None], trail: Trail
+    study: Study,
+    indexes: Indexes,
+    known: Sequence[Candidate],
+    first: Sequence[Candidate | None],
+    trail: Trail,
 ) -> Timing:
     """Time settings in interleaved blocks, because a machine drifts while it is measured.
 
     Args:
-        task: the tuning.
+        study: the tuning.
         indexes: every whole build.
         known: every setting that may be shown.
         first: those that must be among them: the choice and what it is compared with.
         trail: the trail so far, for the progress.
     """
-    phase, settings, calls = _entrants(task, indexes, known, [each for each in first if each is not None])
+    phase, settings, calls = _entrants(study, indexes, known, [each for each in first if each is not None])
     if not settings:
         return Timing(())
-    Log(task, trail).say("timing")
-    blocks = np.array_split(np.resize(task.side.order(task.seed), calls), _BLOCKS)
+    Log(study, trail).say("timing")
+    blocks = np.array_split(np.resize(study.side.order(study.seed), calls), _BLOCKS)
     entrants = [(indexes[each.engine, each.build], each) for each in settings]
-    latencies, paces = in_turns(task, entrants, blocks, f"timing {phase}", pace=True)
+    latencies, paces = in_turns(study, entrants, blocks, f"timing {phase}", pace=True)
     found = (timed(settings[place], taken) for place, taken in latencies.items())
     return Timing(tuple(found), tuple(noise(paces)))
 
 
 def _entrants(
-    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
+    study: Study, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
 ) -> tuple[str, list[Candidate], int]:
     """A name for the phase, which settings are timed, and with how many calls each.
 
@@ -104,34 +108,34 @@ def _entrants(
     """
     by_key = {_text(each): each for each in (*known, *first)}
     phase = blake2b("\n".join([*map(_text, first), "", *by_key]).encode(), digest_size=8).hexdigest()
-    step = task.journal.step(["timing", phase], lambda: _decided(task, indexes, known, first))
+    step = study.journal.step(["timing", phase], lambda: _decided(study, indexes, known, first))
     return phase, [by_key[text] for text in step["settings"]], int(step["calls"])
 
 
 def _decided(
-    task: Task, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
+    study: Study, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
 ) -> dict[str, Any]:
-    ranked = [*first, *front_of(list(known), task.prefer, task.targets[0].name), *known]
+    ranked = [*first, *front_of(list(known), study.prefer, study.targets[0].name), *known]
     # The indexes of those that come first are needed anyway; no other is built again for a timing.
     needed = {(each.engine, each.build) for each in first}
     held = [
         each
         for each in ranked
         if (each.engine, each.build) in needed
-        or task.room.holding(indexes[each.engine, each.build]) is not None
+        or study.room.holding(indexes[each.engine, each.build]) is not None
     ]
     chosen = list({_text(each): each for each in held}.values())[:_MOST_SETTINGS]
-    return {"settings": [_text(each) for each in chosen], "calls": _calls(task, chosen)}
+    return {"settings": [_text(each) for each in chosen], "calls": _calls(study, chosen)}
 
 
-def _calls(task: Task, settings: Sequence[Candidate]) -> int:
+def _calls(study: Study, settings: Sequence[Candidate]) -> int:
     """As many calls as the time allows, and as many as the percentiles of the budgets need."""
-    allowed = max(_SECONDS, _SHARE * task.elapsed)
-    if task.seconds is not None:
-        allowed = min(allowed, max(0.0, task.seconds - task.elapsed))
+    allowed = max(_SECONDS, _SHARE * study.elapsed)
+    if study.seconds is not None:
+        allowed = min(allowed, max(0.0, study.seconds - study.elapsed))
     each = sum(setting.latency_ms.get("p50") or 0.0 for setting in settings) / 1000
     possible = _MOST_CALLS if not each else int(allowed / each)
-    shares = [PERCENTILES[budget.name] for budget in task.budgets if budget.name in PERCENTILES]
+    shares = [PERCENTILES[budget.name] for budget in study.budgets if budget.name in PERCENTILES]
     needed = max((math.ceil(round(1 / (1 - share), 6)) for share in shares), default=0)
     return max(_FEWEST_CALLS, needed, min(possible, _MOST_CALLS))
 

@@ -15,8 +15,8 @@ from recallatk.tune.candidates import broken_by, candidate_of, in_units, rank_co
 from recallatk.tune.effort_search import Chosen, Look, least_effort
 from recallatk.tune.predicting import at_least, content, contradicts
 from recallatk.tune.screening import MARGIN, Proposal
-from recallatk.tune.space import Ladder, usual_build
-from recallatk.tune.task import Log, Task, Trail
+from recallatk.tune.search_space import Ladder, usual_build
+from recallatk.tune.study import Log, Study, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,39 +78,39 @@ def alpha_of(ladder: int) -> float:
     return ALPHA * 0.5**ladder
 
 
-def build_fully(task: Task, proposals: Sequence[Proposal], trail: Trail) -> tuple[list[FullBuild], Trail]:
+def build_fully(study: Study, proposals: Sequence[Proposal], trail: Trail) -> tuple[list[FullBuild], Trail]:
     """Build and prove until the next build could not win, or enough were tried."""
-    log, tried = Log(task, trail), list[FullBuild]()
+    log, tried = Log(study, trail), list[FullBuild]()
     waiting: list[Proposal] = list(proposals)
     thorough: Proposal | None = None
     while waiting:
         proposal = waiting.pop(0)
-        reason = _cannot_fit(task, proposal, tried)
+        reason = _cannot_fit(study, proposal, tried)
         if reason is not None:
             log.note(proposal.engine, proposal.build, "skipped", reason)
             continue
-        reason = _enough(task, proposals, proposal, tried)
+        reason = _enough(study, proposals, proposal, tried)
         if reason is not None:
             # That a slower build would take too long says nothing about faster ones.
             given_up, waiting = ([proposal], waiting) if proposal is thorough else ([proposal, *waiting], [])
             for other in given_up:
                 log.note(other.engine, other.build, "skipped", reason)
             continue
-        new = _full_build(task, log, proposal, sum(each.ladders for each in tried))
+        new = _full_build(study, log, proposal, sum(each.ladders for each in tried))
         tried.append(new)
         if new.proven is not None:
             new.index.kept = _has_room(new.proven.built)
-            found = by_cost(task, tried)
+            found = by_cost(study, tried)
             log.best = found[0].candidate
-            if len(found) == 1 and (thorough := _more_thorough(task, new.proven)) is not None:
+            if len(found) == 1 and (thorough := _more_thorough(study, new.proven)) is not None:
                 waiting = [thorough, *waiting]
     return tried, log.trail
 
 
-def by_cost(task: Task, builds: Iterable[FullBuild]) -> list[Proven]:
+def by_cost(study: Study, builds: Iterable[FullBuild]) -> list[Proven]:
     """The proven builds, the cheapest first."""
     found = [each.proven for each in builds if each.proven is not None]
-    return sorted(found, key=lambda each: rank_cost(task, each.candidate))
+    return sorted(found, key=lambda each: rank_cost(study, each.candidate))
 
 
 def _has_room(built: Built) -> bool:
@@ -121,64 +121,64 @@ def _has_room(built: Built) -> bool:
 
 
 def _enough(
-    task: Task, proposals: Sequence[Proposal], proposal: Proposal, tried: Sequence[FullBuild]
+    study: Study, proposals: Sequence[Proposal], proposal: Proposal, tried: Sequence[FullBuild]
 ) -> str | None:
     """Why a proposal gets no whole build; None where it gets one."""
-    found = by_cost(task, tried)
-    if task.over():
+    found = by_cost(study, tried)
+    if study.over():
         return "no time was left"
-    left = task.left()
+    left = study.left()
     if left is not None and proposal.seconds is not None and proposal.seconds > left and found:
         return "no time was left for its build"
     if not found:
         return f"{_MOST_FAILED} builds had failed before" if len(tried) >= _MOST_FAILED else None
     if len(tried) >= MOST_BUILDS:
         return f"{MOST_BUILDS} whole builds were tried before"
-    if task.seconds is None and proposal.seconds is not None:
-        whole = grid_seconds(task, proposals, found)
-        if task.elapsed + proposal.seconds > _OF_THE_GRID * whole:
+    if study.seconds is None and proposal.seconds is not None:
+        whole = grid_seconds(study, proposals, found)
+        if study.elapsed + proposal.seconds > _OF_THE_GRID * whole:
             return "another build would take more than tuning is to save"
     best = found[0].candidate
-    if broken_by(task.budgets, best) is not None:
+    if broken_by(study.budgets, best) is not None:
         return None
     # The cost on the whole over the cost on the part, of the builds that were proven.
-    scale = min(rank_cost(task, each.candidate) / each.proposal.cost for each in found if each.proposal.cost)
-    worse = proposal.cost * scale / rank_cost(task, best)
+    scale = min(rank_cost(study, each.candidate) / each.proposal.cost for each in found if each.proposal.cost)
+    worse = proposal.cost * scale / rank_cost(study, best)
     return f"predicted to cost {worse:.2f} times the best that is proven" if worse > _WORSE else None
 
 
-def _cannot_fit(task: Task, proposal: Proposal, tried: Sequence[FullBuild]) -> str | None:
+def _cannot_fit(study: Study, proposal: Proposal, tried: Sequence[FullBuild]) -> str | None:
     """Why a build cannot fit, by how far the engine's last build exceeded its prediction."""
     name = proposal.engine.name
     known = [each.exceeded for each in tried if each.exceeded and each.proposal.engine.name == name]
     if not known or proposal.memory_bytes is None:
         return None
     predicted, taken = known[-1]
-    broken = broken_budget(task.budgets, {"memory": proposal.memory_bytes * taken / predicted}, MARGIN)
+    broken = broken_budget(study.budgets, {"memory": proposal.memory_bytes * taken / predicted}, MARGIN)
     if broken is None:
         return None
     budget, expected = broken
     return f"{budget}: by what its last build took, it would take {budget.spelled(expected)}"
 
 
-def _full_build(task: Task, log: Log, proposal: Proposal, ladders: int) -> FullBuild:
-    began = task.elapsed
-    index = task.index(proposal.engine, proposal.build)
-    index.seconds_left = task.left()
+def _full_build(study: Study, log: Log, proposal: Proposal, ladders: int) -> FullBuild:
+    began = study.elapsed
+    index = study.index(proposal.engine, proposal.build)
+    index.seconds_left = study.left()
     log.say("build", proposal.engine.name)
     try:
-        built, tried = _with_memory(task, FullBuild(proposal, index), index.built())
+        built, tried = _with_memory(study, FullBuild(proposal, index), index.built())
     except TrialFailed as problem:
         return _failed(log, FullBuild(proposal, index), problem, began)
     costs = {"memory": built.memory_bytes, "size": built.size_bytes, "build": built.seconds}
-    broken = broken_budget(task.budgets, costs)
+    broken = broken_budget(study.budgets, costs)
     if broken is not None:
         why = f"{broken[0]}: it took {broken[0].spelled(broken[1])}"
         log.note(proposal.engine, proposal.build, "over budget", why, began=began)
         return tried
     said = "" if built.seconds is None else f"built in {built.seconds:.1f} s"
     log.note(proposal.engine, proposal.build, "passed", said, began=began)
-    return _proved(task, log, tried, built, ladders)
+    return _proved(study, log, tried, built, ladders)
 
 
 def _failed(log: Log, tried: FullBuild, problem: TrialFailed, began: float) -> FullBuild:
@@ -187,33 +187,33 @@ def _failed(log: Log, tried: FullBuild, problem: TrialFailed, began: float) -> F
     return replace(tried, ladders=1)
 
 
-def _with_memory(task: Task, tried: FullBuild, built: Built) -> tuple[Built, FullBuild]:
+def _with_memory(study: Study, tried: FullBuild, built: Built) -> tuple[Built, FullBuild]:
     """The build with memory that can be believed, and where it contradicts the prediction."""
     proposal, taken = tried.proposal, built.memory_bytes
     predicted = proposal.memory_bytes
     if taken is not None and predicted and taken > predicted and contradicts(taken, predicted):
         tried = replace(tried, exceeded=(predicted, taken))
-    known = content(proposal.engine.name, proposal.build, task.shape.dimension, task.metric)
-    believed = at_least(taken, known, task.shape.rows)
+    known = content(proposal.engine.name, proposal.build, study.shape.dimension, study.metric)
+    believed = at_least(taken, known, study.shape.rows)
     if taken is not None and believed is not None and believed != taken:
         tried = replace(tried, corrected=(taken, believed))
     return replace(built, memory_bytes=believed), tried
 
 
-def _proved(task: Task, log: Log, tried: FullBuild, built: Built, ladders: int) -> FullBuild:
+def _proved(study: Study, log: Log, tried: FullBuild, built: Built, ladders: int) -> FullBuild:
     """Search one ladder after the other until an effort is proven."""
     proposal, index = tried.proposal, tried.index
     for others in proposal.others[:_LADDERS]:
-        began = task.elapsed
-        ladder = Ladder(proposal.engine, proposal.build, task.shape, others)
+        began = study.elapsed
+        ladder = Ladder(proposal.engine, proposal.build, study.shape, others)
         try:
-            chosen = least_effort(task, index, ladder, alpha_of(ladders + tried.ladders))
+            chosen = least_effort(study, index, ladder, alpha_of(ladders + tried.ladders))
         except TrialFailed as problem:
             return _failed(log, tried, problem, began)
         tried = replace(tried, ladders=tried.ladders + 1)
-        found = {look.effort: candidate_of(task.targets, proposal, built, look) for look in chosen.by_effort}
+        found = {look.effort: candidate_of(study.targets, proposal, built, look) for look in chosen.by_effort}
         log.measured += found.values()
-        note_looks(task, log, proposal, chosen.by_effort, began, chosen.look)
+        note_looks(study, log, proposal, chosen.by_effort, began, chosen.look)
         if chosen.look is not None:
             proven = Proven(proposal, index, built, chosen, found[chosen.look.effort])
             return replace(tried, proven=proven)
@@ -223,14 +223,19 @@ def _proved(task: Task, log: Log, tried: FullBuild, built: Built, ladders: int) 
 
 
 def note_looks(
-    task: Task, log: Log, proposal: Proposal, looks: Iterable[Look], began: float, chosen: Look | None = None
+    study: Study,
+    log: Log,
+    proposal: Proposal,
+    looks: Iterable[Look],
+    began: float,
+    chosen: Look | None = None,
 ) -> None:
     """Log settings that were asked."""
     for look in looks:
         verdict, why = _words(look, chosen)
-        bound = in_units(task.targets[0], look.bound)
+        bound = in_units(study.targets[0], look.bound)
         log.note(proposal.engine, proposal.build, verdict, why, search=look.search, began=began, bound=bound)
-        began = task.elapsed
+        began = study.elapsed
 
 
 def _words(look: Look, chosen: Look | None) -> tuple[str, str]:
@@ -242,41 +247,41 @@ def _words(look: Look, chosen: Look | None) -> tuple[str, str]:
     return name, f"after {look.asked} queries"
 
 
-def _more_thorough(task: Task, proven: Proven) -> Proposal | None:
+def _more_thorough(study: Study, proven: Proven) -> Proposal | None:
     """The same build with twice the build effort; None where searching is cheap, or it cannot be built.
 
     A part of the corpus does not show what a careful build is worth: a graph leads astray more often the
     more rows it has.
     """
     proposal, look, knob = proven.proposal, proven.chosen.look, proven.chosen.ladder.knob
-    if task.prefer in ("memory", "build") or look is None or knob is None:
+    if study.prefer in ("memory", "build") or look is None or knob is None:
         return None
-    build = _with_more_effort(task, proposal)
+    build = _with_more_effort(study, proposal)
     if look.effort < _FAR_MORE * float(knob.default) or build == proposal.build:
         return None
     taken = proven.built.seconds
     seconds = None if taken is None else taken * _TIMES
-    if broken_budget(task.budgets, {"build": seconds}) is not None:
+    if broken_budget(study.budgets, {"build": seconds}) is not None:
         return None
     return replace(proposal, build=build, seconds=seconds)
 
 
-def _with_more_effort(task: Task, proposal: Proposal) -> dict[str, Any]:
+def _with_more_effort(study: Study, proposal: Proposal) -> dict[str, Any]:
     """The same build where its effort is twice the usual already, or its constraints forbid more."""
     engine, build = proposal.engine, proposal.build
-    usual = usual_build(engine, task.shape)
+    usual = usual_build(engine, study.shape)
     more = {
         knob.name: knob.plain(min(knob.high, _TIMES * build[knob.name]))
         for knob in engine.build_knobs
         if knob.effort and build[knob.name] < _TIMES * usual[knob.name]
     }
     found = {**build, **more}
-    return build if any(violations(engine, {**task.shape.known, **found})) else found
+    return build if any(violations(engine, {**study.shape.known, **found})) else found
 
 
-def grid_seconds(task: Task, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
+def grid_seconds(study: Study, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
     """Estimated seconds of a grid over every engine that could reach the target, with all queries."""
-    queries = task.room.dataset.queries.rows
+    queries = study.room.dataset.queries.rows
     names = sorted({each.engine.name for each in proposals})
     builds = (_build_seconds(name, proposals, proven) for name in names)
     calls = (_call_seconds(name, proposals, proven) for name in names)

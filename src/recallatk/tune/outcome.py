@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from recallatk.tune.query_split import Side
     from recallatk.tune.screening import Proposal
-    from recallatk.tune.task import Task, Trail
+    from recallatk.tune.study import Study, Trail
     from recallatk.tune.validation import Validated
 
 # Settings that were asked fewer queries say too little to be on the front.
@@ -60,60 +60,60 @@ class _Shown:
     timing: Timing
 
 
-def conclude(task: Task, held_out: Side, found: Found, by: Sequence[str]) -> Tuned:
+def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> Tuned:
     """Time everything that is shown side by side together, then explain what was found.
 
     Args:
-        task: the tuning.
+        study: the tuning.
         held_out: the side that the choice was validated on.
         found: the results of the steps.
         by: columns of the queries in which to look for the worst segment.
     """
-    found, shown = _timed(task, found)
+    found, shown = _timed(study, found)
     met, validated = shown.choice is not None, found.validated
-    measure = task.targets[0].name
-    front = front_of(shown.timing.settings, task.prefer, measure)
-    attempts = _attempts(task, found.trail, shown.timing)
+    measure = study.targets[0].name
+    front = front_of(shown.timing.settings, study.prefer, measure)
+    attempts = _attempts(study, found.trail, shown.timing)
     return Tuned(
-        targets=tuple(map(str, task.targets)),
-        budgets=tuple(map(str, task.budgets)),
-        prefer=task.prefer,
+        targets=tuple(map(str, study.targets)),
+        budgets=tuple(map(str, study.budgets)),
+        prefer=study.prefer,
         met=met,
         choice=shown.choice,
         validated={} if validated is None else validated.means,
         looks=0 if validated is None else validated.looks,
         nearest=shown.nearest,
-        binding=None if met else _binding(task, found.trail, attempts, shown.timing),
+        binding=None if met else _binding(study, found.trail, attempts, shown.timing),
         runner_up=shown.second if met else None,
         no_runner_up=None if shown.second or not met else shown.no_second,
         front=front,
-        knee=knee_of(front, task.prefer, measure),
-        prices=prices_of(front, measure, task.prefer),
-        worst_segment=None if validated is None else _worst(task, held_out, validated, by),
+        knee=knee_of(front, study.prefer, measure),
+        prices=prices_of(front, measure, study.prefer),
+        worst_segment=None if validated is None else _worst(study, held_out, validated, by),
         attempts=attempts,
         trials=sum(each.search is not None for each in attempts),
-        builds=_builds(task),
-        seconds=task.elapsed,
-        grid_seconds_estimate=grid_seconds(task, found.proposals, found.proven) if found.proven else None,
-        cautions=(*_cautions(task, found), *shown.timing.cautions),
-        snippet=None if shown.choice is None else _snippet(task, shown.choice),
-        verdict=_verdict(task, found, shown),
+        builds=_builds(study),
+        seconds=study.elapsed,
+        grid_seconds_estimate=grid_seconds(study, found.proposals, found.proven) if found.proven else None,
+        cautions=(*_cautions(study, found), *shown.timing.cautions),
+        snippet=None if shown.choice is None else _snippet(study, shown.choice),
+        verdict=_verdict(study, found, shown),
     )
 
 
-def _timed(task: Task, found: Found) -> tuple[Found, _Shown]:
+def _timed(study: Study, found: Found) -> tuple[Found, _Shown]:
     """The choice, its runner-up or the nearest miss, timed with all settings that may be on the front."""
     choice, second, why = None, None, ""
     if found.confirmed is not None:
         choice = found.confirmed.candidate
-        second, why, proven, trail = runner_up(task, found.proven, found.confirmed, found.trail)
+        second, why, proven, trail = runner_up(study, found.proven, found.confirmed, found.trail)
         found = replace(found, proven=proven, trail=trail)
-    nearest = nearest_of(task.targets, task.budgets, _distinct(found.trail)) if choice is None else None
+    nearest = nearest_of(study.targets, study.budgets, _distinct(found.trail)) if choice is None else None
     enough = [each for each in _distinct(found.trail, second, choice) if each.queries >= _FEWEST]
     indexes = {(each.index.engine, tuple(each.index.build.items())): each.index for each in found.builds}
-    timing = time_together(task, indexes, enough, [choice, second, nearest], found.trail)
+    timing = time_together(study, indexes, enough, [choice, second, nearest], found.trail)
     choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
-    if choice is not None and broken_by(task.budgets, choice) is not None:
+    if choice is not None and broken_by(study.budgets, choice) is not None:
         # It kept its budgets while choosing, and does not in the final timing.
         choice, nearest = None, choice
     return found, _Shown(choice, nearest, second, why, timing)
@@ -128,7 +128,7 @@ def _distinct(trail: Trail, *final: Candidate | None) -> list[Candidate]:
     return list((found | {key_of(each): each for each in final if each is not None}).values())
 
 
-def _attempts(task: Task, trail: Trail, timing: Timing) -> tuple[Attempt, ...]:
+def _attempts(study: Study, trail: Trail, timing: Timing) -> tuple[Attempt, ...]:
     """Every build and setting once, as last judged, with the latencies of the final timing and no others."""
     found: dict[tuple[object, ...], Attempt] = {}
     for each in trail.attempts:
@@ -141,34 +141,34 @@ def _attempts(task: Task, trail: Trail, timing: Timing) -> tuple[Attempt, ...]:
     p95 = {key_of(each): each.latency_ms.get("p95") for each in timing.settings}
     return tuple(
         replace(each, p95_ms=p95.get((each.engine, each.build, each.search)))
-        if each.rows == task.shape.rows
+        if each.rows == study.shape.rows
         else each
         for each in found.values()
     )
 
 
-def _binding(task: Task, trail: Trail, attempts: Sequence[Attempt], timing: Timing) -> str:
-    return binding_of(task.targets, task.budgets, _distinct(trail, *timing.settings), attempts)
+def _binding(study: Study, trail: Trail, attempts: Sequence[Attempt], timing: Timing) -> str:
+    return binding_of(study.targets, study.budgets, _distinct(trail, *timing.settings), attempts)
 
 
-def _builds(task: Task) -> int:
+def _builds(study: Study) -> int:
     """The builds in the journal that succeeded, on parts and on the whole."""
-    steps = task.journal.steps.items()
+    steps = study.journal.steps.items()
     return sum("built" in step for key, step in steps if key.startswith('["build"'))
 
 
-def _verdict(task: Task, found: Found, shown: _Shown) -> Verdict:
+def _verdict(study: Study, found: Found, shown: _Shown) -> Verdict:
     """The outcome of every goal, for the choice or for what comes nearest."""
     candidate = shown.choice or shown.nearest
     if candidate is None:
-        goals = (*task.targets, *task.budgets)
+        goals = (*study.targets, *study.budgets)
         return Verdict(tuple(GoalResult(str(each), Outcome.NOT_MEASURED) for each in goals))
     validated = found.validated if shown.choice is not None else None
     targets = tuple(_beside_held_out(each, validated) for each in candidate.targets)
     if found.confirmed is None and all(each.outcome is Outcome.MET for each in targets):
         why = "the held-out queries do not confirm it"
         targets = tuple(replace(each, outcome=Outcome.UNDECIDED, note=why) for each in targets)
-    return Verdict((*targets, *evaluate(task.budgets, Costs(candidate))))
+    return Verdict((*targets, *evaluate(study.budgets, Costs(candidate))))
 
 
 def _beside_held_out(result: GoalResult, validated: Validated | None) -> GoalResult:
@@ -180,20 +180,20 @@ def _beside_held_out(result: GoalResult, validated: Validated | None) -> GoalRes
     return replace(result, note=f"on the queries it was chosen by; {held.value:.4f} on held-out ones")
 
 
-def _worst(task: Task, held_out: Side, validated: Validated, by: Sequence[str]) -> tuple[str, Mean] | None:
+def _worst(study: Study, held_out: Side, validated: Validated, by: Sequence[str]) -> tuple[str, Mean] | None:
     if not by:
         return None
     answers = validated.answers
     values = np.full(len(held_out), np.nan)
     values[answers.which] = answers.measured
-    return worst_segment(values, held_out.columns, by, is_share=task.targets[0].measure.is_share)
+    return worst_segment(values, held_out.columns, by, is_share=study.targets[0].measure.is_share)
 
 
-def _snippet(task: Task, choice: Candidate) -> str:
-    return snippet(choice.engine, task.metric, dict(choice.build), dict(choice.search), task.shape.k)
+def _snippet(study: Study, choice: Candidate) -> str:
+    return snippet(choice.engine, study.metric, dict(choice.build), dict(choice.search), study.shape.k)
 
 
-def _cautions(task: Task, found: Found) -> list[Caution]:
+def _cautions(study: Study, found: Found) -> list[Caution]:
     cautions = [
         Caution(
             "monotonicity",
@@ -206,9 +206,9 @@ def _cautions(task: Task, found: Found) -> list[Caution]:
     if found.validated is not None and found.validated.looks > 1:
         said = f"the held-out queries were looked at {found.validated.looks} times"
         cautions.append(Caution("looks", said, found.validated.looks, 1))
-    if task.over():
+    if study.over():
         said = "time was over before everything had been tried"
-        cautions.append(Caution("time", said, None, task.seconds))
+        cautions.append(Caution("time", said, None, study.seconds))
     return cautions
 
 

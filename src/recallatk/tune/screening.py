@@ -15,8 +15,8 @@ from recallatk.bench.settings.combining import violations
 from recallatk.goals.decisions import broken_budget, means_reach
 from recallatk.tune.predicting import content, grown
 from recallatk.tune.query_split import Side, part_of
-from recallatk.tune.space import Builds, Ladder, ladders
-from recallatk.tune.task import Log, Task, Trail
+from recallatk.tune.search_space import Builds, Ladder, ladders
+from recallatk.tune.study import Log, Study, Trail
 
 if TYPE_CHECKING:
     from recallatk.bench.events import Built
@@ -88,35 +88,35 @@ def parts_of(side: Side, depth: int, seed: int) -> list[Side]:
     return [part_of(side, count, depth, seed) for count in (part_rows(rows), *larger_rows(rows))]
 
 
-def screen(task: Task) -> tuple[list[Proposal], Trail]:
+def screen(study: Study) -> tuple[list[Proposal], Trail]:
     """Try builds of every engine on the part, and rank all that reach the targets there."""
-    log = Log(task, Trail())
+    log = Log(study, Trail())
     found: list[Proposal] = []
-    for engine in task.engines:
+    for engine in study.engines:
         best = min((each.cost for each in found), default=None)
-        found += _of_engine(task, log, engine, best)
-    return _promoted(task, log, _ranked(found)), log.trail
+        found += _of_engine(study, log, engine, best)
+    return _promoted(study, log, _ranked(found)), log.trail
 
 
 def _ranked(proposals: list[Proposal]) -> list[Proposal]:
     return sorted(proposals, key=lambda each: (each.cost, each.engine.name, repr(each.build)))
 
 
-def _of_engine(task: Task, log: Log, engine: type[Engine], best: float | None) -> list[Proposal]:
-    builds = Builds(engine, task.shape, task.seed)
+def _of_engine(study: Study, log: Log, engine: type[Engine], best: float | None) -> list[Proposal]:
+    builds = Builds(engine, study.shape, study.seed)
     found: list[Proposal] = []
-    began = task.elapsed
+    began = study.elapsed
     for number in range(_MOST_BUILDS):
         # An engine whose builds take long gets fewer of them.
-        sure = 1 if task.seconds is not None else 2
-        patience = task.screen_seconds * (1 if found else _PATIENCE)
-        if number >= sure and task.elapsed - began > patience:
+        sure = 1 if study.seconds is not None else 2
+        patience = study.screen_seconds * (1 if found else _PATIENCE)
+        if number >= sure and study.elapsed - began > patience:
             break
-        asked = builds.ask() if not task.over() else None
+        asked = builds.ask() if not study.over() else None
         if asked is None:
             break
         trial, build = asked
-        proposal = _tried(task, log, engine, build, task.part, best)
+        proposal = _tried(study, log, engine, build, study.part, best)
         builds.tell(trial, None if proposal is None else proposal.cost)
         if proposal is not None:
             found.append(proposal)
@@ -125,16 +125,16 @@ def _of_engine(task: Task, log: Log, engine: type[Engine], best: float | None) -
     return found
 
 
-def _promoted(task: Task, log: Log, ranked: list[Proposal]) -> list[Proposal]:
+def _promoted(study: Study, log: Log, ranked: list[Proposal]) -> list[Proposal]:
     """Rank the best few again on the larger part; the others follow, at what they would cost there."""
-    if task.larger is None or len(ranked) < 2 or task.over():
+    if study.larger is None or len(ranked) < 2 or study.over():
         return ranked
     few = _best_few(ranked)
-    again = [_tried(task, log, each.engine, each.build, task.larger) for each in few]
+    again = [_tried(study, log, each.engine, each.build, study.larger) for each in few]
     pairs = [(new, old) for new, old in zip(again, few, strict=True) if new is not None and old.cost]
     if not pairs:
         return ranked
-    timed = _in_turns(task, task.larger, [new for new, _ in pairs])
+    timed = _in_turns(study, study.larger, [new for new, _ in pairs])
     pairs = [(new, old) for new, (_, old) in zip(timed, pairs, strict=True)]
     dearer = float(np.median([new.cost / old.cost for new, old in pairs]))
     slower = float(np.median([new.median_ms / old.median_ms for new, old in pairs]))
@@ -154,23 +154,25 @@ def _best_few(ranked: list[Proposal]) -> list[Proposal]:
     return few if len(few) > 1 else ranked[:2]
 
 
-def _in_turns(task: Task, part: Side, proposals: list[Proposal]) -> list[Proposal]:
+def _in_turns(study: Study, part: Side, proposals: list[Proposal]) -> list[Proposal]:
     """The proposals with latencies measured in turns, because a machine drifts."""
     names = {each.engine.name for each in proposals}
     # A process holds one index: builds of one engine would be built again in every turn.
-    if task.prefer in ("memory", "build") or len(names) < max(2, len(proposals)):
+    if study.prefer in ("memory", "build") or len(names) < max(2, len(proposals)):
         return proposals
     slowest = max(each.median_ms for each in proposals)
-    which = part.order(task.seed)[: max(1, min(_TURN_QUERIES, int(_TURN_MS / slowest)))]
+    which = part.order(study.seed)[: max(1, min(_TURN_QUERIES, int(_TURN_MS / slowest)))]
     found: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(_ROUNDS):
-        for place in np.random.default_rng([task.seed, turn]).permutation(len(proposals)).tolist():
+        for place in np.random.default_rng([study.seed, turn]).permutation(len(proposals)).tolist():
             each = proposals[place]
-            if task.over():
+            if study.over():
                 return proposals
-            index = task.index(each.engine, each.build, part)
+            index = study.index(each.engine, each.build, part)
             try:
-                answers = index.ask(part, task.targets, each.search, which, warm=True, purpose=f"turn {turn}")
+                answers = index.ask(
+                    part, study.targets, each.search, which, warm=True, purpose=f"turn {turn}"
+                )
             except TrialFailed:
                 return proposals
             found[each.engine.name].append(float(np.median(answers.latencies_ns)) / 1e6)
@@ -179,21 +181,21 @@ def _in_turns(task: Task, part: Side, proposals: list[Proposal]) -> list[Proposa
 
 
 def _tried(
-    task: Task, log: Log, engine: type[Engine], build: dict[str, Any], part: Side, best: float | None = None
+    study: Study, log: Log, engine: type[Engine], build: dict[str, Any], part: Side, best: float | None = None
 ) -> Proposal | None:
     """Build on a part and search it; None where that fails, or promises nothing."""
-    began, rows = task.elapsed, part.dataset.corpus.rows
-    reason = _impossible(task, engine, build, rows)
+    began, rows = study.elapsed, part.dataset.corpus.rows
+    reason = _impossible(study, engine, build, rows)
     if reason is not None:
         log.note(engine, build, "skipped", reason, rows=rows, began=began)
         return None
-    index = task.index(engine, build, part)
-    index.seconds_left = task.left()
+    index = study.index(engine, build, part)
+    index.seconds_left = study.left()
     try:
         built = index.built()
-        whole = _whole(task, index, built)
-        reason = _too_costly(task, whole)
-        reached = [] if reason else _all_reached(task, log, index, engine, built, part, best)
+        whole = _whole(study, index, built)
+        reason = _too_costly(study, whole)
+        reached = [] if reason else _all_reached(study, log, index, engine, built, part, best)
     except TrialFailed as problem:
         log.note(engine, build, "crashed", str(problem), rows=rows, began=began)
         return None
@@ -208,23 +210,23 @@ def _tried(
     return Proposal(engine, build, cost, others, whole["build"], whole["memory"], median_ms, setting)
 
 
-def _impossible(task: Task, engine: type[Engine], build: dict[str, Any], rows: int) -> str | None:
+def _impossible(study: Study, engine: type[Engine], build: dict[str, Any], rows: int) -> str | None:
     """Why a build is not even tried: its constraints on a part, or a budget that its content exceeds."""
-    if any(violations(engine, {**replace(task.shape, rows=rows).known, **build})):
+    if any(violations(engine, {**replace(study.shape, rows=rows).known, **build})):
         return "its constraints do not let it be built on a part"
-    known = content(engine.name, build, task.shape.dimension, task.metric)
-    held = None if known is None else known.of(task.shape.rows)
-    broken = broken_budget(task.budgets, {"memory": held, "size": held}, MARGIN)
+    known = content(engine.name, build, study.shape.dimension, study.metric)
+    held = None if known is None else known.of(study.shape.rows)
+    broken = broken_budget(study.budgets, {"memory": held, "size": held}, MARGIN)
     if broken is None:
         return None
     budget, value = broken
     return f"{budget}: the whole has to hold about {budget.shown(value)}"
 
 
-def _whole(task: Task, index: Index, built: Built) -> dict[str, float | None]:
+def _whole(study: Study, index: Index, built: Built) -> dict[str, float | None]:
     """The predicted costs of the whole build, from those of the part."""
-    rows = task.shape.rows
-    known = content(index.engine, index.build, task.shape.dimension, task.metric)
+    rows = study.shape.rows
+    known = content(index.engine, index.build, study.shape.dimension, study.metric)
     bytes_of = {"memory": built.memory_bytes, "size": built.size_bytes}
     found = {
         name: None if value is None else grown(value, index.rows, rows, known)
@@ -233,9 +235,9 @@ def _whole(task: Task, index: Index, built: Built) -> dict[str, float | None]:
     return {**found, "build": None if built.seconds is None else built.seconds * rows / index.rows}
 
 
-def _too_costly(task: Task, whole: dict[str, float | None]) -> str | None:
+def _too_costly(study: Study, whole: dict[str, float | None]) -> str | None:
     """Which budget the whole is predicted to break."""
-    broken = broken_budget(task.budgets, whole, MARGIN)
+    broken = broken_budget(study.budgets, whole, MARGIN)
     if broken is None:
         return None
     budget, value = broken
@@ -243,33 +245,33 @@ def _too_costly(task: Task, whole: dict[str, float | None]) -> str | None:
 
 
 def _all_reached(
-    task: Task, log: Log, index: Index, engine: type[Engine], built: Built, part: Side, best: float | None
+    study: Study, log: Log, index: Index, engine: type[Engine], built: Built, part: Side, best: float | None
 ) -> list[_Reached]:
     """The least effort of each ladder that reaches the targets on the part."""
     found = []
-    shape = replace(task.shape, rows=index.rows)
+    shape = replace(study.shape, rows=index.rows)
     for ladder in ladders(engine, index.build, shape):
-        effort = _least_reaching(task, log, index, ladder, part)
+        effort = _least_reaching(study, log, index, ladder, part)
         if effort is not None:
             setting = ladder.search(effort)
-            median = min(_median_ms(task, index, setting, part, turn) for turn in range(_TURNS))
-            cost = {"memory": built.memory_bytes, "build": built.seconds}.get(task.prefer, median)
+            median = min(_median_ms(study, index, setting, part, turn) for turn in range(_TURNS))
+            cost = {"memory": built.memory_bytes, "build": built.seconds}.get(study.prefer, median)
             found.append(_Reached(median if cost is None else float(cost), setting, median, ladder.others))
             if best is not None and found[-1].cost > _LOST * best:
                 break
     return found
 
 
-def _least_reaching(task: Task, log: Log, index: Index, ladder: Ladder, part: Side) -> float | None:
+def _least_reaching(study: Study, log: Log, index: Index, ladder: Ladder, part: Side) -> float | None:
     """The least effort whose means reach the thresholds on the part."""
-    which = part.order(task.seed)
+    which = part.order(study.seed)
     asked: dict[float, bool] = {}
 
     def reaches(effort: float) -> bool:
         if effort not in asked:
-            began, setting = task.elapsed, ladder.search(effort)
-            answers = index.ask(part, task.targets, setting, which)
-            asked[effort] = means_reach(task.targets, answers.values)
+            began, setting = study.elapsed, ladder.search(effort)
+            answers = index.ask(part, study.targets, setting, which)
+            asked[effort] = means_reach(study.targets, answers.values)
             verdict, why = ("passed", "reaches") if asked[effort] else ("failed", "does not reach")
             log.note(
                 ladder.engine, index.build, verdict, f"{why} the target on the part",
@@ -292,7 +294,7 @@ def _least_reaching(task: Task, log: Log, index: Index, ladder: Ladder, part: Si
     return high
 
 
-def _median_ms(task: Task, index: Index, setting: dict[str, Any], part: Side, turn: int) -> float:
-    which = part.order(task.seed)
-    answers = index.ask(part, task.targets, setting, which, warm=turn == 0, purpose=f"cost {turn}")
+def _median_ms(study: Study, index: Index, setting: dict[str, Any], part: Side, turn: int) -> float:
+    which = part.order(study.seed)
+    answers = index.ask(part, study.targets, setting, which, warm=turn == 0, purpose=f"cost {turn}")
     return float(np.median(answers.latencies_ns)) / 1e6

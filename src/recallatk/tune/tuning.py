@@ -22,8 +22,8 @@ from recallatk.tune.journal import Journal, journal_name
 from recallatk.tune.outcome import Found, conclude
 from recallatk.tune.query_split import Side, require_enough, split_sides
 from recallatk.tune.screening import parts_of, screen
-from recallatk.tune.space import Shape
-from recallatk.tune.task import Progress, Task
+from recallatk.tune.search_space import Shape
+from recallatk.tune.study import Study, TuningProgress
 from recallatk.tune.validation import validate
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def tune(
     seed: int = 0,
     out: PathLike | None = None,
     truth: Truth | None = None,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Callable[[TuningProgress], None] | None = None,
 ) -> Tuned:
     """The cheapest setting that meets every target on queries that it was not chosen by.
 
@@ -62,7 +62,7 @@ def tune(
         seed: random seed for the query split and every order.
         out: a folder for the journal; the same call with the same folder resumes a killed one.
         truth: the ground truth of this dataset; by default from the store, or computed.
-        watch: called with a `Progress` now and then.
+        watch: called with a `TuningProgress` now and then.
     """
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
@@ -82,25 +82,25 @@ def tune(
             known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
             side, held_out = split_sides(dataset, known, seed)
             require_enough(targets, side, held_out)
-            task = Task(
+            study = Study(
                 room=room, journal=journal, side=side, parts=parts_of(side, depth, seed),
                 targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
                 seed=seed, seconds=seconds, watch=watch,
             )  # fmt: skip
-            return _tuned(task, held_out, by)
+            return _tuned(study, held_out, by)
         finally:
             room.close()
 
 
-def _tuned(task: Task, held_out: Side, by: Sequence[str]) -> Tuned:
+def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
     """Screen, build, compare, validate and explain; `build_fully` bisects the effort of each build."""
-    proposals, trail = screen(task)
-    builds, trail = build_fully(task, proposals, trail)
-    proven, trail = compare(task, by_cost(task, builds), trail)
-    validated, proven, trail = validate(task, held_out, proven, trail)
+    proposals, trail = screen(study)
+    builds, trail = build_fully(study, proposals, trail)
+    proven, trail = compare(study, by_cost(study, builds), trail)
+    validated, proven, trail = validate(study, held_out, proven, trail)
     if validated is not None:
-        trail = draw_curve(task, proven[validated.place], trail)
-    return conclude(task, held_out, Found(proposals, builds, proven, validated, trail), by)
+        trail = draw_curve(study, proven[validated.place], trail)
+    return conclude(study, held_out, Found(proposals, builds, proven, validated, trail), by)
 
 
 def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:

@@ -16,7 +16,7 @@ from recallatk.goals.decisions import confirms
 from recallatk.tune.candidates import broken_by
 from recallatk.tune.finalists import next_safer
 from recallatk.tune.full_builds import ALPHA, Proven
-from recallatk.tune.task import Log, Task, Trail
+from recallatk.tune.study import Log, Study, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,59 +50,59 @@ class Validated:
 
 
 def validate(
-    task: Task, held_out: Side, proven: Sequence[Proven], trail: Trail
+    study: Study, held_out: Side, proven: Sequence[Proven], trail: Trail
 ) -> tuple[Validated | None, list[Proven], Trail]:
     """Validate the choice, then safer settings, until one is confirmed or there were enough looks.
 
     Returns None where no build could be validated; the builds with the efforts that this looked at; and the
     trail.
     """
-    log, builds = Log(task, trail), list(proven)
+    log, builds = Log(study, trail), list(proven)
     last: Validated | None = None
     for place, first in enumerate(proven):
-        if broken_by(task.budgets, first.candidate) is not None:
+        if broken_by(study.budgets, first.candidate) is not None:
             continue
         look, candidate = first.chosen.look, first.candidate
         while look is not None and (last is None or last.looks < _MOST_LOOKS):
             log.say("validation", first.candidate.engine)
-            answers = _asked(task, log, held_out, first, look)
+            answers = _asked(study, log, held_out, first, look)
             if answers is None:
                 break
-            last = _judged(task, place, candidate, answers, look.effort, last)
+            last = _judged(study, place, candidate, answers, look.effort, last)
             if last.confirmed:
                 return last, builds, log.trail
             why = "the held-out queries do not confirm it"
             log.note(first.proposal.engine, first.proposal.build, "failed", why, search=look.search)
             factor = 1 + _FIRST_STEP * 2 ** (last.looks - 1)
-            safer, builds[place] = next_safer(task, log, builds[place], look.effort, factor)
-            if safer is None or broken_by(task.budgets, safer[1]) is not None:
+            safer, builds[place] = next_safer(study, log, builds[place], look.effort, factor)
+            if safer is None or broken_by(study.budgets, safer[1]) is not None:
                 break
             look, candidate = safer
     return last, builds, log.trail
 
 
 def _judged(
-    task: Task, place: int, candidate: Candidate, answers: Answers, effort: float, before: Validated | None
+    study: Study, place: int, candidate: Candidate, answers: Answers, effort: float, before: Validated | None
 ) -> Validated:
     means = {
-        target.name: target.mean(values) for target, values in zip(task.targets, answers.values, strict=True)
+        target.name: target.mean(values) for target, values in zip(study.targets, answers.values, strict=True)
     }
     return Validated(
         place,
         candidate,
         answers,
         means,
-        confirmed=confirms(task.targets, answers.values, ALPHA),
+        confirmed=confirms(study.targets, answers.values, ALPHA),
         looks=1 if before is None else before.looks + 1,
         effort=effort,
         rejected=() if before is None else (*before.rejected, before.place),
     )
 
 
-def _asked(task: Task, log: Log, held_out: Side, proven: Proven, look: Look) -> Answers | None:
-    order = held_out.order(task.seed)
+def _asked(study: Study, log: Log, held_out: Side, proven: Proven, look: Look) -> Answers | None:
+    order = held_out.order(study.seed)
     try:
-        return proven.index.ask(held_out, task.targets, look.search, order, warm=True, purpose="validate")
+        return proven.index.ask(held_out, study.targets, look.search, order, warm=True, purpose="validate")
     except TrialFailed as problem:
         proposal = proven.proposal
         log.note(proposal.engine, proposal.build, "crashed", str(problem), search=look.search)

@@ -1,4 +1,4 @@
-"""One tuning task: the data, goals and time limit that all steps share, and the trail that they extend."""
+"""One tuning study: the data, goals and time limit that all steps share, and the trail that they extend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recallatk.goals import Budget, Target
     from recallatk.tune.journal import Journal
     from recallatk.tune.query_split import Side
-    from recallatk.tune.space import Shape
+    from recallatk.tune.search_space import Shape
 
 # The rest of the time limit is for the finalists and the validation.
 _SHARE_FOR_CHOOSING = 0.85
@@ -26,7 +26,7 @@ _SCREEN_SECONDS, _SCREEN_NUMBERS = 1.5, 2_000 * 384
 
 
 @dataclass(frozen=True)
-class Progress:
+class TuningProgress:
     """How far a tuning is."""
 
     phase: str
@@ -41,7 +41,7 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Task:
+class Study:
     """Everything that the steps of one tuning share; the held-out queries are deliberately no part of it."""
 
     room: Room
@@ -58,7 +58,7 @@ class Task:
     seed: int
     seconds: float | None
     """The time limit; None without one."""
-    watch: Callable[[Progress], None] | None
+    watch: Callable[[TuningProgress], None] | None
 
     @property
     def metric(self) -> Metric:
@@ -120,8 +120,8 @@ class Trail:
 class Log:
     """The trail while one step extends it, shown to whoever watches."""
 
-    def __init__(self, task: Task, before: Trail) -> None:
-        self.task, self.best = task, before.best
+    def __init__(self, study: Study, before: Trail) -> None:
+        self.study, self.best = study, before.best
         self.attempts, self.measured = list(before.attempts), list(before.measured)
 
     @property
@@ -136,10 +136,10 @@ class Log:
     ) -> None:  # fmt: skip
         """Add an attempt: by default a whole build, of the whole corpus, that took no time.
 
-        `began` is what `Task.elapsed` was when the attempt began.
+        `began` is what `Study.elapsed` was when the attempt began.
         """
-        whole = self.task.shape.rows
-        seconds = 0.0 if began is None else round(self.task.elapsed - began, 3)
+        whole = self.study.shape.rows
+        seconds = 0.0 if began is None else round(self.study.elapsed - began, 3)
         setting = None if search is None else tuple(search.items())
         parameters, built_from = tuple(build.items()), whole if rows is None else rows
         self.attempts.append(
@@ -150,9 +150,9 @@ class Log:
 
     def say(self, phase: str, engine: str | None = None, said: str = "") -> None:
         """Report progress to whoever watches."""
-        task = self.task
-        if task.watch is None:
+        study = self.study
+        if study.watch is None:
             return
-        left = None if task.seconds is None else max(0.0, task.seconds - task.elapsed)
-        front = front_of(self.measured, task.prefer)
-        task.watch(Progress(phase, engine, self.best, front, task.elapsed, left, said))
+        left = None if study.seconds is None else max(0.0, study.seconds - study.elapsed)
+        front = front_of(self.measured, study.prefer)
+        study.watch(TuningProgress(phase, engine, self.best, front, study.elapsed, left, said))

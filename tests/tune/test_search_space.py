@@ -8,7 +8,7 @@ from recallatk.bench.settings.combining import violations
 from recallatk.engines import get_engine
 from recallatk.tune.full_builds import ALPHA, alpha_of
 from recallatk.tune.screening import larger_rows, part_rows
-from recallatk.tune.space import Builds, Ladder, Shape, ladders, usual_build
+from recallatk.tune.search_space import Builds, Ladder, Shape, ladders, usual_build
 from recallatk.tune.tuning import USUAL_ENGINES
 
 SHAPE = Shape(20_000, 384, 10)
