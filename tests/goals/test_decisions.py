@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from recallatk.analysis.betting import Verdict
+from recallatk.analysis.betting import SequentialVerdict
 from recallatk.goals import parse_goal
 from recallatk.goals.decisions import (
     bounds_clear,
@@ -27,11 +27,11 @@ def test_every_mean_has_to_reach_its_threshold_and_a_segment_without_queries_is_
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
-        ([GOOD, np.ones(200)], Verdict.PASS),
-        ([GOOD, NONE], Verdict.UNDECIDED),
-        ([BAD, NONE], Verdict.FAIL),
-        ([GOOD, np.zeros(200)], Verdict.FAIL),
-        ([GOOD[:5], np.ones(5)], Verdict.UNDECIDED),
+        ([GOOD, np.ones(200)], SequentialVerdict.PASS),
+        ([GOOD, NONE], SequentialVerdict.UNDECIDED),
+        ([BAD, NONE], SequentialVerdict.FAIL),
+        ([GOOD, np.zeros(200)], SequentialVerdict.FAIL),
+        ([GOOD[:5], np.ones(5)], SequentialVerdict.UNDECIDED),
     ],
 )
 def test_one_failed_test_fails_and_all_have_to_pass(values, verdict):
@@ -40,8 +40,8 @@ def test_one_failed_test_fails_and_all_have_to_pass(values, verdict):
 
 def test_nothing_proves_a_share_of_one():
     (target,) = [parse_goal("recall@10 >= 1")]
-    assert sequential_verdict([target], [np.ones(1000)], 0.05) is Verdict.UNDECIDED
-    assert sequential_verdict([target], [np.array([1.0, 0.9])], 0.05) is Verdict.FAIL
+    assert sequential_verdict([target], [np.ones(1000)], 0.05) is SequentialVerdict.UNDECIDED
+    assert sequential_verdict([target], [np.array([1.0, 0.9])], 0.05) is SequentialVerdict.FAIL
 
 
 def test_bounds_clear_where_all_do_and_come_in_the_order_of_the_targets():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.betting import SequentialTest, Verdict, is_at_least, lower_bound
+from recallatk.analysis.betting import SequentialTest, SequentialVerdict, is_at_least, lower_bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,17 +31,17 @@ def means_reach(targets: Sequence[Target], values: Values) -> bool:
     )
 
 
-def sequential_verdict(targets: Sequence[Target], values: Values, alpha: float) -> Verdict:
+def sequential_verdict(targets: Sequence[Target], values: Values, alpha: float) -> SequentialVerdict:
     """The verdict of one sequential test per target: FAIL if one fails, PASS if all pass."""
     found = {_tested(*each, alpha) for each in zip(targets, map(_scored, values), strict=True)}
-    if Verdict.FAIL in found:
-        return Verdict.FAIL
-    return Verdict.PASS if found == {Verdict.PASS} else Verdict.UNDECIDED
+    if SequentialVerdict.FAIL in found:
+        return SequentialVerdict.FAIL
+    return SequentialVerdict.PASS if found == {SequentialVerdict.PASS} else SequentialVerdict.UNDECIDED
 
 
-def _tested(target: Target, scored: NDArray[np.float64], alpha: float) -> Verdict:
+def _tested(target: Target, scored: NDArray[np.float64], alpha: float) -> SequentialVerdict:
     if target.threshold >= 1:
-        return Verdict.FAIL if (scored < 1).any() else Verdict.UNDECIDED
+        return SequentialVerdict.FAIL if (scored < 1).any() else SequentialVerdict.UNDECIDED
     return SequentialTest(target.threshold, alpha).update(scored)
 
 
@@ -56,7 +56,10 @@ def confirms(targets: Sequence[Target], values: Values, alpha: float) -> bool:
     for target, scored in zip(targets, map(_scored, values), strict=True):
         if not len(scored) or scored.mean() < target.threshold:
             return False
-        if 0 < target.threshold < 1 and is_at_least(scored, target.threshold, alpha)[0] is Verdict.FAIL:
+        if (
+            0 < target.threshold < 1
+            and is_at_least(scored, target.threshold, alpha)[0] is SequentialVerdict.FAIL
+        ):
             return False
     return True
 

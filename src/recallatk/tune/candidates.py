@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.latency import PERCENTILES, percentile
 from recallatk.analysis.pareto import front
+from recallatk.core.judgments import Outcome
 from recallatk.core.tuned import Candidate
-from recallatk.core.verdict import Outcome
 from recallatk.goals.evaluation import Costs, evaluate, target_result
 from recallatk.goals.target import is_loss
 

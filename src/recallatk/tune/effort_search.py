@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.betting import Verdict
+from recallatk.analysis.betting import SequentialVerdict
 from recallatk.goals.decisions import bounds_clear, sequential_verdict
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Look:
     effort: float
     search: dict[str, Any]
     answers: tuple[Answers, ...] = ()
-    verdict: Verdict = Verdict.UNDECIDED
+    verdict: SequentialVerdict = SequentialVerdict.UNDECIDED
     bound: float | None = None
     """The lower bound of the first target's mean, once settled."""
     settled: bool = False
@@ -69,7 +69,7 @@ class Look:
     @property
     def passed(self) -> bool:
         """Whether the setting clears every target, as far as is known."""
-        return self.verdict is Verdict.PASS
+        return self.verdict is SequentialVerdict.PASS
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +144,14 @@ class Prober:
         if effort in self.known.looks:
             return self.known.looks[effort]
         look, size = Look(effort, self.ladder.search(effort)), _FIRST_BATCH
-        while look.verdict is Verdict.UNDECIDED and look.asked < len(self.order):
+        while look.verdict is SequentialVerdict.UNDECIDED and look.asked < len(self.order):
             if self.limited and self.study.over():
                 raise OutOfTime
             look = self._learned(self._asked(look, self.order[look.asked : look.asked + size]))
             size *= 2
         # Near 1 the test needs more queries than there may be: it spreads its bets, and the bound does not.
-        if look.verdict is Verdict.UNDECIDED and bounds_clear(*self._evidence(look))[0]:
-            look = self._learned(replace(look, verdict=Verdict.PASS))
+        if look.verdict is SequentialVerdict.UNDECIDED and bounds_clear(*self._evidence(look))[0]:
+            look = self._learned(replace(look, verdict=SequentialVerdict.PASS))
         return look
 
     def _learned(self, look: Look) -> Look:
@@ -178,7 +178,7 @@ class Prober:
         whole = replace(look, answers=(answers,), settled=True)
         # The bound over all queries is the verdict; the test was there to save queries.
         cleared, bounds = bounds_clear(*self._evidence(whole))
-        verdict = Verdict.PASS if cleared else Verdict.UNDECIDED
+        verdict = SequentialVerdict.PASS if cleared else SequentialVerdict.UNDECIDED
         return self._learned(replace(whole, bound=float(bounds[0]), verdict=verdict))
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of
 from recallatk.analysis.pareto import knee, nines
 from recallatk.analysis.segments import by_column
-from recallatk.analysis.summarising import FEWEST_RESAMPLED, interval_of
 from recallatk.core import Mean, Parameters
 from recallatk.core.tuned import Attempt, Candidate, Price
 from recallatk.goals.budget import LATENCIES

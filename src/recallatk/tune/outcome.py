@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.core import Caution, Mean
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Tuned
-from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
 from recallatk.tune.candidates import broken_by, front_of, key_of
