@@ -25,7 +25,7 @@ from recallatk.errors import UsageError
 from recallatk.report.tuned_file import read_tuned
 from recallatk.testing import tiny_dataset
 from recallatk.truth import ground_truth
-from recallatk.tune.search import Progress
+from recallatk.tune.study import TuningProgress
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from made_tuned import made_candidate, made_tuned
@@ -286,7 +286,7 @@ def test_progress_says_the_best_the_front_and_the_time_left(capsys):
     best = Candidate(
         "hnswlib", (("M", 16),), (("ef", 40),), {"recall@10": Mean(0.96, None, 9)}, latency_ms={"p95": 0.25}
     )
-    progress = Progress("effort", "hnswlib", best, (best, best), 65.0, 30.0, "passed: after 64 queries")
+    progress = TuningProgress("effort", "hnswlib", best, (best, best), 65.0, 30.0, "passed: after 64 queries")
     assert tune_headline(progress) == (
         "tune, effort of hnswlib; passed: after 64 queries; best so far hnswlib(M=16)[ef=40]: recall@10 "
         "0.9600, p95 0.250 ms; 2 settings on the front; 65 s; at most 30 s left"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from recallatk.datasets.opening import make_queries
 from recallatk.errors import UsageError
 from recallatk.truth import ground_truth
 from recallatk.tune import tuning
-from recallatk.tune.sides import split_sides
+from recallatk.tune.full_builds import FullBuild
+from recallatk.tune.outcome import _about_memory
+from recallatk.tune.query_split import split_sides
 from recallatk.tune.tuning import tune
 
 TARGET = "recall@10 >= 0.9"
@@ -204,7 +207,7 @@ def test_turns_choose_what_a_drifting_machine_hides(curved, data, tmp_path, monk
     # Another build that is proven is the runner-up, before more effort on the same.
     assert tuned.runner_up.bound >= 0.9
     # The same measurements without the turns.
-    monkeypatch.setattr(tuning, "compare", lambda search, proven: proven)
+    monkeypatch.setattr(tuning, "compare", lambda study, proven, trail: (proven, trail))
     assert tune(data, **wanted).choice.engine == "rival"
 
 
@@ -331,3 +334,9 @@ def test_what_cannot_be_tuned_is_refused_at_once(curved, data):
         tune(data, target="recall@10 >= 0.9", prefer="beauty", engines=["steady"])
     with pytest.raises(UsageError, match="no target"):
         tune(data, target=[], engines=["steady"])
+
+
+def test_little_memory_is_told_in_a_unit_that_shows_it():
+    build = FullBuild(None, SimpleNamespace(engine="e"), corrected=(2048, 10_240))
+    (caution,) = _about_memory([build])
+    assert "2.0 KiB, less than the 10.0 KiB" in caution.message

@@ -114,7 +114,7 @@ def report_tuning(
 def _after_tuning(tuned: Tuned, before: Evidence, benchmark: Benchmark, seed: int) -> Evidence:
     """The outcome with the held-out queries only: the others chose it, and prove nothing."""
     from recallatk.goals import sort_goals
-    from recallatk.tune.sides import split_sides
+    from recallatk.tune.query_split import split_sides
 
     truth = before.truth
     if truth is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recallatk.bench.progress import Progress
     from recallatk.core import Measurement
     from recallatk.core.tuned import Candidate
-    from recallatk.tune.search import Progress as TuneProgress
+    from recallatk.tune.study import TuningProgress
 
 # Work that takes less than this prints nothing.
 _SILENT_SECONDS = 2.0
@@ -157,7 +157,7 @@ class TuneLines:
         self.said = self.begun + _SILENT_SECONDS - _PLAIN_EVERY_SECONDS
         self.best: Candidate | None = None
 
-    def show(self, progress: TuneProgress) -> None:
+    def show(self, progress: TuningProgress) -> None:
         """Print what is new."""
         now = time.monotonic()
         new = progress.best is not None and progress.best is not self.best
@@ -168,12 +168,12 @@ class TuneLines:
         _say(tune_headline(progress))
 
 
-def _front(progress: TuneProgress) -> list[tuple[str, str]]:
+def _front(progress: TuningProgress) -> list[tuple[str, str]]:
     """The Pareto front so far."""
     return [(_named(each), _measured(each)) for each in progress.front[-_ON_FRONT:]]
 
 
-def tune_headline(progress: TuneProgress) -> str:
+def tune_headline(progress: TuningProgress) -> str:
     """The phase, the best setting so far, and the time left at most."""
     parts = [f"tune, {progress.phase}{'' if progress.engine is None else f' of {progress.engine}'}"]
     if progress.said:

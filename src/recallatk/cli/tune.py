@@ -133,7 +133,7 @@ def _wanted(
 def _require(wanted: Wanted, file: str) -> None:
     """Refuse goals and preferences that cannot be read, all at once, before any file is opened."""
     from recallatk.goals import parse_goal
-    from recallatk.tune.explaining import PREFERENCES
+    from recallatk.tune.candidates import PREFERENCES
 
     if not wanted.target:
         example = (

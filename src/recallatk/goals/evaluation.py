@@ -10,12 +10,14 @@ import numpy as np
 from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.intervals import mean_interval, quantile, quantile_interval
 from recallatk.core.judgments import GoalResult, Outcome
+from recallatk.goals.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from recallatk.core.tuned import Candidate
     from recallatk.goals.grammar import Goal
     from recallatk.goals.target import Target
 
@@ -41,6 +43,17 @@ class GoalEvidence(Protocol):
 
     def estimate(self, goal: Goal) -> GoalEstimate | None:
         """The figure that a goal is about; None where it was not measured."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of one setting of a tuning, as evidence for budgets; latencies count by their value."""
+
+    candidate: Candidate
+
+    def estimate(self, goal: Goal) -> GoalEstimate | None:
+        """The cost that a budget is about; None for targets."""
+        return GoalEstimate(goal.of(self.candidate)) if isinstance(goal, Budget) else None
 
 
 def evaluate(goals: Iterable[Goal], evidence: GoalEvidence) -> tuple[GoalResult, ...]:

@@ -1,4 +1,4 @@
-"""From a target to a setting: the search space, the search and its validation."""
+"""From a target to a setting: screen, build, compare, validate and explain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["tune"]
 
 
 def __getattr__(name: str) -> Any:
-    # What it takes to tune is imported when somebody does.
+    # Tuning imports most of the package, which nobody else should pay for.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from recallatk.tune.tuning import tune
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Door(ModuleType):
-    """The room is called like the function: `recallatk.tune(…)` works whichever of them Python finds."""
+    """Makes `recallatk.tune(…)` work whether Python finds the function or this package of the same name."""
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
         from recallatk.tune.tuning import tune

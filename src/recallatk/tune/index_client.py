@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset
     from recallatk.goals import Target
     from recallatk.tune.journal import Journal
-    from recallatk.tune.sides import Side
+    from recallatk.tune.query_split import Side
 
 # An idle worker has this long to close its engine: a tuning may hold several.
 _CLOSE_SECONDS = 5.0

@@ -1,31 +1,55 @@
-"""Everything that was measured while tuning, one JSON object a line, so that a killed call can go on."""
+"""The journal of a tuning: every measurement as one JSON object per line, to resume from."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.supervisor import TrialFailed
+from recallatk.engines.base import installed_version
 from recallatk.files import writing
+from recallatk.fingerprint import fingerprints
 from recallatk.redaction import public
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from recallatk.core import Dataset
+    from recallatk.engines import Engine
+    from recallatk.goals import Goal
 
 # 1: values of targets from 0 to 1.
-# 2: each query's measure or loss as it is (`raw`), and the machine's pace.
+# 2: each query's measure or loss in its own units (`raw`), and the machine's pace.
 JOURNAL_FORMAT = 2
 
 
-class Journal:
-    """Measures what is not written down yet, and reads what is.
+def journal_name(
+    dataset: Dataset, targets: Sequence[Goal], budgets: Sequence[Goal], prefer: str, seed: int,
+    engines: Sequence[type[Engine]],
+) -> str:  # fmt: skip
+    """The file name for a call: the same call has the same name, whatever its time limit."""
+    called = {
+        "format": JOURNAL_FORMAT,
+        "data": fingerprints(dataset),
+        "targets": [str(each) for each in targets],
+        "budgets": [str(each) for each in budgets],
+        "prefer": prefer,
+        "seed": seed,
+        "engines": {each.name: installed_version(each) for each in engines},
+    }
+    digest = blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return f"journal-{digest}.jsonl"
 
-    Time is what the steps took: a call that goes on after a kill has spent what the one before had, and the
-    same lines give the same decisions.
+
+class Journal:
+    """Returns recorded steps, and measures and records the others.
+
+    Elapsed time is the sum of the steps: a resumed call starts with the time that the killed one had spent,
+    and the same lines lead to the same decisions.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -53,12 +77,12 @@ class Journal:
     def step(
         self, key: list[Any], measure: Callable[[], dict[str, Any]], seconds: float | None = None
     ) -> dict[str, Any]:
-        """What this step gave, measured now or before; a failure is remembered like a result.
+        """The result of a step, measured now or before; a failure is recorded like a result.
 
         Args:
-            key: what it is known by.
-            measure: gives a result that JSON can hold.
-            seconds: what it may take now; None: as long as it needs.
+            key: the identity of the step.
+            measure: returns a result that JSON can hold.
+            seconds: the time limit of this call; None without one.
         """
         text = json.dumps(public(key), separators=(",", ":"))
         found = self.steps.get(text)
@@ -82,7 +106,7 @@ class Journal:
             found = {"failed": [problem.kind, problem.phase, problem.message, problem.log]}
         now = time.monotonic()
         found["seconds"], self._mark = now - self._mark, now
-        # What is read back is what is used, so that going on is no different from going through.
+        # Use what is read back, so that a resumed call decides on exactly the same numbers.
         line = json.dumps({"key": text, **found}, separators=(",", ":"))
         self._append(line)
         step: dict[str, Any] = json.loads(line)
@@ -101,7 +125,7 @@ class Journal:
                     left = left[os.write(opened, left) :]
                 os.fsync(opened)
             except OSError:
-                # Half a line would spoil the next one.
+                # Half a line would corrupt the next one.
                 os.ftruncate(opened, before)
                 raise
             finally:
@@ -109,7 +133,7 @@ class Journal:
 
 
 def _was_too_short(step: dict[str, Any], seconds: float | None) -> bool:
-    """Whether it failed for lack of time that there is now."""
+    """Whether a step ran into a time limit that is longer now."""
     if "failed" not in step or step["failed"][0] != "time limit":
         return False
     return seconds is None or seconds > step["seconds"]

@@ -1,98 +1,174 @@
-"""All that was measured, put together as what tuning found."""
+"""The outcome: everything that the steps found, put together as what tuning returns."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.core import Caution, Metric
+from recallatk.core import Caution, Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
-from recallatk.core.tuned import Tuned
+from recallatk.core.tuned import Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
-from recallatk.goals.budget import Costs
-from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
-from recallatk.tune.grid import grid_seconds
-from recallatk.tune.proving import keeps
-from recallatk.tune.running_up import runner_up
+from recallatk.goals.evaluation import Costs
+from recallatk.tune.candidates import broken_by, front_of, key_of
+from recallatk.tune.explanation import binding_of, knee_of, nearest_of, prices_of, worst_segment
+from recallatk.tune.final_timing import Timing, time_together
+from recallatk.tune.finalists import runner_up
+from recallatk.tune.full_builds import FullBuild, Proven, grid_seconds
 from recallatk.tune.snippets import snippet
-from recallatk.tune.timing import key_of, time_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.core import Mean
-    from recallatk.core.tuned import Attempt, Candidate
-    from recallatk.tune.halving import Proposal
-    from recallatk.tune.proving import Proven
-    from recallatk.tune.search import Search
-    from recallatk.tune.sides import Side
-    from recallatk.tune.timing import Timing
-    from recallatk.tune.validating import Validated
+    from recallatk.tune.query_split import Side
+    from recallatk.tune.screening import Proposal
+    from recallatk.tune.study import Study, Trail
+    from recallatk.tune.validation import Validated
 
 # Settings that were asked fewer queries say too little to be on the front.
 _FEWEST = 100
 
 
-def conclude(
-    search: Search, held_out: Side, proposals: Sequence[Proposal], proven: Sequence[Proven],
-    validated: Validated | None, by: Sequence[str],
-) -> Tuned:  # fmt: skip
-    """What tuning found: everything that is shown side by side is timed together first."""
-    confirmed = validated is not None and validated.confirmed
-    choice = validated.candidate if validated is not None and confirmed else None
-    second, missing = runner_up(search, proven, validated) if validated and confirmed else (None, "")
-    nearest = None if confirmed else nearest_of(search.targets, search.budgets, _distinct(search))
-    enough = [each for each in _distinct(search, second, choice) if each.queries >= _FEWEST]
-    timing = time_together(search, enough, [choice, second, nearest])
-    choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
-    if choice is not None and not keeps(search, choice):
-        # It kept its budgets while choosing, and does not in the final timing.
-        choice, nearest = None, choice
-    met = choice is not None
-    measure = search.targets[0].name
-    front = front_of(timing.settings, search.prefer, measure)
-    builds = [step for key, step in search.journal.steps.items() if key.startswith('["build"')]
+@dataclass(frozen=True)
+class Found:
+    """The results of all steps up to the validation."""
+
+    proposals: Sequence[Proposal]
+    builds: Sequence[FullBuild]
+    proven: Sequence[Proven]
+    validated: Validated | None
+    trail: Trail
+
+    @property
+    def confirmed(self) -> Validated | None:
+        """The validated setting, if the held-out queries confirmed it."""
+        return self.validated if self.validated is not None and self.validated.confirmed else None
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The settings that the outcome compares, with the latencies of the final timing."""
+
+    choice: Candidate | None
+    nearest: Candidate | None
+    """What comes nearest, where nothing meets the goals."""
+    second: Candidate | None
+    no_second: str
+    """Why there is no runner-up."""
+    timing: Timing
+
+
+def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> Tuned:
+    """Time everything that is shown side by side together, then explain what was found.
+
+    Args:
+        study: the tuning.
+        held_out: the side that the choice was validated on.
+        found: the results of the steps.
+        by: columns of the queries in which to look for the worst segment.
+    """
+    found, shown = _timed(study, found)
+    met, validated = shown.choice is not None, found.validated
+    measure = study.targets[0].name
+    front = front_of(shown.timing.settings, study.prefer, measure)
+    attempts = _attempts(study, found.trail, shown.timing)
     return Tuned(
-        targets=tuple(map(str, search.targets)),
-        budgets=tuple(map(str, search.budgets)),
-        prefer=search.prefer,
+        targets=tuple(map(str, study.targets)),
+        budgets=tuple(map(str, study.budgets)),
+        prefer=study.prefer,
         met=met,
-        choice=choice,
+        choice=shown.choice,
         validated={} if validated is None else validated.means,
         looks=0 if validated is None else validated.looks,
-        nearest=nearest,
-        binding=None if met else _binding(search, timing),
-        runner_up=second if met else None,
-        no_runner_up=None if second or not met else missing,
+        nearest=shown.nearest,
+        binding=None if met else _binding(study, found.trail, attempts, shown.timing),
+        runner_up=shown.second if met else None,
+        no_runner_up=None if shown.second or not met else shown.no_second,
         front=front,
-        knee=knee_of(front, search.prefer, measure),
-        prices=prices_of(front, measure, search.prefer),
-        worst_segment=None if validated is None else _worst(search, held_out, validated, by),
-        attempts=_attempts(search, timing),
-        trials=len(_settings(search.attempts)),
-        builds=sum("built" in each for each in builds),
-        seconds=search.journal.elapsed,
-        grid_seconds_estimate=grid_seconds(search, proposals, proven) if proven else None,
-        cautions=(*_cautions(search, proven, validated), *timing.cautions),
-        snippet=None if choice is None else _snippet(search, choice),
-        verdict=_verdict(search, choice or nearest, validated if met else None, confirmed=confirmed),
+        knee=knee_of(front, study.prefer, measure),
+        prices=prices_of(front, measure, study.prefer),
+        worst_segment=None if validated is None else _worst(study, held_out, validated, by),
+        attempts=attempts,
+        trials=sum(each.search is not None for each in attempts),
+        builds=_builds(study),
+        seconds=study.elapsed,
+        grid_seconds_estimate=grid_seconds(study, found.proposals, found.proven) if found.proven else None,
+        cautions=(*_cautions(study, found), *shown.timing.cautions),
+        snippet=None if shown.choice is None else _snippet(study, shown.choice),
+        verdict=_verdict(study, found, shown),
     )
 
 
-def _verdict(
-    search: Search, candidate: Candidate | None, validated: Validated | None, *, confirmed: bool
-) -> Verdict:
-    """Every goal, for the choice or for what comes nearest."""
+def _timed(study: Study, found: Found) -> tuple[Found, _Shown]:
+    """The choice, its runner-up or the nearest miss, timed with all settings that may be on the front."""
+    choice, second, why = None, None, ""
+    if found.confirmed is not None:
+        choice = found.confirmed.candidate
+        second, why, proven, trail = runner_up(study, found.proven, found.confirmed, found.trail)
+        found = replace(found, proven=proven, trail=trail)
+    nearest = nearest_of(study.targets, study.budgets, _distinct(found.trail)) if choice is None else None
+    enough = [each for each in _distinct(found.trail, second, choice) if each.queries >= _FEWEST]
+    indexes = {(each.index.engine, tuple(each.index.build.items())): each.index for each in found.builds}
+    timing = time_together(study, indexes, enough, [choice, second, nearest], found.trail)
+    choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
+    if choice is not None and broken_by(study.budgets, choice) is not None:
+        # It kept its budgets while choosing, and does not in the final timing.
+        choice, nearest = None, choice
+    return found, _Shown(choice, nearest, second, why, timing)
+
+
+def _distinct(trail: Trail, *final: Candidate | None) -> list[Candidate]:
+    """Every measured setting once: the final one if there is one, else that with the most queries."""
+    found: dict[tuple[object, ...], Candidate] = {}
+    for each in trail.measured:
+        if key_of(each) not in found or found[key_of(each)].queries <= each.queries:
+            found[key_of(each)] = each
+    return list((found | {key_of(each): each for each in final if each is not None}).values())
+
+
+def _attempts(study: Study, trail: Trail, timing: Timing) -> tuple[Attempt, ...]:
+    """Every build and setting once, as last judged, with the latencies of the final timing and no others."""
+    found: dict[tuple[object, ...], Attempt] = {}
+    for each in trail.attempts:
+        key = each.engine, each.build, each.search, each.rows
+        before = found.get(key)
+        if before is not None:
+            bound = each.bound if each.bound is not None else before.bound
+            each = replace(each, seconds=before.seconds + each.seconds, bound=bound)  # noqa: PLW2901
+        found[key] = each
+    p95 = {key_of(each): each.latency_ms.get("p95") for each in timing.settings}
+    return tuple(
+        replace(each, p95_ms=p95.get((each.engine, each.build, each.search)))
+        if each.rows == study.shape.rows
+        else each
+        for each in found.values()
+    )
+
+
+def _binding(study: Study, trail: Trail, attempts: Sequence[Attempt], timing: Timing) -> str:
+    return binding_of(study.targets, study.budgets, _distinct(trail, *timing.settings), attempts)
+
+
+def _builds(study: Study) -> int:
+    """The builds in the journal that succeeded, on parts and on the whole."""
+    steps = study.journal.steps.items()
+    return sum("built" in step for key, step in steps if key.startswith('["build"'))
+
+
+def _verdict(study: Study, found: Found, shown: _Shown) -> Verdict:
+    """The outcome of every goal, for the choice or for what comes nearest."""
+    candidate = shown.choice or shown.nearest
     if candidate is None:
-        goals = (*search.targets, *search.budgets)
+        goals = (*study.targets, *study.budgets)
         return Verdict(tuple(GoalResult(str(each), Outcome.NOT_MEASURED) for each in goals))
+    validated = found.validated if shown.choice is not None else None
     targets = tuple(_beside_held_out(each, validated) for each in candidate.targets)
-    if not confirmed and all(each.outcome is Outcome.MET for each in targets):
+    if found.confirmed is None and all(each.outcome is Outcome.MET for each in targets):
         why = "the held-out queries do not confirm it"
         targets = tuple(replace(each, outcome=Outcome.UNDECIDED, note=why) for each in targets)
-    return Verdict((*targets, *evaluate(search.budgets, Costs(candidate))))
+    return Verdict((*targets, *evaluate(study.budgets, Costs(candidate))))
 
 
 def _beside_held_out(result: GoalResult, validated: Validated | None) -> GoalResult:
@@ -104,71 +180,47 @@ def _beside_held_out(result: GoalResult, validated: Validated | None) -> GoalRes
     return replace(result, note=f"on the queries it was chosen by; {held.value:.4f} on held-out ones")
 
 
-def _settings(attempts: Sequence[Attempt]) -> set[tuple[object, ...]]:
-    return {(each.engine, each.build, each.search, each.rows) for each in attempts if each.search is not None}
-
-
-def _attempts(search: Search, timing: Timing) -> tuple[Attempt, ...]:
-    """Everything that was tried, with the latencies of the final timing and no others."""
-    p95 = {key_of(each): each.latency_ms.get("p95") for each in timing.settings}
-    return tuple(
-        replace(each, p95_ms=p95.get((each.engine, each.build, each.search)))
-        if each.rows == search.shape.rows
-        else each
-        for each in search.attempts
-    )
-
-
-def _binding(search: Search, timing: Timing) -> str:
-    """Why what came nearest is not near enough."""
-    known = _distinct(search, *timing.settings)
-    return binding_of(search.targets, search.budgets, known, search.attempts)
-
-
-def _distinct(search: Search, *finally_measured: Candidate | None) -> list[Candidate]:
-    """Every setting once: with the numbers of the end if it has some, else with those of most queries."""
-    found: dict[tuple[object, ...], Candidate] = {}
-    for each in search.measured:
-        if key_of(each) not in found or found[key_of(each)].queries <= each.queries:
-            found[key_of(each)] = each
-    return list((found | {key_of(each): each for each in finally_measured if each is not None}).values())
-
-
-def _worst(
-    search: Search, held_out: Side, validated: Validated, by: Sequence[str]
-) -> tuple[str, Mean] | None:
+def _worst(study: Study, held_out: Side, validated: Validated, by: Sequence[str]) -> tuple[str, Mean] | None:
     if not by:
         return None
     answers = validated.answers
     values = np.full(len(held_out), np.nan)
     values[answers.which] = answers.measured
-    return worst_segment(values, held_out.columns, by, is_share=search.targets[0].measure.is_share)
+    return worst_segment(values, held_out.columns, by, is_share=study.targets[0].measure.is_share)
 
 
-def _cautions(search: Search, proven: Sequence[Proven], validated: Validated | None) -> list[Caution]:
+def _snippet(study: Study, choice: Candidate) -> str:
+    return snippet(choice.engine, study.metric, dict(choice.build), dict(choice.search), study.shape.k)
+
+
+def _cautions(study: Study, found: Found) -> list[Caution]:
+    cautions = [
+        Caution(
+            "monotonicity",
+            f"{each.candidate.engine}: a setting failed though one of less effort had passed",
+        )
+        for each in found.proven
+        if each.chosen.violated
+    ]
+    cautions += _about_memory(found.builds)
+    if found.validated is not None and found.validated.looks > 1:
+        said = f"the held-out queries were looked at {found.validated.looks} times"
+        cautions.append(Caution("looks", said, found.validated.looks, 1))
+    if study.over():
+        said = "time was over before everything had been tried"
+        cautions.append(Caution("time", said, None, study.seconds))
+    return cautions
+
+
+def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
+    """Where prediction and measurement of memory contradict each other, by the last build of each engine."""
     found = []
-    for each in proven:
-        if each.chosen.violated:
-            name = each.candidate.engine
-            found.append(
-                Caution("monotonicity", f"{name}: a setting failed though one of less effort had passed")
-            )
-    found += _about_memory(search)
-    if validated is not None and validated.looks > 1:
-        said = f"the held-out queries were looked at {validated.looks} times"
-        found.append(Caution("looks", said, validated.looks, 1))
-    if search.over():
-        found.append(Caution("time", "time was over before everything had been tried", None, search.seconds))
-    return found
-
-
-def _about_memory(search: Search) -> list[Caution]:
-    """Where prediction and measurement of memory contradict each other."""
-    found = []
-    for name, (predicted, taken) in search.contradicted.items():
+    exceeded = {each.index.engine: each.exceeded for each in builds if each.exceeded}
+    for name, (predicted, taken) in exceeded.items():
         said = f"{name}: a build was predicted to take {_size(predicted)} and took {_size(taken)}"
         found.append(Caution("memory", said, taken, predicted))
-    for name, (measured, held) in search.corrected.items():
+    corrected = {each.index.engine: each.corrected for each in builds if each.corrected}
+    for name, (measured, held) in corrected.items():
         said = (
             f"{name}: a build was measured to take {_size(measured)}, less than the "
             f"{_size(held)} that it has to hold, which is what counts here"
@@ -179,8 +231,3 @@ def _about_memory(search: Search) -> list[Caution]:
 
 def _size(value: float) -> str:
     return f"{value / (1 << 20):,.1f} MiB" if value >= 1 << 20 else f"{value / (1 << 10):,.1f} KiB"
-
-
-def _snippet(search: Search, choice: Candidate) -> str:
-    metric = Metric(search.side.dataset.metric)
-    return snippet(choice.engine, metric, dict(choice.build), dict(choice.search), search.shape.k)

@@ -1,41 +1,36 @@
-"""From a target to a setting: filter, prove, compare, validate, and say what was found."""
+"""From a target to a setting: split the queries, then screen, build, compare, validate and explain."""
 
 from __future__ import annotations
 
-import json
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recallatk.core import Metric
-from recallatk.engines import get_engine
+from recallatk.core import Dataset, Metric, Truth
+from recallatk.engines import Engine, get_engine
 from recallatk.engines.base import installed_version, require_installed, require_metric
 from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, UsageError, choices
-from recallatk.fingerprint import fingerprints
-from recallatk.goals import require_answerable, sort_goals
+from recallatk.goals import Goal, Target, require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
-from recallatk.tune.explaining import PREFERENCES
+from recallatk.truth import obtain_truth
+from recallatk.tune.candidates import PREFERENCES
+from recallatk.tune.final_timing import draw_curve
 from recallatk.tune.finalists import compare
-from recallatk.tune.halving import larger_rows, part_rows, propose
+from recallatk.tune.full_builds import build_fully, by_cost
 from recallatk.tune.index_client import IndexPool
-from recallatk.tune.journal import JOURNAL_FORMAT, Journal
-from recallatk.tune.outcome import conclude
-from recallatk.tune.proving import curve, prove
-from recallatk.tune.search import Search
-from recallatk.tune.sides import Side, part_of, require_enough, split_sides
-from recallatk.tune.space import Shape
-from recallatk.tune.validating import validate
+from recallatk.tune.journal import Journal, journal_name
+from recallatk.tune.outcome import Found, conclude
+from recallatk.tune.query_split import Side, require_enough, split_sides
+from recallatk.tune.screening import parts_of, screen
+from recallatk.tune.search_space import Shape
+from recallatk.tune.study import Study, TuningProgress
+from recallatk.tune.validation import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from recallatk.core import Dataset, Truth
     from recallatk.core.tuned import Tuned
-    from recallatk.engines import Engine
     from recallatk.files import PathLike
-    from recallatk.goals import Budget, Goal, Target
-    from recallatk.tune.search import Progress
 
 USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
 
@@ -52,64 +47,64 @@ def tune(
     seed: int = 0,
     out: PathLike | None = None,
     truth: Truth | None = None,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Callable[[TuningProgress], None] | None = None,
 ) -> Tuned:
-    """The cheapest setting that keeps every target on queries that it was not chosen by.
+    """The cheapest setting that meets every target on queries that it was not chosen by.
 
     Args:
-        dataset: what to build from and what to ask; a third of the queries is held out.
-        target: what has to be kept, one or several, for example `"recall@10 >= 0.95"`.
-        budgets: what it may take, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
-        prefer: what the cheapest is: p95, qps, memory or build.
-        engines: the names of the engines; by default the usual ones that are installed.
-        seconds: how long it may take; the best that is proven by then is what it gives.
-        by: columns beside the queries, to look for the worst segment in.
-        seed: of every order that is drawn.
-        out: a folder for the journal; the same call with it goes on where a killed one was.
-        truth: the right answers for this dataset; through the store where there is none.
-        watch: called with how far it is.
+        dataset: the corpus and the queries; a third of the queries is held out.
+        target: one or several constraints on quality, for example `"recall@10 >= 0.95"`.
+        budgets: constraints on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
+        prefer: the cost to minimize: p95, qps, memory or build.
+        engines: names of engines; by default the usual ones that are installed.
+        seconds: the time limit; the result is the best setting that is proven by then.
+        by: columns of the queries in which to look for the worst segment.
+        seed: random seed for the query split and every order.
+        out: a folder for the journal; the same call with the same folder resumes a killed one.
+        truth: the ground truth of this dataset; by default from the store, or computed.
+        watch: called with a `TuningProgress` now and then.
     """
-    wanted, limits = sort_goals([*_several(target), *_several(budgets)])
-    _require(wanted, prefer, dataset, seconds)
+    targets, limits = sort_goals([*_several(target), *_several(budgets)])
+    _require(targets, prefer, dataset, seconds)
     found = usable(engines, dataset)
-    shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(wanted), dataset.corpus.rows))
+    shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(targets), dataset.corpus.rows))
     journal = Journal(
-        None if out is None else Path(out) / _file(dataset, wanted, limits, prefer, seed, found)
+        None if out is None else Path(out) / journal_name(dataset, targets, limits, prefer, seed, found)
     )
     sweep()
     with ScratchFolder() as folder:
         room = IndexPool(dataset, folder, shape.k, seed)
         try:
-            # They load their libraries while the truth is computed.
+            # Engines load their libraries while the truth is computed.
             for engine in () if journal.steps else found:
                 room.start(engine.name)
-            depth = min(max(each.measure.deepest for each in wanted), shape.rows)
-            known = _truth(dataset, depth) if truth is None else truth
+            depth = min(max(each.measure.deepest for each in targets), shape.rows)
+            known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
             side, held_out = split_sides(dataset, known, seed)
-            require_enough(wanted, side)
-            require_enough(wanted, held_out)
-            parts = [
-                part_of(side, rows, depth, seed) for rows in (part_rows(shape.rows), *larger_rows(shape.rows))
-            ]
-            search = Search(
-                room, journal, side, parts, wanted, limits, prefer, shape, len(found), seed, seconds, watch
-            )
-            return _tuned(search, held_out, found, by)
+            require_enough(targets, side, held_out)
+            study = Study(
+                room=room, journal=journal, side=side, parts=parts_of(side, depth, seed),
+                targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
+                seed=seed, seconds=seconds, watch=watch,
+            )  # fmt: skip
+            return _tuned(study, held_out, by)
         finally:
             room.close()
 
 
-def _tuned(search: Search, held_out: Side, engines: list[type[Engine]], by: Sequence[str]) -> Tuned:
-    proposals = propose(search, engines)
-    proven = compare(search, prove(search, proposals))
-    validated = validate(search, held_out, proven)
+def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
+    """Screen, build, compare, validate and explain; `build_fully` bisects the effort of each build."""
+    proposals, trail = screen(study)
+    builds, trail = build_fully(study, proposals, trail)
+    proven, trail = compare(study, by_cost(study, builds), trail)
+    validated, proven, trail = validate(study, held_out, proven, trail)
     if validated is not None:
-        curve(search, validated.proven)
-    return conclude(search, held_out, proposals, proven, validated, by)
+        trail = draw_curve(study, proven[validated.place], trail)
+    return conclude(study, held_out, Found(proposals, builds, proven, validated, trail), by)
 
 
 def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
-    """The engines that were named, or the usual ones that are installed and fit the data."""
+    """The named engines, or the usual ones that are installed and fit the data."""
     if names is not None:
         found = [get_engine(each) for each in dict.fromkeys(names)]
         for engine in found:
@@ -146,7 +141,7 @@ def _several(given: Any) -> list[Any]:
 
 
 def _k(targets: Sequence[Target]) -> int:
-    # recall1@50 looks for the best in the first 50: as deep as it is asked for.
+    # recall1@50 looks for the best in the first 50 answers.
     return max(max(each.measure.k, getattr(each.measure, "within", 0)) for each in targets)
 
 
@@ -165,27 +160,3 @@ def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: 
             raise UsageError(f"{each}: {each.measure} has no upper limit, so that no bound can decide it")
         if each.threshold >= 1:
             raise UsageError(f"{each}: no sample of queries can prove 1. Accepted: below 1, such as 0.99")
-
-
-def _truth(dataset: Dataset, depth: int) -> Truth:
-    from recallatk.truth import obtain_truth
-
-    return obtain_truth(dataset, depth=depth).truth
-
-
-def _file(
-    dataset: Dataset, targets: Sequence[Target], budgets: Sequence[Budget], prefer: str, seed: int,
-    engines: Sequence[type[Engine]],
-) -> str:  # fmt: skip
-    """The journal's name: the same call has the same, with more time or less."""
-    called = {
-        "format": JOURNAL_FORMAT,
-        "data": fingerprints(dataset),
-        "targets": [str(each) for each in targets],
-        "budgets": [str(each) for each in budgets],
-        "prefer": prefer,
-        "seed": seed,
-        "engines": {each.name: installed_version(each) for each in engines},
-    }
-    digest = blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
-    return f"journal-{digest}.jsonl"

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from recallatk.bench.settings.grid import violations
 from recallatk.engines import get_engine
-from recallatk.tune.halving import larger_rows, part_rows
-from recallatk.tune.proving import ALPHA, alpha_of
-from recallatk.tune.space import Builds, Ladder, Shape, ladders, usual_build
+from recallatk.tune.full_builds import ALPHA, alpha_of
+from recallatk.tune.screening import larger_rows, part_rows
+from recallatk.tune.search_space import Builds, Ladder, Shape, ladders, usual_build
 from recallatk.tune.tuning import USUAL_ENGINES
 
 SHAPE = Shape(20_000, 384, 10)

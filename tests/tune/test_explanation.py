@@ -12,15 +12,8 @@ from recallatk.core import Mean
 from recallatk.core.tuned import Attempt, Candidate
 from recallatk.errors import UsageError
 from recallatk.goals import parse_goal
-from recallatk.tune.explaining import (
-    binding_of,
-    cost_of,
-    front_of,
-    knee_of,
-    nearest_of,
-    prices_of,
-    worst_segment,
-)
+from recallatk.tune.candidates import cost_of, front_of
+from recallatk.tune.explanation import binding_of, knee_of, nearest_of, prices_of, worst_segment
 
 TARGET = parse_goal("recall@10 >= 0.95")
 
