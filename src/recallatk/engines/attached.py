@@ -11,6 +11,7 @@ import numpy as np
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.counting import counted
 from recallatk.engines.base import Abilities, Engine
+from recallatk.engines.batch import QueryBatch
 from recallatk.errors import EngineError, UsageError
 from recallatk.redaction import literal_secret, redact_text
 from recallatk.references import expanded
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     import collections.abc as abc
 
     from numpy.typing import NDArray
-
-    from recallatk.engines.base import Filters
 
 _NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _GAP = -1
@@ -87,40 +86,45 @@ class Attached(Engine):
         Knob("parameters", default="{}", help="a JSON object of what the target is told with every query"),
     )
     target = ""
+    ids: RowsById | None = None
+    answered = returned = known = 0
+    _stranger: object = None
+    _first = QueryBatch(np.empty((0, 0)))
 
     def __init__(self) -> None:
-        self.ids: RowsById | None = None
         self.parameters: dict[str, Any] = {}
         self.passed: dict[str, Any] = {}
-        self.answered = self.returned = self.known = 0
-        self._stranger: object = None
-        self._first: NDArray[Any] = np.empty((0, 0))
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Remember the ids and connect; which metric the target has is the target's affair."""
+        """Attach: there is nothing to build."""
+        self.attach(corpus, metric, **parameters)
+
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Remember the ids and connect; the target alone decides which metric it has."""
         self.close()
         refuse_literals(self.name, parameters)
         self.parameters = parameters
         self.connect(parameters)
         self.ids = RowsById(corpus)
-        self._first = np.array(corpus.vectors.read(0, min(1, corpus.rows)))
+        self._first = QueryBatch(np.array(corpus.vectors.read(0, min(1, corpus.rows))))
 
     def connect(self, parameters: dict[str, Any]) -> None:
         """Reach the target, or say why not."""
         raise NotImplementedError
 
-    def ask(self, queries: NDArray[Any], k: int) -> abc.Sequence[abc.Sequence[object]]:
+    def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
         """For each query the ids that the target returns, best first."""
         raise NotImplementedError
 
     def configure(self, **parameters: Any) -> None:
         """Set what goes along with every query, and see that one is answered before any is timed."""
+        super().configure(**parameters)
         self.passed = self.read_parameters(parameters)
         self._try_out()
 
     def _try_out(self) -> None:
-        if len(self._first):
-            self._rows_of(self._first, 1)
+        if self._first.count:
+            self.nearest(self._first, 1)
         self.answered = self.returned = self.known = 0
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -129,18 +133,14 @@ class Attached(Engine):
         given = json_object(self.name, "parameters", parameters["parameters"])
         return expanded(given, "parameters", self.name)
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
-        self.refuse_filters(filters)
-        return self._rows_of(queries, k)
-
-    def _rows_of(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
         if self.ids is None:
             raise EngineError(f"{self.name}: it is attached to nothing")
-        lists = self.ask(queries, k)
-        if len(lists) != len(queries):
+        lists = self.ask(batch, k)
+        if len(lists) != batch.count:
             raise self.failed(
-                f"it answered {counted(len(queries), 'query', 'queries')} with "
+                f"it answered {counted(batch.count, 'query', 'queries')} with "
                 f"{counted(len(lists), 'list', 'lists')} of ids"
             )
         try:

@@ -13,7 +13,7 @@ from recallatk.errors import EngineError, UsageError
 if TYPE_CHECKING:
     import collections.abc as abc
 
-    from numpy.typing import NDArray
+    from recallatk.engines.batch import QueryBatch
 
 
 class Callable(Attached):
@@ -85,10 +85,10 @@ class Callable(Attached):
         """One call of the function."""
         return "Python function"
 
-    def ask(self, queries: NDArray[Any], k: int) -> abc.Sequence[abc.Sequence[object]]:
+    def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
         """Call the function."""
         try:
-            found = self._function(queries, k, **self.passed)
+            found = self._function(batch.vectors, k, **self.passed)
         except Exception as problem:
             raise self.failed(f"it raised {type(problem).__name__}: {problem}") from problem
         if isinstance(found, tuple):

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities
-from recallatk.engines.database import Database, address, dropping, grouped, padded
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.batch import QueryBatch, float32_matrix, padded
+from recallatk.engines.database import Database, address, dropping
+from recallatk.engines.snippet import INPUTS, Setting, lines
 from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
     from recallatk.filters import Filter
 
 # Chroma writes its graph to the disk after so many rows, and keeps younger ones in a log.
@@ -117,6 +118,7 @@ class Chroma(Database):
 
     def configure(self, **parameters: Any) -> None:
         """Load the collection with another ef_search, or on a server make it anew."""
+        super().configure(**parameters)
         ef_search = parameters["ef_search"]
         if ef_search == self.ef_search:
             return
@@ -134,14 +136,14 @@ class Chroma(Database):
             self.collection = self.connection.get_collection(name, embedding_function=None)
             self._warm()
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows by the graph; queries of one filter go together."""
         if self.connection is None:
-            raise EngineError("chroma: nothing is built")
-        matrix = float32_matrix(queries)
+            raise self.unbuilt()
+        matrix = float32_matrix(batch.vectors)
         answers: list[list[int]] = [[] for _ in matrix]
         with self.told():
-            for condition, numbers in grouped(filters, len(matrix)):
+            for condition, numbers in batch.by_filter():
                 reduced = True if condition is None else self.columns.reduced(condition)
                 if reduced is False:
                     continue
@@ -192,12 +194,11 @@ class Chroma(Database):
         """A call in process, or a request to the server."""
         return super().call() if self.folder is not None else "HTTP round trip"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add rows without metadata."""
-        self.columns.lose()
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows to the collection."""
         self.updated = True
         with self.told():
-            self._add(vectors, [{} for _ in vectors])
+            self._add(vectors, self.columns.inserted(metadata, len(vectors)))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
         """Take rows out."""
@@ -216,6 +217,34 @@ class Chroma(Database):
         folder, self.folder = self.folder, None
         if folder is not None:
             folder.remove()
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Make the collection with its effort, which it fixes, add in portions, query."""
+        build = setting.build
+        return lines(
+            "import chromadb",
+            "",
+            INPUTS,
+            f"client = {_client_code(build['url'])}",
+            "collection = client.create_collection(",
+            '    "items",',
+            '    configuration={"hnsw": {',
+            f'        "space": "{setting.metric}",',
+            f'        "max_neighbors": {build["M"]},',
+            f'        "ef_construction": {build["ef_construction"]},',
+            f'        "ef_search": {setting.search["ef_search"]},',
+            "    }},",
+            "    embedding_function=None,",
+            ")",
+            "step = client.get_max_batch_size()",
+            "for start in range(0, len(vectors), step):",
+            "    part = vectors[start : start + step]",
+            "    collection.add(ids=[str(start + row) for row in range(len(part))], embeddings=part)",
+            "",
+            f"answers = collection.query(query_embeddings=queries, n_results={setting.k}, include=[])",
+            'found = [[int(row) for row in ids] for ids in answers["ids"]]',
+        )
 
 
 def close_client(client: Any) -> None:
@@ -244,3 +273,12 @@ def _numbers(condition: Range) -> list[tuple[str, Any]]:
 
 def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
     return parts[0] if len(parts) == 1 else {word: parts}
+
+
+def _client_code(url: str) -> str:
+    if not url:
+        return 'chromadb.PersistentClient("./chroma")'
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    port = parts.port or (443 if secure else 8000)
+    return f"chromadb.HttpClient(host={parts.hostname!r}, port={port}, ssl={secure})"

@@ -13,7 +13,7 @@ from recallatk.errors import EngineError, UsageError
 from recallatk.references import expanded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from recallatk.engines.batch import QueryBatch
 
 # A line too many is waited for this long after the last answer, and as long as the slowest answer took.
 _LATE_SECONDS = 0.1
@@ -73,9 +73,9 @@ class Command(Attached):
         """One line of each side."""
         return "line to a subprocess and back"
 
-    def ask(self, queries: NDArray[Any], k: int) -> list[list[object]]:
+    def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
         """One line after the other."""
-        return [self._answer(query, k) for query in queries.tolist()]
+        return [self._answer(query, k) for query in batch.vectors.tolist()]
 
     def exercised(self) -> str:
         """What the program said, and that it said no more than it was asked."""

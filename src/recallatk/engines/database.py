@@ -7,8 +7,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from recallatk.core import Metric
 from recallatk.engines.base import Engine
 from recallatk.errors import EngineError, RecallError
@@ -16,12 +14,8 @@ from recallatk.redaction import redact_text
 from recallatk.references import expanded, secret_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from recallatk.engines.base import Filters
-    from recallatk.filters import Filter
     from recallatk.scratch import ScratchFolder
 
 
@@ -32,10 +26,8 @@ class Database(Engine):
     secret_variables: ClassVar[tuple[str, ...]]
     """The first holds the key or token for a server."""
 
-    def __init__(self) -> None:
-        self.connection: Any = None
-        self.folder: ScratchFolder | None = None
-        self.rows = 0
+    connection: Any = None
+    folder: ScratchFolder | None = None
 
     def key(self) -> str | None:
         """What a server is shown."""
@@ -91,20 +83,3 @@ def told(engine: str) -> Iterator[None]:
         # Redacted before it is cut: a secret of which a part is left is no longer recognized.
         reason = redact_text(" ".join(f"{type(problem).__name__}: {problem}".split()))
         raise EngineError(f"{engine} failed: {reason[:300]}") from None
-
-
-def grouped(filters: Filters, count: int) -> list[tuple[Filter | None, list[int]]]:
-    """The queries by their filter, for databases that take one filter for a batch."""
-    groups: dict[Filter | None, list[int]] = {}
-    for number, each in enumerate([None] * count if filters is None else filters):
-        groups.setdefault(each, []).append(number)
-    return list(groups.items())
-
-
-def padded(found: Sequence[Iterable[int]], k: int) -> NDArray[np.int64]:
-    """Answers of any length as a matrix, with -1 where there are no more."""
-    answers = np.full((len(found), k), -1, np.int64)
-    for number, rows in enumerate(found):
-        listed = list(rows)[:k]
-        answers[number, : len(listed)] = listed
-    return answers

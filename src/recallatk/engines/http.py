@@ -19,7 +19,7 @@ from recallatk.references import expanded, expanded_template
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from recallatk.engines.batch import QueryBatch
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BUSY = (429, 503)
@@ -139,9 +139,9 @@ class Http(Attached):
         self._body = None
         super().configure(**parameters)
 
-    def ask(self, queries: NDArray[Any], k: int) -> list[list[object]]:
+    def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
         """One request after the other."""
-        return [self._answer(query, k) for query in queries.tolist()]
+        return [self._answer(query, k) for query in batch.vectors.tolist()]
 
     def _answer(self, query: list[float], k: int) -> list[object]:
         if self._body is None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recallatk.engines.base import Engine
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.batch import QueryBatch, float32_matrix
 from recallatk.errors import EngineError, FilterError
 from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
 from recallatk.filters.expression import literal_text
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus
-    from recallatk.engines.base import Filters
     from recallatk.filters.expression import Literal
 
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
@@ -87,8 +86,21 @@ def _ticks(column: Any) -> Any:
     return (column.cast(pa.int32()) if narrow else column).cast(pa.int64())
 
 
+def inserted_values(columns: dict[str, Column], metadata: pa.Table | None, rows: int) -> list[Any]:
+    """The metadata of inserted rows as the database stores it; columns that are missing are null."""
+    given = () if metadata is None else metadata.column_names
+    return [
+        _stored(metadata[name].cast(each.type))[1]
+        if metadata is not None and name in given
+        else pa.chunked_array([pa.nulls(rows, each.values.type)])
+        for name, each in columns.items()
+    ]
+
+
 class SqlEngine(Engine):
     """What engines share that are asked one query at a time."""
+
+    connection: Any = None
 
     def call(self) -> str:
         """One statement, in a library of this process."""
@@ -108,16 +120,15 @@ class SqlEngine(Engine):
 
     def answers(
         self,
-        queries: NDArray[Any],
+        batch: QueryBatch,
         k: int,
-        filters: Filters,
         ask: Callable[[NDArray[np.float32], Filter | None], Sequence[tuple[int]]],
     ) -> NDArray[np.int64]:
-        """What is found for each query, in the shape of an answer."""
-        found = np.full((len(queries), k), -1, np.int64)
+        """The rows found for each query, in the shape of an answer."""
+        found = np.full((batch.count, k), -1, np.int64)
         with self.reported("cannot search"):
-            for number, query in enumerate(float32_matrix(queries)):
-                rows = ask(query, None if filters is None else filters[number])
+            for number, query in enumerate(float32_matrix(batch.vectors)):
+                rows = ask(query, None if batch.filters is None else batch.filters[number])
                 found[number, : len(rows)] = [row for (row,) in rows]
         return found
 

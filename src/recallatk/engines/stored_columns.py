@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recallatk.engines.batch import completed
 from recallatk.errors import EngineError, FilterError
 from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
 from recallatk.filters.expression import Literal, literal_text
@@ -49,24 +50,24 @@ class StoredColumns:
         return {name: column for name, column in self.columns.items() if column.kind in kinds}
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
-        """What stands beside each of these rows, by key, without nulls."""
-        payloads: list[dict[str, Any]] = [{} for _ in range(start, stop)]
-        stored = self.stored
-        if not stored:
-            return payloads
-        table = self.corpus.columns.read(list(stored), start, stop)
-        for name, column in stored.items():
+        """The values beside each of these rows, by key, without nulls."""
+        if not self.stored:
+            return [{} for _ in range(start, stop)]
+        return self._payloads(self.corpus.columns.read(list(self.stored), start, stop))
+
+    def inserted(self, metadata: pa.Table | None, rows: int) -> list[dict[str, Any]]:
+        """The values beside inserted rows; columns that are missing are null."""
+        return self._payloads(completed(metadata, self.corpus.columns.schema, rows))
+
+    def _payloads(self, table: pa.Table) -> list[dict[str, Any]]:
+        payloads: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
+        for name, column in self.stored.items():
             for payload, value in zip(payloads, table[name].to_pylist(), strict=True):
                 if value is None or value != value:
                     column.nullable = True
                 else:
                     payload[column.key] = value
         return payloads
-
-    def lose(self) -> None:
-        """Rows without any values were added."""
-        for column in self.columns.values():
-            column.nullable = True
 
     def reduced(self, condition: Filter, negated: bool = False) -> Filter | bool:
         """The same over keys, without nulls: negations stand at the leaves, and test for a value first."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.testing.asking import K
+from recallatk.engines import QueryBatch
+from recallatk.testing.contract_ground import K
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ PATIENCE_SECONDS = 60.0
 
 def answers_alone(client: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
     """What one client answers, one query at a time."""
-    return np.concatenate([client.search(each[None], K) for each in queries])
+    return np.concatenate([client.search(QueryBatch(each[None]), K) for each in queries])
 
 
 def answers_of_threads(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
@@ -46,7 +47,10 @@ def answers_of_threads(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int6
             client = engine.client()
             ready.wait(PATIENCE_SECONDS)
             own = range(first, len(queries), CLIENTS)
-            rounds = [[client.search(queries[row : row + 1], K)[0] for row in own] for _ in range(_ROUNDS)]
+            rounds = [
+                [client.search(QueryBatch(queries[row : row + 1]), K)[0] for row in own]
+                for _ in range(_ROUNDS)
+            ]
             same = (np.array(rounds) == np.array(rounds[0])).all(axis=(0, 2))
             found[own] = np.where(same[:, None], rounds[0], -2)
             if client is not engine:

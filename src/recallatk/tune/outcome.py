@@ -10,13 +10,13 @@ import numpy as np
 from recallatk.core import Caution, Metric
 from recallatk.core.tuned import Tuned
 from recallatk.core.verdict import GoalResult, Outcome, Verdict
+from recallatk.engines.snippet import snippet
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.candidates import Costs
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
 from recallatk.tune.grid import grid_seconds
 from recallatk.tune.proving import keeps
 from recallatk.tune.running_up import runner_up
-from recallatk.tune.snippets import snippet
 from recallatk.tune.timing import key_of, time_together
 
 if TYPE_CHECKING:

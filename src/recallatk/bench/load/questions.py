@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.engines.batch import QueryBatch
 from recallatk.errors import MismatchError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-    Arguments = tuple[Any, ...]
+    Arguments = tuple[QueryBatch, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +42,14 @@ class Questions:
         """What `search` is called with for each query alone."""
         filters = self.filters or [None] * len(self)
         return [
-            (self.vectors[query : query + 1], *_beside(self.k, [each])) for query, each in enumerate(filters)
+            (QueryBatch(self.vectors[query : query + 1], [each], rows=range(query, query + 1)), self.k)
+            for query, each in enumerate(filters)
         ]
 
     def together(self, queries: NDArray[np.int64]) -> Arguments:
         """What `search` is called with for some queries in one call."""
-        filters = [None] if self.filters is None else [self.filters[query] for query in queries.tolist()]
-        return (self.vectors[queries], *_beside(self.k, filters))
+        filters = None if self.filters is None else [self.filters[query] for query in queries.tolist()]
+        return QueryBatch(self.vectors[queries], filters, rows=queries), self.k
 
 
 class Script:
@@ -69,8 +71,3 @@ class Script:
     def sizes(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many queries each of these calls has; the last of the order may have fewer."""
         return np.minimum(self.batch, len(self.order) - numbers * self.batch)
-
-
-def _beside(k: int, filters: list[Filter | None]) -> Arguments:
-    """k, and the filters where there is any."""
-    return (k,) if all(each is None for each in filters) else (k, filters)
