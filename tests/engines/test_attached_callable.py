@@ -15,10 +15,10 @@ from recallatk.testing import EngineContract
 class CalledFunction(Callable):
     """The function searches whatever the test builds."""
 
-    def build(self, corpus, metric, **parameters):
+    def attach(self, corpus, metric, **parameters):
         search = searcher(corpus, metric)
         type(self).function = staticmethod(lambda queries, k, **_: search(queries, k))
-        super().build(corpus, metric, **parameters)
+        super().attach(corpus, metric, **parameters)
 
 
 class TestCallable(EngineContract):

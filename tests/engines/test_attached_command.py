@@ -39,13 +39,13 @@ class StartedCommand(Command):
     folder = None
     count = 0
 
-    def build(self, corpus, metric, **parameters):
+    def attach(self, corpus, metric, **parameters):
         type(self).count += 1
         data = self.folder / f"data-{self.count}"
         np.save(f"{data}.npy", np.array(corpus.vectors.read(0, corpus.rows), np.float64))
         (self.folder / f"{data.name}.json").write_text(json.dumps(corpus.ids.to_pylist()))
         command = f"'{sys.executable}' '{self.folder / 'program.py'}' '{data}' {metric}"
-        super().build(corpus, metric, **{**parameters, "command": command})
+        super().attach(corpus, metric, **{**parameters, "command": command})
 
 
 @pytest.fixture(scope="module")

@@ -89,10 +89,10 @@ class ServedHttp(Http):
 
     server = None
 
-    def build(self, corpus, metric, **parameters):
+    def attach(self, corpus, metric, **parameters):
         path = f"/index-{len(self.server.indexes)}"
         self.server.indexes[path] = searcher(corpus, metric)
-        super().build(corpus, metric, **{**parameters, "url": self.server.url + path})
+        super().attach(corpus, metric, **{**parameters, "url": self.server.url + path})
 
 
 @pytest.mark.usefixtures("service")

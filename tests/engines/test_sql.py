@@ -88,6 +88,11 @@ class TestSqliteVec(EngineContract):
 
 class TestDuckDB(EngineContract):
     engine = "duckdb"
+    gaps: ClassVar = {
+        "test_maintenance_keeps_rows_and_their_numbers": Gap(
+            Kind.UPSTREAM, "an insert after deletes loses rows of the index (vss of 1.5.5)"
+        )
+    }
 
 
 class TestLanceDB(EngineContract):
@@ -372,7 +377,7 @@ def test_filters_mean_what_they_mean_everywhere(name, making):
     for condition in FILTERS:
         allowed = np.flatnonzero(condition.mask(dataset.corpus.metadata)).tolist()
         for search in (engine.search, engine.exact_search):
-            found = search(vectors, rows, [condition])[0]
+            found = search(QueryBatch(vectors, [condition]), rows)[0]
             assert sorted(found[found >= 0].tolist()) == allowed, str(condition)
     assert (engine.search(QueryBatch(vectors), rows) >= 0).all(), "a filter took rows out for good"
 

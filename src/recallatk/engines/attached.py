@@ -1,4 +1,4 @@
-"""What all engines share that attach to what exists: nothing is built, and the user's ids come back."""
+"""The base of engines that attach to an existing index, and the mapping of the user's ids to corpus rows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _SHOWN = 200
 
 
 class RowsById:
-    """The rows that the user's ids stand for.
+    """The corpus rows by the user's ids.
 
-    An id that no row has becomes the number of rows, which is the first number that no row has: scoring
+    An id that the corpus does not have becomes the number of rows, the first number that no row has: scoring
     counts it as unknown. None and -1 are gaps: at the end they pad, before the end they count as unknown.
     """
 
@@ -42,7 +42,7 @@ class RowsById:
             self.text = bool(self.rows) and isinstance(next(iter(self.rows)), str)
 
     def example(self) -> object:
-        """Some id that there is."""
+        """An id of the corpus, for messages."""
         return 0 if self.rows is None else next(iter(self.rows), None)
 
     def row(self, found: object) -> int:
@@ -74,9 +74,9 @@ class RowsById:
 
 
 class Attached(Engine):
-    """What exists already is asked as it is: nothing is built, loaded or copied but the ids of the corpus.
+    """An existing index, asked as it is: the engine builds, loads and copies nothing but the corpus ids.
 
-    Subclasses write `connect` and `ask`, and `target`, the words that messages have for what is asked.
+    Subclasses write `connect` and `ask`, and `target`, the name of the existing index in messages.
     """
 
     family = "attached"
@@ -109,7 +109,7 @@ class Attached(Engine):
         self._first = QueryBatch(np.array(corpus.vectors.read(0, min(1, corpus.rows))))
 
     def connect(self, parameters: dict[str, Any]) -> None:
-        """Reach the target, or say why not."""
+        """Connect to the target, or raise the reason."""
         raise NotImplementedError
 
     def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
@@ -117,7 +117,7 @@ class Attached(Engine):
         raise NotImplementedError
 
     def configure(self, **parameters: Any) -> None:
-        """Set what goes along with every query, and see that one is answered before any is timed."""
+        """Set the parameters sent with every query, and check that one is answered before any is timed."""
         super().configure(**parameters)
         self.passed = self.read_parameters(parameters)
         self._try_out()
@@ -128,7 +128,7 @@ class Attached(Engine):
         self.answered = self.returned = self.known = 0
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """What goes along, by name; `${NAME}` is taken from the environment."""
+        """Parameters sent with every query, by name; `${NAME}` is taken from the environment."""
         refuse_literals(self.name, parameters)
         given = json_object(self.name, "parameters", parameters["parameters"])
         return expanded(given, "parameters", self.name)
@@ -156,7 +156,7 @@ class Attached(Engine):
         return found
 
     def exercised(self) -> str:
-        """What the target said; an error where it knows none of our ids, and so is of other data."""
+        """What the target said; an error where it returns none of our ids, and so holds other data."""
         if self.ids is None or not self.answered:
             raise EngineError(f"{self.name}: nothing was searched yet")
         if self.returned and not self.known:
@@ -171,11 +171,11 @@ class Attached(Engine):
         )
 
     def in_process(self) -> bool:
-        """Wherever the target has its index, nobody can tell from here."""
+        """The target does not say where its index is."""
         return False
 
     def client(self) -> Engine:
-        """Another that is connected to the same target, tells it the same, and has had one answer."""
+        """A second connection to the same target with the same parameters, which has answered once."""
         if self.ids is None:
             raise EngineError(f"{self.name}: it is attached to nothing")
         other = type(self)()
@@ -190,11 +190,11 @@ class Attached(Engine):
         return other
 
     def said(self) -> str:
-        """What else the target said, in words."""
+        """Further evidence from the target, in words."""
         return ""
 
     def failed(self, what: str) -> EngineError:
-        """The error that says what the target did."""
+        """The error for what the target did."""
         return EngineError(f"{self.name}: {self.target}: {what}")
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class Attached(Engine):
 
 
 def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
-    """A knob that is a JSON object."""
+    """The value of a knob that is a JSON object."""
     try:
         found = json.loads(text)
     except ValueError as problem:
@@ -214,7 +214,7 @@ def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
 
 
 def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
-    """Refuse a secret that is written out: parameters are saved with the run."""
+    """Refuse a literal secret: parameters are saved with the run."""
     found = literal_secret(parameters)
     if found is not None:
         raise UsageError(
@@ -224,7 +224,7 @@ def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
 
 
 def shortened(text: str) -> str:
-    """The beginning of what the target said, on one line and without secrets."""
-    # Redacted before it is cut: a secret of which a part is left is no longer recognized.
+    """The beginning of the target's text, on one line and without secrets."""
+    # Redact before truncating: part of a secret is no longer recognized.
     line = redact_text(" ".join(text.split()))
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."

@@ -98,9 +98,9 @@ class Engine:
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """What a build with these parameters starts or contacts that is the user's; None: nothing.
+        """What a build with these parameters starts or contacts of the user's; None: nothing.
 
-        A dry run leaves it alone.
+        A dry run skips such builds.
         """
         return "what it attaches to" if cls.abilities.attaches else None
 

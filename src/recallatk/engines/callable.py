@@ -20,11 +20,11 @@ class Callable(Attached):
     """A function `search(queries, k, **parameters)` that returns ids, or the tuple (ids, scores).
 
     Ids are the user's, strings or integers: a list of lists or an array, one line for each query, best
-    first. A tuple is always (ids, scores), and the scores are not believed.
+    first. A tuple is always (ids, scores), and the scores are ignored.
     """
 
     name = "callable"
-    # Whether a function may be called by several threads, only its author knows.
+    # Only its author knows whether several threads may call a function.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("function", default="", help="where the function stands: module:function"),
@@ -44,7 +44,7 @@ class Callable(Attached):
         knobs: abc.Sequence[Knob] | None = None,
         clients: bool = False,
     ) -> type[Callable]:
-        """The engine of one function.
+        """An engine class for one function.
 
         Args:
             function: `search(queries, k, **parameters)`.
@@ -73,12 +73,12 @@ class Callable(Attached):
             self._function = found_function(self.name, self.target)
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The knobs that were declared with the function, or any."""
+        """The declared knobs, or any JSON object where none are declared."""
         declared = self.search_knobs is not Attached.search_knobs
         return dict(parameters) if declared else super().read_parameters(parameters)
 
     def client(self) -> Engine:
-        """Itself, where the author of the function allows it."""
+        """The engine itself, where the author of the function allows it."""
         return Engine.client(self)
 
     def call(self) -> str:

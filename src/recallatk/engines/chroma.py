@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# Chroma writes its graph to the disk after so many rows, and keeps younger ones in a log.
+# Chroma writes its graph to disk after so many rows, and keeps later ones in a log.
 SYNC_THRESHOLD = 1000
 DEFAULT_EF = 100
 
 
 class Chroma(Database):
-    """Chroma fixes ef_search when it loads a collection, so every change loads or makes it anew."""
+    """A collection of Chroma; it fixes ef_search on loading, so every change reloads or rebuilds it."""
 
     name = "chroma"
     family = "chroma"
@@ -113,7 +113,7 @@ class Chroma(Database):
             self.rows += len(part)
 
     def _warm(self) -> None:
-        """A collection is loaded by its first query, which nobody should time."""
+        """The first query loads the collection, and must not be timed."""
         self.collection.query(query_embeddings=[[1.0] * self.corpus.dimension], n_results=1, include=[])
 
     def configure(self, **parameters: Any) -> None:
@@ -177,14 +177,14 @@ class Chroma(Database):
         raise EngineError("chroma cannot filter by whether a value is there")
 
     def exercised(self) -> str:
-        """How many rows the graph's file holds; a server shows no more than what it was told."""
+        """Rows in the file of the graph; a server shows only its row count and configuration."""
         if self.connection is None:
             raise self.unbuilt()
         with self.told():
             rows = self.collection.count()
         if self.folder is None:
             return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
-        # One number for each row stands in this file of the graph.
+        # This file of the graph holds one number per row.
         held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
         if not held:
             raise EngineError("chroma has written no graph")
@@ -201,7 +201,7 @@ class Chroma(Database):
             self._add(vectors, self.columns.inserted(metadata, len(vectors)))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         self.updated = True
         with self.told():
             for start in range(0, len(rows), step := self.connection.get_max_batch_size()):
@@ -248,7 +248,7 @@ class Chroma(Database):
 
 
 def close_client(client: Any) -> None:
-    """Close it and its connections, of which it has two kinds to a server and leaves them open."""
+    """Close the client, and both kinds of server connections that it leaves open."""
     client.close()
     for holder in (client, getattr(client, "_admin_client", None)):
         session = getattr(getattr(holder, "_server", None), "_session", None)
@@ -258,7 +258,7 @@ def close_client(client: Any) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the warning that a collection has no embedding function, which none here needs."""
+    """Suppress the warning that a collection has no embedding function."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "legacy embedding function config", DeprecationWarning)
         yield

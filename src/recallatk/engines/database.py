@@ -1,4 +1,4 @@
-"""What the engines of vector databases share: a collection of their own, in a folder or on a server."""
+"""The base of vector database engines: a collection in a temporary folder or on a server."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Database(Engine):
 
     metrics = frozenset(Metric)
     secret_variables: ClassVar[tuple[str, ...]]
-    """The first holds the key or token for a server."""
+    """The first holds the key or token of a server."""
 
     connection: Any = None
     folder: ScratchFolder | None = None
 
     def key(self) -> str | None:
-        """What a server is shown."""
+        """The key or token of the server."""
         return secret_variable(self.secret_variables[0])
 
     def told(self) -> contextlib.AbstractContextManager[None]:
-        """Errors of the library or the server, as ours."""
+        """Turn errors of the library or the server into ours."""
         return told(self.name)
 
     def in_process(self) -> bool:
@@ -42,7 +42,7 @@ class Database(Engine):
         return self.folder is not None
 
     def size_bytes(self) -> int | None:
-        """What the folder takes; a server does not tell."""
+        """Bytes of the folder; a server does not tell."""
         if self.folder is None:
             return None
         return sum(each.stat().st_size for each in self.folder.path.rglob("*"))
@@ -64,7 +64,7 @@ def address(engine: str, url: str) -> str:
 
 @contextlib.contextmanager
 def dropping(engine: str, collection: str) -> Iterator[None]:
-    """What cannot be dropped is said: it may stay behind on somebody's server. Closing goes on."""
+    """Warn of a collection that cannot be dropped, which stays on the user's server; closing goes on."""
     try:
         yield
     except Exception as problem:
@@ -74,12 +74,12 @@ def dropping(engine: str, collection: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def told(engine: str) -> Iterator[None]:
-    """What goes wrong in a library or on the way to a server, as an EngineError."""
+    """Turn any failure of a library or a connection into an EngineError."""
     try:
         yield
     except RecallError:
         raise
     except Exception as problem:
-        # Redacted before it is cut: a secret of which a part is left is no longer recognized.
+        # Redact before truncating: part of a secret is no longer recognized.
         reason = redact_text(" ".join(f"{type(problem).__name__}: {problem}".split()))
         raise EngineError(f"{engine} failed: {reason[:300]}") from None

@@ -50,7 +50,7 @@ class DuckDB(SqlEngine):
         import duckdb
 
         self.close()
-        # What is not installed is not fetched from anywhere.
+        # Never download an extension.
         self.connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
         kind, self.function = _METRICS[metric]
         self.dimension = corpus.dimension
@@ -76,7 +76,7 @@ class DuckDB(SqlEngine):
         return self.answers(batch, k, lambda query, _: self._rows(statement, query))
 
     def _statement(self, k: int) -> str:
-        # The extension sees its index only where the limit is a number.
+        # The extension uses its index only where the limit is a literal.
         nearest = f"ORDER BY {self.function}(vector, ?::FLOAT[{self.dimension}]) LIMIT {k:d}"
         return f"SELECT number FROM items {nearest}"  # noqa: S608
 
@@ -97,7 +97,7 @@ class DuckDB(SqlEngine):
             self.connection.execute("RESET disabled_optimizers")
 
     def exercised(self) -> str:
-        """The plan of the statement that was asked last, or would be, which must scan the index."""
+        """The plan of the last statement, or of one that could be next; it must scan the index."""
         if self.connection is None:
             raise self.unbuilt()
         statement, values = self.asked or (self._statement(1), [[0.0] * self.dimension])
@@ -121,13 +121,14 @@ class DuckDB(SqlEngine):
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out; the index keeps their places."""
-        # Not compacted: an index that was loses most of its rows at the next insert or delete (vss of 1.5.5).
+        """Delete rows; the index keeps their places."""
+        # Not compacted: a compacted index loses most rows at the next insert or delete (vss of 1.5.5). For
+        # the same reason the engine has no `maintain`.
         with self.reported("cannot delete"):
             self.connection.execute("DELETE FROM items WHERE number IN (SELECT unnest(?))", [rows.tolist()])
 
     def size_bytes(self) -> int:
-        """What the extension says that the index takes in memory."""
+        """Memory of the index, as the extension reports it."""
         ((size,),) = self.connection.execute(
             "SELECT approx_memory_usage FROM pragma_hnsw_index_info()"
         ).fetchall()
@@ -146,7 +147,7 @@ class DuckDB(SqlEngine):
             connection.close()
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """All that the library raises."""
+        """The exceptions of the library."""
         import duckdb
 
         return (duckdb.Error,)
@@ -185,7 +186,7 @@ class DuckDB(SqlEngine):
 
 
 def _extension(version: str) -> Path:
-    """The file of the extension for this version of the library, which takes no other."""
+    """The extension file for this version of the library, which loads no other."""
     files = packaged("duckdb_extension_vss", "extensions/*/vss.duckdb_extension")
     for file in files:
         if file.parent.name == f"v{version}":

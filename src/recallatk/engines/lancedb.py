@@ -1,4 +1,4 @@
-"""lancedb: the inverted lists of LanceDB, flat, quantised or with a graph in each, on disk."""
+"""lancedb: the inverted lists of LanceDB, flat, quantized or with a graph in each, on disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LanceDB(SqlEngine):
     distribution = "lancedb"
     extra = "lancedb"
     metrics = frozenset(Metric)
-    # Its runtime has threads of its own, which a forked copy would lack.
+    # A forked copy would lack the threads of its runtime.
     abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True, clients=True)
     build_knobs = (
         Knob("index", default="IVF_PQ", choices=tuple(_INDEXES)),
@@ -141,7 +141,7 @@ class LanceDB(SqlEngine):
         return asked.where(self.filters.compile(condition)[0], prefilter=True)
 
     def exercised(self) -> str:
-        """The plan of what was asked last or would be asked, and how many rows the index holds."""
+        """The plan of the last query, or of one that could be next, and the rows that the index holds."""
         if self.table is None:
             raise self.unbuilt()
         asked = (
@@ -162,7 +162,7 @@ class LanceDB(SqlEngine):
         return "library call"
 
     def in_process(self) -> bool:
-        """The index lies in files, of which the library keeps what it has read."""
+        """The index is in files, of which the library caches what it has read."""
         return False
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
@@ -172,7 +172,7 @@ class LanceDB(SqlEngine):
             self.table.add(pa.Table.from_batches([self._batch(vectors, values)]))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with self.reported("cannot delete"):
             self.table.delete(f"number IN ({', '.join(map(str, rows.tolist()))})")
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# A server builds no index for smaller segments, and says all the same that it has finished.
+# A server builds no index for smaller segments, yet reports that it has finished.
 SMALLEST_SEGMENT = 1024
 _TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOOL"}
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
 class Milvus(Database):
-    """Lite scans what is not flushed, whatever its index says; so every row is flushed first."""
+    """A collection of Milvus; Lite scans rows that are not flushed, so every row is flushed first."""
 
     name = "milvus"
     family = "milvus"
@@ -54,7 +54,7 @@ class Milvus(Database):
     )
 
     list_knob = "nlist"
-    # A server refuses a smaller ef, and another one would not be what was asked for.
+    # A server refuses a smaller ef, and raising it would measure another setting.
     constraints = (
         Constraint(
             "ef of at least k with HNSW",
@@ -83,7 +83,7 @@ class Milvus(Database):
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
             self.folder = ScratchFolder()
-        # Every failure would be logged with its traceback, beside the error that is raised here.
+        # pymilvus logs a traceback for every failure, which repeats the error raised here.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         with self.told():
             if self.folder is None:
@@ -155,7 +155,7 @@ class Milvus(Database):
         return padded(answers, k)
 
     def exercised(self) -> str:
-        """How many rows are in the index files of Lite, or what a server says of its index."""
+        """Rows in the index files of Lite, or what a server says of its index."""
         if self.connection is None:
             raise self.unbuilt()
         kind = self.parameters["index"]
@@ -185,12 +185,12 @@ class Milvus(Database):
             self.connection.flush(self.collection)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with self.told():
             self.connection.delete(self.collection, ids=rows.tolist())
 
     def version(self) -> str | None:
-        """Of Milvus Lite or the server, where one runs."""
+        """The version of Milvus Lite or of the server."""
         return (
             super().version() if self.connection is None else f"milvus {self.connection.get_server_version()}"
         )
@@ -252,7 +252,7 @@ class Milvus(Database):
 
 
 def expression(condition: Filter) -> str:
-    """A reduced filter as Milvus writes it; JSON's literals are its own."""
+    """A reduced filter as a Milvus expression, whose literals are JSON's."""
     match condition:
         case And(operands) | Or(operands):
             return f" {condition.word} ".join(f"({expression(each)})" for each in operands)

@@ -1,4 +1,4 @@
-"""pgvector in any PostgreSQL: the table, its index, the plans that answer, and clients of their own."""
+"""pgvector in any PostgreSQL: the table, its index, the plans that answer, and client sessions."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Postgres(SqlEngine):
         return CallCounter(self.name, self.connection, "items", _INDEX)
 
     def client(self) -> Engine:
-        """A session of its own, with all that is set in this one."""
+        """A session of its own, with all parameters of this one."""
         if self.connection is None:
             raise self.unbuilt()
         other = copy.copy(self)
@@ -145,7 +145,7 @@ class Postgres(SqlEngine):
         return other
 
     def call(self) -> str:
-        """One prepared statement, and on which way."""
+        """One prepared statement, and its transport."""
         remote = self.connection is not None and not self.connection.info.host.startswith(("/", "@"))
         return f"SQL statement over {'TCP' if remote else 'a local socket'}"
 
@@ -192,8 +192,8 @@ class Postgres(SqlEngine):
         """Set what this session searches with."""
         super().configure(**parameters)
         self.rerank = parameters["rerank"]
-        # The index is what is measured, and a small table the planner would rather read as a whole; what it
-        # would do by itself, with filters too, is measured with plan=free.
+        # The planner prefers to scan a small table, but the index is to be measured; plan=free measures the
+        # planner's own choice, with filters too.
         self.set(
             {
                 "enable_seqscan": "on" if parameters["plan"] == "free" else "off",
@@ -213,12 +213,11 @@ class Postgres(SqlEngine):
                 self.connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
 
     def statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
-        """What is asked for one query, with its parameters."""
+        """The statement of one query, with its parameters."""
         nearest, values = self._nearest(self.order, k * self.rerank if self.bit else k, condition)
         if self.bit:
             nearest = f"FROM (SELECT * {nearest}) AS candidates ORDER BY {self.distance} LIMIT {k:d}"
-        # Another text is another prepared statement: a plan that was cached at one setting must not answer at
-        # the next.
+        # A new text is a new prepared statement: a plan cached at one setting must not answer at the next.
         return f"SELECT number {nearest} /* {self.setting} */", [*values, *[query] * (1 + self.bit)]
 
     def exact_statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
@@ -228,7 +227,7 @@ class Postgres(SqlEngine):
 
     def _nearest(self, order: str, k: int, condition: Filter | None) -> Statement:
         where, values = ("TRUE", []) if condition is None else self.filters.compile(condition)
-        # The limit is no parameter: a plan that does not know it is made for a tenth of the table.
+        # The limit is a literal: without it, the planner assumes a tenth of the table.
         return f"FROM items WHERE {where} ORDER BY {order} LIMIT {k:d}", values
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
@@ -271,7 +270,7 @@ class Postgres(SqlEngine):
         return f"{scanned} {_INDEX} ({self.method}){others}, by the counters of PostgreSQL"
 
     def _planned(self) -> str:
-        """The plan of a search that nobody asked for yet."""
+        """The plan that a search would have."""
         statement, values = self.statement(np.zeros(self.dimension, np.float32), 1, None)
         with self.reported("cannot explain"):
             ((plan,),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
@@ -287,7 +286,7 @@ class Postgres(SqlEngine):
             self._copy(vectors, inserted_values(self.filters.columns, metadata, len(vectors)))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out; the index passes over them until it is vacuumed."""
+        """Delete rows; the index skips them until it is vacuumed."""
         with self.reported("cannot delete"):
             self.connection.execute("DELETE FROM items WHERE number = ANY(%s)", (rows.tolist(),))
 
@@ -324,7 +323,7 @@ class Postgres(SqlEngine):
         if connection is not None:
             import psycopg
 
-            # A connection that is broken has nothing left to drop by.
+            # A broken connection cannot drop anything.
             with contextlib.suppress(psycopg.Error), connection:
                 if not self.owner:
                     self.counter.hand_over()
@@ -332,7 +331,7 @@ class Postgres(SqlEngine):
                     connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """All that the library raises."""
+        """The exceptions of psycopg."""
         import psycopg
 
         return (psycopg.Error,)

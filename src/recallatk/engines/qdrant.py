@@ -103,7 +103,7 @@ class Qdrant(Engine):
         return padded(answers, k)
 
     def _translate(self, condition: Filter) -> Any:
-        """In the classes of the store; None lets every row pass, and False none."""
+        """The filter in the classes of the store; None lets every row pass, and False none."""
         if condition not in self.translated:
             reduced = self.columns.reduced(condition)
             whole = None if reduced is True else reduced
@@ -111,7 +111,7 @@ class Qdrant(Engine):
         return self.translated[condition]
 
     def exercised(self) -> str:
-        """What the collection says is indexed, and that it is too large to be scanned instead."""
+        """Indexed points as the collection reports them; it must be too large for a full scan."""
         store = self._ready()
         with told(self.name):
             points, indexed, segments = store.counts()
@@ -144,7 +144,7 @@ class Qdrant(Engine):
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with told(self.name):
             self._ready().delete(rows.tolist())
 

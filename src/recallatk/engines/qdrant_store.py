@@ -1,4 +1,4 @@
-"""Where Qdrant keeps points: a shard in process or a collection on a server, in the classes of either."""
+"""Storage backends of Qdrant: a shard in process or a collection on a server, with filters for both."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Shard:
         ]
 
     def delete(self, rows: list[int]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         self.shard.update(self.api.UpdateOperation.delete_points(rows))
 
     def counts(self) -> tuple[int, int, int]:
@@ -87,12 +87,12 @@ class Shard:
         return info.points_count, info.indexed_vectors_count, info.segments_count
 
     def size_bytes(self) -> int:
-        """What the folder takes on the disk, which is less than its sparse files claim."""
+        """Bytes of the folder on disk, which are fewer than its sparse files claim."""
         files = (each.stat() for each in self.folder.path.rglob("*"))
         return sum(each.st_blocks * 512 if hasattr(each, "st_blocks") else each.st_size for each in files)
 
     def version(self) -> str | None:
-        """Nothing but the library's."""
+        """None: the version of the library says it."""
         return None
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class Server:
         self.client.upsert(self.collection, points, wait=True)
 
     def settle(self, indexed: int) -> None:
-        """Wait until the optimizers are done and so many points are indexed, as far as that goes on."""
+        """Wait until the optimizers are done and so many points are indexed, while there is progress."""
         since, before = time.monotonic(), -1
         while True:
             info = self.client.get_collection(self.collection)
@@ -170,7 +170,7 @@ class Server:
         return [[int(point.id) for point in line.points] for line in found]
 
     def delete(self, rows: list[int]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         self.client.delete(self.collection, self.api.PointIdsList(points=rows), wait=True)
 
     def counts(self) -> tuple[int, int, int]:
@@ -182,27 +182,27 @@ class Server:
         """A server does not tell."""
 
     def version(self) -> str | None:
-        """What the server says it is."""
+        """The version that the server reports."""
         with contextlib.suppress(Exception):
             return f"qdrant {self.client.info().version}"
         return None
 
     def close(self) -> None:
         """Drop the collection."""
-        # Where it could not be made, because a server was not there, there is nothing to be said.
+        # A collection that was never created, for lack of a server, needs no warning.
         with dropping("qdrant", self.collection) if self.created else contextlib.suppress(Exception):
             self.client.delete_collection(self.collection)
         self.client.close()
 
 
 def search_params(api: Any, how: dict[str, Any]) -> Any:
-    """Exact search is over the vectors as they were given, and not as they were quantised."""
+    """Search parameters; an exact search ignores the quantization."""
     raw = api.QuantizationSearchParams(ignore=True) if how.get("exact") else None
     return api.SearchParams(**how, quantization=raw)
 
 
 def hnsw(parameters: dict[str, Any]) -> dict[str, int]:
-    """The graph's parameters as Qdrant names them."""
+    """The graph parameters under Qdrant's names."""
     names = {"m": "M", "ef_construct": "ef_construct", "full_scan_threshold": "full_scan_threshold"}
     return {theirs: parameters[ours] for theirs, ours in names.items()}
 
@@ -233,10 +233,10 @@ def qdrant_payload(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _equal(value: Literal, api: Any) -> dict[str, Any]:
-    """Qdrant matches no fractional numbers; a range of one does."""
+    """Qdrant matches no fractional numbers; a range of one value does."""
     if isinstance(value, float):
         return {"range": _bounds(api, gte=value, lte=value)}
-    # The shard takes true for the number 1, so truth values are stored as numbers.
+    # The shard takes true for the number 1, so booleans are stored as numbers.
     return {"match": api.MatchValue(value=int(value) if isinstance(value, bool) else value)}
 
 

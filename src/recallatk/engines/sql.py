@@ -1,4 +1,4 @@
-"""What engines share that are asked in SQL: metadata in types that every database has, and filters on it."""
+"""The base of SQL engines: metadata in types that every database has, and filters compiled to SQL."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Column:
     """One column of metadata as a database holds it."""
 
     identifier: str
-    """What the database calls it; the user's name may hold anything, and stays out of every statement."""
+    """Its name in the database; the user's name may hold anything, and stays out of every statement."""
     kind: str
     """boolean, integer, float or text."""
     type: pa.DataType
-    """What it was in the data."""
+    """Its type in the data."""
     values: pa.ChunkedArray
 
 
 def metadata_columns(corpus: Corpus) -> dict[str, Column]:
-    """The columns that filters can be asked of, by the user's name."""
+    """The columns that filters can use, by the user's name."""
     names = corpus.metadata_names
     found = {}
     for number, name in enumerate(names):
@@ -69,7 +69,7 @@ def _stored(column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray | None]:
         return "integer", column.cast(pa.int64())
     if types.is_floating(kind):
         wide = column.cast(pa.float64())
-        # Databases compare NaN as a number, and a filter takes it for null.
+        # Databases compare NaN as a number, and our filters take it for null.
         return "float", pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return "text", column.cast(pa.large_string())
@@ -98,7 +98,7 @@ def inserted_values(columns: dict[str, Column], metadata: pa.Table | None, rows:
 
 
 class SqlEngine(Engine):
-    """What engines share that are asked one query at a time."""
+    """An engine that takes one SQL statement per query."""
 
     connection: Any = None
 
@@ -107,7 +107,7 @@ class SqlEngine(Engine):
         return "SQL statement in this process"
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """What the library raises."""
+        """The exceptions of the library."""
         raise NotImplementedError
 
     @contextlib.contextmanager
@@ -134,7 +134,7 @@ class SqlEngine(Engine):
 
 
 class SqlFilters:
-    """Compiles filters for one table; without a placeholder, values stand in the text as literals."""
+    """Filters compiled for one table; without a placeholder, values are literals in the text."""
 
     def __init__(self, columns: dict[str, Column], placeholder: str | None) -> None:
         self.columns, self.placeholder = columns, placeholder
@@ -197,12 +197,12 @@ class SqlFilters:
         return self.placeholder
 
     def _wherever_valid(self, column: Column, truth: bool) -> str:
-        """True or false, and null where the column is."""
+        """True or false where the column has a value, and null where it has none."""
         return f"({column.identifier} {'=' if truth else '<>'} {column.identifier})"
 
 
 def _plain(column: Column, name: str, value: Literal) -> Literal | None:
-    """The value as the database has to be given it; None when no value of the column can equal it."""
+    """The value as the database takes it; None when no value of the column can equal it."""
     if pa.types.is_null(column.type):
         return None
     if isinstance(value, bool):
@@ -236,7 +236,7 @@ def _incomparable(column: Column, name: str, value: Literal) -> FilterError:
 
 
 def packaged(package: str, pattern: str) -> list[Path]:
-    """Files of an installed package, which is not imported for them."""
+    """Files of an installed package, found without importing it."""
     found = importlib.util.find_spec(package)
     places = [] if found is None else found.submodule_search_locations or []
     return sorted(file for place in places for file in Path(place).glob(pattern))

@@ -97,7 +97,7 @@ class SqliteVec(SqlEngine):
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with self.reported("cannot delete"), self.connection:
             self.connection.executemany(
                 "DELETE FROM items WHERE rowid = ?", ((row,) for row in rows.tolist())
@@ -116,7 +116,7 @@ class SqliteVec(SqlEngine):
             connection.close()
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """All that the library raises."""
+        """The exceptions of the library."""
         import apsw
 
         return (apsw.Error,)

@@ -1,4 +1,4 @@
-"""Corpus columns as databases store them beside vectors, and filters on them reduced to two truth values."""
+"""Corpus columns as vector databases store them, and filters on them without three-valued logic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Corpus
 
-# Where bounds are compared in float64, whole numbers from here on could be taken for their neighbours.
+# Databases compare bounds in float64, where integers from here on are not exact.
 EXACT_WHOLE = 2**53
 
 
@@ -26,7 +26,7 @@ class Column:
 
     key: str
     kind: str
-    """text, whole, number, truth, nothing (only nulls), or the Arrow type of what cannot be stored."""
+    """text, whole, number, truth, nothing (only nulls), or the Arrow type where it cannot be stored."""
     nullable: bool = False
     """Whether a null has been stored."""
 
@@ -45,7 +45,7 @@ class StoredColumns:
 
     @property
     def stored(self) -> dict[str, Column]:
-        """The columns that have something to store."""
+        """The columns that can be stored."""
         kinds = ("text", "whole", "number", "truth")
         return {name: column for name, column in self.columns.items() if column.kind in kinds}
 
@@ -70,7 +70,7 @@ class StoredColumns:
         return payloads
 
     def reduced(self, condition: Filter, negated: bool = False) -> Filter | bool:
-        """The same over keys, without nulls: negations stand at the leaves, and test for a value first."""
+        """The filter over keys, without nulls: negations move to the leaves, and test for a value first."""
         match condition:
             case Not(operand):
                 return self.reduced(operand, not negated)
@@ -113,7 +113,7 @@ class StoredColumns:
     def _range(self, condition: Range, column: Column) -> Range:
         bounds: dict[str, Literal] = {}
         for bound, value in condition.bounds().items():
-            # Only the type is of interest here: a bound need not be a value of the column.
+            # For the check of the type alone: a bound need not be a value of the column.
             _typed(column, condition.column, value)
             if isinstance(value, str):
                 bounds[bound] = value
@@ -154,7 +154,7 @@ def _typed(column: Column, name: str, value: Literal) -> Literal | None:
 
 
 def _joined(parts: list[Filter | bool], every: bool) -> Filter | bool:
-    """All or any of the parts, without those that decide nothing."""
+    """All or any of the parts, without constant ones."""
     if (not every) in parts:
         return not every
     open_parts = tuple(each for each in parts if isinstance(each, Filter))

@@ -1,12 +1,12 @@
-"""EngineContract: the tests that every engine has to pass, ours and everybody's.
+"""EngineContract: the tests that every engine must pass, ours and third parties'.
 
     from recallatk.testing import EngineContract
 
     class TestMine(EngineContract):
         engine = "mine"
 
-pytest collects the rest. What an engine says that it cannot do must be refused; what it fails to do stands in
-`gaps`, and is reported when it no longer fails.
+pytest collects the rest. An engine must refuse what it does not declare. Known failures are listed in `gaps`,
+and reported when they no longer fail.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from recallatk.testing.contract_ground import (
 
 
 class EngineContract(AbilitiesContract):
-    """Subclass it, name the engine, and say what the tests need to know of it."""
+    """Subclass it and name the engine; `build`, `full_effort` and `gaps` adapt the tests to it."""
 
     # What it declares
 

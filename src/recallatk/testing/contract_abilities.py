@@ -1,4 +1,4 @@
-"""The part of the contract on what an engine says that it can do, which it has to do or refuse."""
+"""The part of the contract on abilities: an engine does what it declares, and refuses the rest."""
 
 # ruff: noqa: S101 - it is a suite of tests that ships
 

@@ -1,4 +1,4 @@
-"""The ground of the contract: small data, engines built on it, judged answers, and gaps that are known."""
+"""Fixtures of the contract: small data, engines built on it, scores of answers, and known gaps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS, QUERIES, DIMENSION, K = 300, 24, 16, 10
 
 
 class Kind(StrEnum):
-    """Whose a gap is."""
+    """Who could close a gap."""
 
     OURS = "ours to do"
     UPSTREAM = "upstream"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Gap:
-    """One test that an engine fails, and why."""
+    """One test that an engine is known to fail, and why."""
 
     kind: Kind
     reason: str
@@ -47,15 +47,15 @@ class Gap:
 
 
 class ContractGround:
-    """What a subclass says of its engine, and what the tests make of it."""
+    """The engine under test, its parameters, and the fixtures that build it."""
 
     engine: ClassVar[str | type[Engine]]
     build: ClassVar[Mapping[str, Any]] = {}
     """Build parameters for indexes of some hundred rows."""
     full_effort: ClassVar[Mapping[str, Any]] = {}
-    """Search parameters at which it finds (nearly) all; beside these, effort knobs are at their top."""
+    """Search parameters at which it finds (nearly) all; the other effort knobs are at their highest."""
     gaps: ClassVar[Mapping[str, Gap]] = {}
-    """By the name of a test why it is known to fail."""
+    """Known failures by the name of the test."""
 
     @pytest.fixture(autouse=True)
     def _expect_gaps(self, request: Any) -> None:
@@ -79,7 +79,7 @@ class ContractGround:
             engine.close()
 
     def kind(self) -> type[Engine]:
-        """The class that is tested."""
+        """The class under test."""
         found = get_engine(self.engine) if isinstance(self.engine, str) else self.engine
         require_installed(found)
         return found
@@ -91,7 +91,7 @@ class ContractGround:
         return data(**{"metric": metric, **options})
 
     def most(self, dataset: Dataset) -> dict[str, Any]:
-        """Search parameters of the highest effort that goes with the data."""
+        """Search parameters of the highest effort that the constraints allow on this data."""
         kind = self.kind()
         built = resolved(kind.name, kind.build_knobs, self.build)
         effort = {knob.name: knob.high for knob in kind.search_knobs if knob.effort}
