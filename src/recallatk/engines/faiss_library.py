@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Metric, blocks
-from recallatk.counting import counted
 from recallatk.engines.base import Abilities, Engine, Library
 from recallatk.engines.batch import QueryBatch, completed, float32_matrix
 from recallatk.engines.snippet import INPUTS, UNIT, Setting, lines
 from recallatk.errors import EngineError
 from recallatk.filters.eligibility import eligibility
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

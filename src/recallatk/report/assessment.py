@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.score_ties import OTHER_TOOLS
-from recallatk.counting import counted
+from recallatk.analysis.answer_scores import OTHER_TOOLS
 from recallatk.report.summary import number
 from recallatk.report.text import aligned, printable
+from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from recallatk.analysis.assessing import Assessment
+    from recallatk.analysis.assessment import Assessment
     from recallatk.analysis.distribution import Distribution, Estimate
     from recallatk.analysis.segments import Segment
     from recallatk.core import Mean

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recallatk.counting import counted
 from recallatk.report.text import aligned, printable
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Caution, Mean
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
-from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.errors import FormatError
 from recallatk.redaction import public
 from recallatk.report.as_dict import plain

@@ -13,7 +13,7 @@ from recallatk.report.tuned_as_dict import tuned_from_dict, tuned_to_dict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recallatk.counting import counted
 from recallatk.report.naming import listed
 from recallatk.report.summary import number
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.core import Mean

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.comparing import compare, holm
+from recallatk.analysis.comparison import compare, holm
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import curve_of
 from recallatk.report.charts.selection import shortened
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.analysis.comparing import Difference
+    from recallatk.analysis.comparison import Difference
     from recallatk.core import Measurement, Run, Trial, Truth
     from recallatk.report.charts.points import Curve
 

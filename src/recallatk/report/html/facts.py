@@ -10,10 +10,9 @@ import numpy as np
 from recallatk.analysis.answers import ABSENT, PADDING, bounded
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
-from recallatk.analysis.distribution import distribution
+from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
 from recallatk.analysis.segments import Grouping, segments
-from recallatk.analysis.summarising import mean_of
 from recallatk.core import Score
 from recallatk.report.html.groupings import groupings_of, worst_groups
 

@@ -28,7 +28,7 @@ from recallatk.report.tuned_verdict import of_budget
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
     from recallatk.report.charts.kinds import Chart
     from recallatk.report.charts.tuned_points import TunedCurve
