@@ -25,6 +25,7 @@ import numpy as np
 
 from recallatk import make_corpus, open_dataset, open_demo
 from recallatk.core import Metric
+from recallatk.engines import QueryBatch
 from recallatk.engines.base import resolved
 from recallatk.engines.registry import get_engine
 
@@ -68,8 +69,11 @@ def compare(name: str, corpus: Any, queries: Any, rounds: int) -> None:
         engine.configure(**resolved(name, kind.search_knobs, {EFFORT_KNOBS[name]: EFFORT}))
         faiss.omp_set_num_threads(1)
         direct = bare(name, engine)
-        assert (np.ravel(direct(queries[:1])) == engine.search(queries[:1], K)[0]).all()
-        pairs = [turns(direct, lambda asked: engine.search(asked, K), queries) for _ in range(rounds + 1)]
+        assert (np.ravel(direct(queries[:1])) == engine.search(QueryBatch(queries[:1]), K)[0]).all()
+        pairs = [
+            turns(direct, lambda asked: engine.search(QueryBatch(asked), K), queries)
+            for _ in range(rounds + 1)
+        ]
         noise = [turns(direct, direct, queries) for _ in range(rounds + 1)]
     report(name, pairs[1:], noise[1:])  # the first rounds warm up
 
@@ -83,20 +87,24 @@ def bare(name: str, engine: Any) -> Search:
     return lambda asked: index.knn_query(asked, K, 1)[0]
 
 
-def turns(first: Search, second: Search, queries: Any) -> tuple[float, float]:
-    """The median seconds of both, asked one after the other for each query in alternating order."""
+def turns(first: Search, second: Search, queries: Any, *, batched: bool = False) -> tuple[float, float]:
+    """The median seconds of both, asked one after the other for each query in alternating order.
+
+    Where `batched`, the second takes a QueryBatch, prepared outside the timed call as the tool does.
+    """
     times: tuple[list[int], list[int]] = ([], [])
     clock = time.perf_counter_ns
     gc.collect()
     gc.disable()
     for number in range(len(queries)):
         asked = queries[number : number + 1]
+        batch = QueryBatch(asked) if batched else asked
         # The second finds the nodes in the processor's cache: after an untimed call both do.
         first(asked)
         for side in (0, 1) if number % 2 else (1, 0):
-            search = second if side else first
+            search, given = (second, batch) if side else (first, asked)
             started = clock()
-            search(asked)
+            search(given)
             times[side].append(clock() - started)
     gc.enable()
     return statistics.median(times[0]) / 1e9, statistics.median(times[1]) / 1e9

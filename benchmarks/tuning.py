@@ -232,10 +232,11 @@ class Recorded(Exact):
     def configure(self, ef):
         self.place = int(np.searchsorted(EFFORTS, ef, side="right")) - 1
 
-    def search(self, queries, k, filters=None):
+    def search(self, batch, k):
         if self.part:
-            return super().search(queries, k, filters)
-        return np.array([self.answers[self.place, self.numbers[each.tobytes()], :k] for each in queries])
+            return super().search(batch, k)
+        numbers = [self.numbers[each.tobytes()] for each in batch.vectors]
+        return np.array([self.answers[self.place, number, :k] for number in numbers])
 '''
 
 

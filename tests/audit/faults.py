@@ -72,8 +72,8 @@ class Forgetful(Engine):
     def configure(self, **parameters):
         self.used = parameters["index"] == "used"
 
-    def search(self, queries, k, filters=None):
-        apart = np.linalg.norm(self.vectors[None] - queries[:, None], axis=2)
+    def search(self, batch, k):
+        apart = np.linalg.norm(self.vectors[None] - batch.vectors[:, None], axis=2)
         return np.argsort(apart, axis=1, kind="stable")[:, :k]
 
     def exercised(self):

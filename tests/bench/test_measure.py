@@ -175,8 +175,8 @@ BROKEN = """
             if os.environ["BROKEN"] == "asks" and sys.stdin.read():
                 raise RuntimeError("somebody typed")
 
-        def search(self, queries, k):
-            found = super().search(queries, k)
+        def search(self, batch, k):
+            found = super().search(batch, k)
             return {
                 "floats": lambda: found.astype("float64"),
                 "booleans": lambda: found > 0,

@@ -6,8 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recallatk.cli import app
-from recallatk.engines.catalogue import catalogue, describe
-from recallatk.engines.registry import registered
+from recallatk.engines.registry import catalogue, describe, registered
 from recallatk.errors import UsageError
 
 

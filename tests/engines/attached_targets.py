@@ -3,6 +3,7 @@
 import numpy as np
 
 from recallatk import make_corpus, make_queries, open_dataset
+from recallatk.engines import QueryBatch
 from recallatk.engines.base import resolved
 from recallatk.engines.exact import Exact
 
@@ -16,7 +17,7 @@ def searcher(corpus, metric):
     ids = corpus.ids.to_pylist()
 
     def search(queries, k):
-        found = engine.search(np.asarray(queries, np.float32), k)
+        found = engine.search(QueryBatch(np.asarray(queries, np.float32)), k)
         return [[ids[row] for row in line if row >= 0] for line in found.tolist()]
 
     return search

@@ -7,9 +7,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 
 from recallatk.core import Knob, Metric
 from recallatk.engines.base import Abilities, Engine
+from recallatk.engines.batch import QueryBatch, completed
 from recallatk.errors import EngineError
 from recallatk.filters.eligibility import eligibility
 
@@ -24,7 +26,6 @@ class Little(Engine):
         updates=True,
         threads=True,
         deterministic=True,
-        saves=True,
         exact_search=True,
         clients=True,
         forks=True,
@@ -38,23 +39,24 @@ class Little(Engine):
     def build(self, corpus, metric, **parameters):
         self.corpus, self.metric, self.answered = corpus, metric, 0
         self.vectors = np.array(corpus.vectors.read(0, corpus.rows), np.float64)
+        self.metadata = [corpus.metadata]
         self.deleted = np.zeros(corpus.rows, bool)
 
     def configure(self, **parameters):
         self.percent = parameters["percent"]
 
-    def search(self, queries, k, filters=None):
-        return self.nearest(queries, k, filters, -(-len(self.vectors) * self.percent // 100))
+    def nearest(self, batch, k):
+        return self.ranked(batch, k, -(-len(self.vectors) * self.percent // 100))
 
-    def exact_search(self, queries, k, filters=None):
-        return self.nearest(queries, k, filters, len(self.vectors))
+    def exact_search(self, batch, k):
+        return self.ranked(batch, k, len(self.vectors))
 
-    def nearest(self, queries, k, filters, looked_at):
-        scores = self.scores(np.asarray(queries, np.float64))
+    def ranked(self, batch, k, looked_at):
+        scores = self.scores(np.asarray(batch.vectors, np.float64))
         scores[:, self.deleted] = -np.inf
         scores[:, looked_at:] = -np.inf
-        if filters is not None:
-            scores[~self.allowed(filters)] = -np.inf
+        if batch.filters is not None:
+            scores[~self.allowed(batch.filters)] = -np.inf
         self.answered += len(scores)
         rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         found = np.full((len(scores), k), -1, np.int64)
@@ -69,7 +71,7 @@ class Little(Engine):
 
     def allowed(self, filters):
         rows = len(self.vectors)
-        told = eligibility(tuple(filters), self.corpus.metadata, None, rows)
+        told = eligibility(tuple(filters), pa.concat_tables(self.metadata), None, rows)
         query, row = np.divmod(np.arange(len(filters) * rows), rows)
         return told.allowed(query, row).reshape(len(filters), rows)
 
@@ -78,20 +80,13 @@ class Little(Engine):
             raise self.unbuilt()
         return f"{self.answered} queries compared with {len(self.vectors)} rows"
 
-    def insert(self, vectors):
+    def insert(self, vectors, metadata=None):
+        self.metadata.append(completed(metadata, self.metadata[0].schema, len(vectors)))
         self.vectors = np.concatenate([self.vectors, np.asarray(vectors, np.float64)])
         self.deleted = np.concatenate([self.deleted, np.zeros(len(vectors), bool)])
 
     def delete(self, rows):
         self.deleted[rows] = True
-
-    def save(self, folder):
-        np.save(folder / "vectors.npy", self.vectors)
-
-    def load(self, folder, corpus, metric, **parameters):
-        self.build(corpus, metric, **parameters)
-        self.vectors = np.load(folder / "vectors.npy")
-        self.deleted = np.zeros(len(self.vectors), bool)
 
     def size_bytes(self):
         return self.vectors.nbytes
@@ -142,22 +137,22 @@ class NoSize(Little):
 
 @caught_by("test_answers_have_their_shape_and_type")
 class Int32(Little):
-    def search(self, queries, k, filters=None):
-        return super().search(queries, k, filters).astype(np.int32)
+    def nearest(self, batch, k):
+        return super().nearest(batch, k).astype(np.int32)
 
 
 @caught_by("test_rows_are_known_and_distinct")
 class DuplicateIds(Little):
-    def search(self, queries, k, filters=None):
-        found = super().search(queries, k, filters)
+    def nearest(self, batch, k):
+        found = super().nearest(batch, k)
         found[:, -1] = found[:, 0]
         return found
 
 
 @caught_by("test_a_query_alone_is_answered_as_in_a_batch")
 class DependsOnTheBatch(Little):
-    def search(self, queries, k, filters=None):
-        found = super().search(queries, k, filters)
+    def nearest(self, batch, k):
+        found = super().nearest(batch, k)
         found[-1] = found[0]
         return found
 
@@ -176,15 +171,15 @@ class EffortThatLies(Little):
 
 @caught_by("test_the_best_row_comes_first")
 class OffByOneRows(Little):
-    def search(self, queries, k, filters=None):
-        found = super().search(queries, k, filters)
+    def nearest(self, batch, k):
+        found = super().nearest(batch, k)
         return np.where(found < 0, found, (found + 1) % len(self.vectors))
 
 
 @caught_by("test_more_neighbours_than_rows_are_padded_at_the_end")
 class PaddingInFront(Little):
-    def search(self, queries, k, filters=None):
-        found = super().search(queries, k, filters)
+    def nearest(self, batch, k):
+        found = super().nearest(batch, k)
         return np.take_along_axis(found, np.argsort(found >= 0, axis=1, kind="stable"), 1)
 
 
@@ -205,8 +200,8 @@ class ComparesInTheStoredType(Little):
 
 @caught_by("test_ids_may_be_strings_numbers_or_missing")
 class ReturnsIds(Little):
-    def search(self, queries, k, filters=None):
-        found = super().search(queries, k, filters)
+    def nearest(self, batch, k):
+        found = super().nearest(batch, k)
         ids = self.corpus.ids
         return found if isinstance(ids[0].as_py(), str) else ids.to_numpy()[found]
 
@@ -238,9 +233,9 @@ class SharesItsRows(Little):
 
 @caught_by("test_inputs_are_left_alone")
 class ScalesTheQueries(Little):
-    def search(self, queries, k, filters=None):
-        queries *= 1
-        return super().search(queries, k, filters)
+    def nearest(self, batch, k):
+        batch.vectors *= 1
+        return super().nearest(batch, k)
 
 
 @caught_by("test_inputs_are_left_alone")
@@ -273,40 +268,37 @@ class ThreadsLoseRows(Little):
 
 @caught_by("test_filters_are_kept_or_refused")
 class IgnoresFilters(Little):
-    def search(self, queries, k, filters=None):
-        return super().search(queries, k)
+    def nearest(self, batch, k):
+        return super().nearest(QueryBatch(batch.vectors), k)
 
 
 @caught_by("test_filters_are_kept_or_refused")
 class FiltersAfterwards(Little):
-    def search(self, queries, k, filters=None):
-        found = super().search(queries, k)
-        if filters is None:
+    def nearest(self, batch, k):
+        found = super().nearest(QueryBatch(batch.vectors), k)
+        if batch.filters is None:
             return found
-        kept = np.take_along_axis(self.allowed(filters), found, 1)
+        kept = np.take_along_axis(self.allowed(batch.filters), found, 1)
         return np.where(kept, found, -1)
 
 
 @caught_by("test_filters_are_kept_or_refused")
 class RefusesNoFilters(IgnoresFilters):
-    abilities = Abilities(updates=True, threads=True, saves=True, exact_search=True)
+    abilities = Abilities(updates=True, threads=True, exact_search=True)
+
+    def search(self, batch, k):
+        return self.nearest(batch, k)
 
 
 @caught_by("test_exact_search_is_exact_or_refused")
 class ExactSearchIsNot(Little):
-    def exact_search(self, queries, k, filters=None):
-        return self.nearest(queries, k, filters, len(self.vectors) // 2)
-
-
-@caught_by("test_saving_and_loading_change_nothing")
-class SavesHalf(Little):
-    def save(self, folder):
-        np.save(folder / "vectors.npy", self.vectors[: len(self.vectors) // 2])
+    def exact_search(self, batch, k):
+        return self.ranked(batch, k, len(self.vectors) // 2)
 
 
 @caught_by("test_inserted_and_deleted_rows_are_seen_or_refused")
 class InsertsAreNotSeen(Little):
-    def insert(self, vectors):
+    def insert(self, vectors, metadata=None):
         pass
 
 
@@ -396,10 +388,10 @@ class BoundToItsProcess(Little):
         super().build(corpus, metric, **parameters)
         self.process = os.getpid()
 
-    def search(self, queries, k, filters=None):
+    def nearest(self, batch, k):
         if os.getpid() != self.process:
             raise EngineError("little: this is another process")
-        return super().search(queries, k, filters)
+        return super().nearest(batch, k)
 
 
 @caught_by("test_a_forked_copy_searches_on")
@@ -412,8 +404,8 @@ class WaitsForItsThread(Little):
 
     worker = None
 
-    def search(self, queries, k, filters=None):
-        return self.worker.submit(super().search, queries, k, filters).result()
+    def nearest(self, batch, k):
+        return self.worker.submit(super().nearest, batch, k).result()
 
 
 @caught_by("test_a_forked_copy_searches_on")
@@ -435,21 +427,34 @@ class RenumbersAfterDeletes(Little):
         self.deleted = np.delete(self.deleted, rows)
 
 
-@caught_by("test_saving_and_loading_change_nothing")
-class LoadsAsL2(Little):
-    def load(self, folder, corpus, metric, **parameters):
-        super().load(folder, corpus, Metric.L2, **parameters)
-
-
 @caught_by("test_exact_search_is_exact_or_refused")
 class ExactSearchByL2(Little):
-    def exact_search(self, queries, k, filters=None):
+    def exact_search(self, batch, k):
         self.metric = Metric.L2
-        return super().exact_search(queries, k, filters)
+        return super().exact_search(batch, k)
 
 
 @caught_by("test_filters_are_kept_or_refused")
 class PadsFiltersWithOthers(Little):
-    def search(self, queries, k, filters=None):
-        found = super().search(queries, k, filters)
-        return found if filters is None else np.where(found < 0, super().search(queries, k), found)
+    def nearest(self, batch, k):
+        found = super().nearest(batch, k)
+        others = super().nearest(QueryBatch(batch.vectors), k)
+        return found if batch.filters is None else np.where(found < 0, others, found)
+
+
+@caught_by("test_attaching_is_the_build_of_an_engine_that_attaches_or_is_refused")
+class AttachesUnannounced(Little):
+    def attach(self, corpus, metric, **parameters):
+        self.build(corpus, metric, **parameters)
+
+
+@caught_by("test_maintenance_keeps_rows_and_their_numbers")
+class MaintenanceRenumbers(Little):
+    def maintain(self):
+        self.vectors, self.deleted = self.vectors[~self.deleted], np.zeros((~self.deleted).sum(), bool)
+
+
+@caught_by("test_inserted_metadata_is_what_filters_see")
+class LosesInsertedMetadata(Little):
+    def insert(self, vectors, metadata=None):
+        super().insert(vectors)

@@ -5,6 +5,7 @@ import pytest
 from attached_targets import attached, three_rows
 
 from recallatk import ground_truth, score
+from recallatk.engines import QueryBatch
 from recallatk.engines.callable import Callable
 from recallatk.engines.command import Command
 from recallatk.engines.http import Http
@@ -16,13 +17,13 @@ def returning(*lines):
 
 
 def found(dataset, *lines, k=3):
-    return attached(returning(*lines), dataset).search(np.eye(3)[: len(lines)], k).tolist()
+    return attached(returning(*lines), dataset).search(QueryBatch(np.eye(3)[: len(lines)]), k).tolist()
 
 
 def test_unknown_ids_repeats_and_short_answers_are_counted_by_scoring():
     dataset = three_rows(["a", "b", "c"])
     engine = attached(returning(["a", "nobody", "a"], ["b"]), dataset)
-    answers = engine.search(np.eye(3)[:2], 3)
+    answers = engine.search(QueryBatch(np.eye(3)[:2]), 3)
     assert answers.tolist() == [[0, 3, 0], [1, -1, -1]]
     scored = score(answers, ground_truth(dataset, depth=3), [3], row_numbers=True)
     assert {name: scored.anomalies[name] for name in ("unknown", "duplicate", "short", "padding")} == {
@@ -64,7 +65,7 @@ def test_ids_of_another_kind_are_refused(odd):
 
 def test_a_target_of_other_data_is_no_evidence():
     engine = attached(returning(["x-1", "x-2"]), three_rows(["a", "b", "c"]))
-    engine.search(np.eye(3)[:1], 2)
+    engine.search(QueryBatch(np.eye(3)[:1]), 2)
     with pytest.raises(EngineError, match=r"of the 2 ids .* the corpus has none: it says 'x-1', .* as 'a'"):
         engine.exercised()
 
@@ -72,4 +73,4 @@ def test_a_target_of_other_data_is_no_evidence():
 def test_an_engine_that_is_attached_to_nothing_says_so():
     for kind in (Callable, Http, Command):
         with pytest.raises(EngineError, match="attached to nothing"):
-            kind().search(np.eye(3), 1)
+            kind().search(QueryBatch(np.eye(3)), 1)

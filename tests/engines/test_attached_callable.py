@@ -6,7 +6,7 @@ import pytest
 from attached_targets import attached, searcher, three_rows
 
 from recallatk.core import Knob
-from recallatk.engines import get_engine
+from recallatk.engines import QueryBatch, get_engine
 from recallatk.engines.callable import Callable
 from recallatk.errors import EngineError, UsageError
 from recallatk.testing import EngineContract
@@ -15,10 +15,10 @@ from recallatk.testing import EngineContract
 class CalledFunction(Callable):
     """The function searches whatever the test builds."""
 
-    def build(self, corpus, metric, **parameters):
+    def attach(self, corpus, metric, **parameters):
         search = searcher(corpus, metric)
         type(self).function = staticmethod(lambda queries, k, **_: search(queries, k))
-        super().build(corpus, metric, **parameters)
+        super().attach(corpus, metric, **parameters)
 
 
 class TestCallable(EngineContract):
@@ -39,7 +39,7 @@ class TestCallable(EngineContract):
 )
 def test_functions_may_return_lists_or_arrays_with_or_without_scores(answer):
     engine = attached(Callable.of(lambda queries, k: answer), three_rows(["a", "b", "c"]))
-    assert engine.search(np.eye(3)[:1], 2).tolist() == [[1, 0]]
+    assert engine.search(QueryBatch(np.eye(3)[:1]), 2).tolist() == [[1, 0]]
     assert "1 query answered by <lambda>; what its index did is not known" in engine.exercised()
 
 
@@ -86,7 +86,7 @@ def test_a_function_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     dataset = three_rows(["a", "b", "c"])
     engine = attached(get_engine("callable"), dataset, {"function": "my_search:Mine.search"})
-    assert engine.search(np.eye(3), 1).tolist() == [[1], [1], [1]]
+    assert engine.search(QueryBatch(np.eye(3)), 1).tolist() == [[1], [1], [1]]
     assert "3 queries answered by my_search:Mine.search" in engine.exercised()
     for text, kind, said in (
         ("", UsageError, "Accepted: module:function"),

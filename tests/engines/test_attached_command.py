@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from attached_targets import QUERIES, attached, three_rows
 
+from recallatk.engines import QueryBatch
 from recallatk.engines.command import Command
 from recallatk.errors import EngineError, UsageError
 from recallatk.testing import EngineContract, tiny_dataset
@@ -38,13 +39,13 @@ class StartedCommand(Command):
     folder = None
     count = 0
 
-    def build(self, corpus, metric, **parameters):
+    def attach(self, corpus, metric, **parameters):
         type(self).count += 1
         data = self.folder / f"data-{self.count}"
         np.save(f"{data}.npy", np.array(corpus.vectors.read(0, corpus.rows), np.float64))
         (self.folder / f"{data.name}.json").write_text(json.dumps(corpus.ids.to_pylist()))
         command = f"'{sys.executable}' '{self.folder / 'program.py'}' '{data}' {metric}"
-        super().build(corpus, metric, **{**parameters, "command": command})
+        super().attach(corpus, metric, **{**parameters, "command": command})
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def test_a_program_hears_id_query_k_and_parameters(starting, tmp_path):
     heard = tmp_path / "heard"
     code = LOOP.format(f"open({str(heard)!r}, 'a').write(line); {ANSWER}")
     engine = starting(code, {"parameters": '{"ef": 5}'})
-    assert engine.search(QUERIES[:1], 3).tolist() == [[1, 0, -1]]
+    assert engine.search(QueryBatch(QUERIES[:1]), 3).tolist() == [[1, 0, -1]]
     assert json.loads(heard.read_text().splitlines()[-1]) == {
         "id": 2,
         "query": [1.0, 0.0, 0.0],
@@ -114,13 +115,13 @@ def test_a_program_that_fails_is_an_error_with_its_last_words(starting, code, sa
 
 def test_a_program_that_crashes_later_stays_ended_until_the_next_setting(starting):
     engine = starting(LOOP.format(f"{ANSWER} if asked['k'] < 3 else sys.exit('too many')"))
-    engine.search(QUERIES, 2)
+    engine.search(QueryBatch(QUERIES), 2)
     with pytest.raises(EngineError, match=r"it ended with code 1. .*: too many"):
-        engine.search(QUERIES, 3)
+        engine.search(QueryBatch(QUERIES), 3)
     with pytest.raises(EngineError, match="it was ended"):
-        engine.search(QUERIES, 2)
+        engine.search(QueryBatch(QUERIES), 2)
     engine.configure(parameters="{}")
-    assert engine.search(QUERIES[:1], 2).tolist() == [[1, 0]]
+    assert engine.search(QueryBatch(QUERIES[:1]), 2).tolist() == [[1, 0]]
 
 
 # k is above 1 once the engine has tried the program out.
@@ -134,9 +135,9 @@ def test_a_line_too_many_is_never_the_answer_to_the_next_query(starting):
         "os.write(1, (json.dumps({'ids': [asked['id']]}) + '\\n' + 'debug\\n' * (asked['k'] > 1)).encode())"
     )
     engine = starting(LOOP.format(code))
-    found = engine.search(QUERIES[:1], 2)
+    found = engine.search(QueryBatch(QUERIES[:1]), 2)
     with pytest.raises(EngineError, match=MORE):
-        engine.search(QUERIES[:1], 2)
+        engine.search(QueryBatch(QUERIES[:1]), 2)
     # Three rows are known by other ids.
     assert found.tolist() == [[3, -1]]
 
@@ -144,7 +145,7 @@ def test_a_line_too_many_is_never_the_answer_to_the_next_query(starting):
 def test_a_line_too_many_after_the_last_answer_is_found(starting):
     late = f"{ANSWER}\n    if asked['k'] > 1: sys.stdout.flush(); time.sleep(0.02); print('debug')"
     engine = starting(LOOP.format(late))
-    engine.search(QUERIES[:1], 2)
+    engine.search(QueryBatch(QUERIES[:1]), 2)
     with pytest.raises(EngineError, match=MORE):
         engine.exercised()
 
@@ -155,16 +156,16 @@ def test_a_slow_program_that_is_a_line_ahead_is_found_after_the_last_answer(star
     engine = starting(LOOP.format(slow))
     with pytest.raises(EngineError, match="it wrote more than one line for a query"):
         for _ in range(3):
-            engine.search(QUERIES[:1], 2)
+            engine.search(QueryBatch(QUERIES[:1]), 2)
         engine.exercised()
 
 
 def test_a_late_answer_of_an_earlier_query_is_told_by_its_id(starting):
     code = f"{TAGGED}\n    if asked['k'] > 1: {LATE}; print(json.dumps({{'id': asked['id'], 'ids': ['c']}}))"
     engine = starting(LOOP.format(code))
-    engine.search(QUERIES[:1], 2)
+    engine.search(QueryBatch(QUERIES[:1]), 2)
     with pytest.raises(EngineError, match="it wrote the answer to query 2 when it was asked query 3"):
-        engine.search(QUERIES[:1], 2)
+        engine.search(QueryBatch(QUERIES[:1]), 2)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +179,12 @@ def test_a_late_answer_of_an_earlier_query_is_told_by_its_id(starting):
 def test_ids_of_queries_that_are_wrong_or_missing_are_refused(starting, answer, said):
     engine = starting(LOOP.format(f"print(json.dumps({answer})) if asked['k'] > 1 else {TAGGED}"))
     with pytest.raises(EngineError, match=said):
-        engine.search(QUERIES[:1], 2)
+        engine.search(QueryBatch(QUERIES[:1]), 2)
 
 
 def test_a_long_line_comes_whole(starting):
     engine = starting(LOOP.format("print(json.dumps({'ids': ['b'] * asked['k']}))"))
-    assert engine.search(QUERIES[:1], 100_000).tolist() == [[1] * 100_000]
+    assert engine.search(QueryBatch(QUERIES[:1]), 100_000).tolist() == [[1] * 100_000]
 
 
 def alive(pid):
@@ -276,10 +277,10 @@ def test_a_client_is_a_program_of_its_own(starting, tmp_path):
     code = f"open({str(tmp_path / 'pids')!r}, 'a').write(f'{{os.getpid()}}\\n')\n" + LOOP.format(ANSWER)
     engine = starting(code)
     client = engine.client()
-    assert client.search(QUERIES[:1], 2).tolist() == [[1, 0]]
+    assert client.search(QueryBatch(QUERIES[:1]), 2).tolist() == [[1, 0]]
     first, second = map(int, (tmp_path / "pids").read_text().split())
     client.close()
     assert alive(first)
     assert not alive(second)
-    assert engine.search(QUERIES[:1], 2).tolist() == [[1, 0]]
+    assert engine.search(QueryBatch(QUERIES[:1]), 2).tolist() == [[1, 0]]
     assert engine.call() == "line to a subprocess and back"

@@ -10,6 +10,7 @@ from typing import ClassVar
 import pytest
 from attached_targets import QUERIES, attached, searcher, three_rows
 
+from recallatk.engines import QueryBatch
 from recallatk.engines.http import Http
 from recallatk.errors import EngineError, UsageError
 from recallatk.testing import EngineContract
@@ -88,10 +89,10 @@ class ServedHttp(Http):
 
     server = None
 
-    def build(self, corpus, metric, **parameters):
+    def attach(self, corpus, metric, **parameters):
         path = f"/index-{len(self.server.indexes)}"
         self.server.indexes[path] = searcher(corpus, metric)
-        super().build(corpus, metric, **{**parameters, "url": self.server.url + path})
+        super().attach(corpus, metric, **{**parameters, "url": self.server.url + path})
 
 
 @pytest.mark.usefixtures("service")
@@ -119,9 +120,9 @@ def asking(service):
 
 def test_one_connection_serves_all_queries(service, asking):
     engine = asking()
-    assert engine.search(QUERIES, 1).tolist() == [[0], [1], [2]]
+    assert engine.search(QueryBatch(QUERIES), 1).tolist() == [[0], [1], [2]]
     for _ in range(20):
-        engine.search(QUERIES[:1], 2)
+        engine.search(QueryBatch(QUERIES[:1]), 2)
     assert len(service.requests) == 24
     assert len(service.connections) == 1
     assert engine.exercised() == (
@@ -134,7 +135,7 @@ def test_one_connection_serves_all_queries(service, asking):
 def test_a_connection_that_the_service_closed_is_opened_again(service, asking):
     service.drops = True
     engine = asking()
-    assert engine.search(QUERIES, 1).tolist() == [[0], [1], [2]]
+    assert engine.search(QueryBatch(QUERIES), 1).tolist() == [[0], [1], [2]]
     assert len(service.connections) == 4
 
 
@@ -151,7 +152,7 @@ def test_the_body_is_what_the_template_says(service, asking):
             }
         ),
     )
-    engine.search(QUERIES[:1], 2)
+    engine.search(QueryBatch(QUERIES[:1]), 2)
     assert service.requests[-1][2] == {
         "vector": [1.0, 0.0, 0.0],
         "k": 2,
@@ -196,7 +197,7 @@ def test_secrets_come_from_the_environment_and_are_never_shown(service, asking, 
     engine = asking(
         url=f"{service.url}/three?key=${{MY_QUERY}}", headers='{"Authorization": "Bearer ${MY_KEY}"}'
     )
-    engine.search(QUERIES[:1], 1)
+    engine.search(QueryBatch(QUERIES[:1]), 1)
     path, headers, _ = service.requests[-1]
     assert path == "/three?key=k%20k"
     assert headers["Authorization"] == 'Bearer hush "hush"/key'
@@ -205,7 +206,7 @@ def test_secrets_come_from_the_environment_and_are_never_shown(service, asking, 
     for status in (401, 200):
         service.failures = [(status, {}, echo)]
         with pytest.raises(EngineError) as caught:
-            engine.search(QUERIES[:1], 1)
+            engine.search(QueryBatch(QUERIES[:1]), 1)
         shown = f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
         assert "hush" not in str(caught.value)
         assert "k%20k" not in shown
@@ -222,7 +223,7 @@ def test_the_body_and_its_parameters_take_what_is_no_parameter_from_the_environm
         '"login": "$login", "kept": "$${MY_KEY}"}',
     )
     client = engine.client()
-    client.search(QUERIES[:1], 1)
+    client.search(QueryBatch(QUERIES[:1]), 1)
     client.close()
     for body in (service.requests[0][2], service.requests[-1][2]):
         assert body["api_key"] == body["login"]["token"] == 'hush "hush" $5'
@@ -230,7 +231,7 @@ def test_the_body_and_its_parameters_take_what_is_no_parameter_from_the_environm
         assert body["kept"] == "${MY_KEY}"
     service.failures = [(400, {}, json.dumps(body))]
     with pytest.raises(EngineError) as caught:
-        engine.search(QUERIES[:1], 1)
+        engine.search(QueryBatch(QUERIES[:1]), 1)
     assert "hush" not in str(caught.value)
     with pytest.raises(UsageError, match=r"http: body: the environment has no variable RECALLATK_NO_SUCH"):
         asking(body='{"vector": "${RECALLATK_NO_SUCH}"}')
@@ -240,9 +241,9 @@ def test_a_failure_says_its_status_and_the_beginning_of_its_body(service, asking
     engine = asking()
     service.failures = [(404, {}, "no index\n  three " + "x" * 1000)]
     with pytest.raises(EngineError, match=r"http: http://.*/three: status 404: no index three x") as caught:
-        engine.search(QUERIES[:1], 1)
+        engine.search(QueryBatch(QUERIES[:1]), 1)
     assert len(str(caught.value)) < 300
-    assert engine.search(QUERIES[:1], 1).tolist() == [[0]]
+    assert engine.search(QueryBatch(QUERIES[:1]), 1).tolist() == [[0]]
 
 
 @pytest.mark.parametrize(
@@ -257,13 +258,13 @@ def test_answers_without_ids_are_refused(service, asking, said, reason):
     engine = asking()
     service.failures = [(200, {}, said)]
     with pytest.raises(EngineError, match=reason):
-        engine.search(QUERIES[:1], 1)
+        engine.search(QueryBatch(QUERIES[:1]), 1)
 
 
 def test_an_empty_answer_is_a_short_one(service, asking):
     engine = asking()
     service.failures = [(200, {}, '{"hits": []}')]
-    assert engine.search(QUERIES[:1], 2).tolist() == [[-1, -1]]
+    assert engine.search(QueryBatch(QUERIES[:1]), 2).tolist() == [[-1, -1]]
 
 
 def test_a_busy_service_is_asked_again_when_it_says(service, asking):
@@ -274,7 +275,7 @@ def test_a_busy_service_is_asked_again_when_it_says(service, asking):
         (503, {"Retry-After": date}, ""),
         (503, {"Retry-After": "soon"}, ""),
     ]
-    assert engine.search(QUERIES[:1], 1).tolist() == [[0]]
+    assert engine.search(QueryBatch(QUERIES[:1]), 1).tolist() == [[0]]
     assert "and 3 requests again because it was busy" in engine.exercised()
     assert len(service.connections) == 1
 
@@ -283,20 +284,20 @@ def test_a_service_that_stays_busy_is_given_up(service, asking):
     engine = asking()
     service.failures = [(429, {"Retry-After": "0"}, "too many")] * 50
     with pytest.raises(EngineError, match="status 429: too many"):
-        engine.search(QUERIES[:1], 1)
+        engine.search(QueryBatch(QUERIES[:1]), 1)
     assert len(service.requests) == 1 + 6
     service.failures = [(503, {"Retry-After": "3600"}, "")]
     with pytest.raises(EngineError, match="status 503, and it asks to wait 3,600 s"):
-        engine.search(QUERIES[:1], 1)
+        engine.search(QueryBatch(QUERIES[:1]), 1)
 
 
 def test_a_service_that_is_silent_is_given_up_and_can_be_asked_again(service, asking):
     engine = asking(timeout=0.5)
     service.delay = 1.0
     with pytest.raises(EngineError, match=r"no answer within 0\.5 s"):
-        engine.search(QUERIES[:1], 1)
+        engine.search(QueryBatch(QUERIES[:1]), 1)
     service.delay = 0.0
-    assert engine.search(QUERIES[1:2], 1).tolist() == [[1]]
+    assert engine.search(QueryBatch(QUERIES[1:2]), 1).tolist() == [[1]]
 
 
 def test_a_service_that_is_not_there_is_an_error_when_attaching(asking):
@@ -307,12 +308,12 @@ def test_a_service_that_is_not_there_is_an_error_when_attaching(asking):
 def test_a_client_has_a_connection_of_its_own_and_tells_the_same(service, asking):
     engine = asking({"parameters": '{"ef": 7}'}, body='{"vector": "$vector", "k": "$k", "ef": "$ef"}')
     client = engine.client()
-    assert client.search(QUERIES, 1).tolist() == [[0], [1], [2]]
+    assert client.search(QueryBatch(QUERIES), 1).tolist() == [[0], [1], [2]]
     assert service.requests[-1][2]["ef"] == 7
     assert len(service.connections) == 2
     assert client.exercised().startswith("3 queries answered by ")
     client.close()
-    assert engine.search(QUERIES, 1).tolist() == [[0], [1], [2]]
+    assert engine.search(QueryBatch(QUERIES), 1).tolist() == [[0], [1], [2]]
     assert len(service.connections) == 2
     assert engine.call() == "HTTP round trip"
     assert not engine.in_process()

@@ -8,11 +8,11 @@ import pytest
 
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
-from recallatk.engines.qdrant_server import Server
+from recallatk.engines.qdrant_store import Server
 from recallatk.engines.registry import get_engine
 from recallatk.errors import EngineError, FilterError
 from recallatk.filters import parse_filter
-from recallatk.testing.asking import K, data, rebuild, vectors_of
+from recallatk.testing.contract_ground import K, batch_of, data, rebuild
 
 
 def nullable():
@@ -73,7 +73,7 @@ def engine(request, monkeypatch):
 def check(engine, dataset, text):
     condition = parse_filter(text)
     wanted = np.flatnonzero(condition.mask(dataset.corpus.metadata)).tolist()
-    found = engine.search(vectors_of(dataset), 200, [condition])[0]
+    found = engine.search(batch_of(dataset, [condition]), 200)[0]
     assert sorted(found[found >= 0].tolist()) == wanted, text
 
 
@@ -105,14 +105,14 @@ def test_filters_that_do_not_fit_are_refused(engine, text):
     dataset = nullable()
     rebuild(engine, dataset, {}, {})
     with pytest.raises(FilterError):
-        engine.search(vectors_of(dataset), K, [parse_filter(text)])
+        engine.search(batch_of(dataset, [parse_filter(text)]), K)
 
 
 def test_comparisons_that_would_be_inexact_are_refused(engine):
     dataset = nullable()
     rebuild(engine, dataset, {}, {})
     with pytest.raises(EngineError, match="cannot compare exactly"):
-        engine.search(vectors_of(dataset), K, [parse_filter("whole < 9007199254740993")])
+        engine.search(batch_of(dataset, [parse_filter("whole < 9007199254740993")]), K)
 
 
 def test_texts_have_an_order_in_milvus_only(engine):

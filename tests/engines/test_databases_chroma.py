@@ -15,7 +15,7 @@ from recallatk.engines.chroma import Chroma, close_client, quiet
 from recallatk.engines.http import Http
 from recallatk.errors import EngineError
 from recallatk.testing import EngineContract
-from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
+from recallatk.testing.contract_ground import K, batch_of, data, rebuild, recall, vectors_of
 
 # A graph so thin that the effort of a search shows.
 THIN = {"M": 4, "ef_construction": 20}
@@ -79,7 +79,7 @@ def engine():
 
 
 def recall_of(engine, dataset):
-    return recall(engine.search(vectors_of(dataset), K), dataset)
+    return recall(engine.search(batch_of(dataset), K), dataset)
 
 
 def test_another_ef_search_takes_effect(engine, url):
@@ -97,10 +97,10 @@ def test_a_loaded_collection_would_keep_its_ef_search(engine, url):
     """Why the engine loads or makes collections anew: if this fails, modifying them has become enough."""
     dataset = data(rows=1500)
     rebuild(engine, dataset, {**THIN, "url": url}, {"ef_search": 1})
-    before = engine.search(vectors_of(dataset), K)
+    before = engine.search(batch_of(dataset), K)
     with quiet():
         engine.collection.modify(configuration={"hnsw": {"ef_search": 1000}})
-    assert (engine.search(vectors_of(dataset), K) == before).all()
+    assert (engine.search(batch_of(dataset), K) == before).all()
 
 
 def test_a_server_does_not_forget_updates_for_another_ef_search(engine, server):

@@ -7,7 +7,7 @@ from recallatk.engines.base import require_constraints
 from recallatk.engines.milvus import Milvus
 from recallatk.errors import EngineError, UsageError
 from recallatk.testing import EngineContract
-from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
+from recallatk.testing.contract_ground import K, batch_of, data, rebuild, recall, vectors_of
 
 
 class TestMilvus(EngineContract):
@@ -38,16 +38,16 @@ def test_parameters_reach_the_clusters(engine):
     dataset = data(rows=600)
     rebuild(engine, dataset, {"index": "IVF_FLAT", "nlist": 7}, {"nprobe": 1})
     assert built(engine).nlist == 7
-    low = recall(engine.search(vectors_of(dataset), K), dataset)
+    low = recall(engine.search(batch_of(dataset), K), dataset)
     engine.configure(ef=1, nprobe=7)
-    assert low < recall(engine.search(vectors_of(dataset), K), dataset) == 1
+    assert low < recall(engine.search(batch_of(dataset), K), dataset) == 1
     assert engine.exercised() == "600 of 600 rows in IVF_FLAT indexes"
 
 
 def test_a_flat_index_says_that_it_scans(engine):
     dataset = data()
     rebuild(engine, dataset, {"index": "FLAT"}, {})
-    assert recall(engine.search(vectors_of(dataset), K), dataset) == 1
+    assert recall(engine.search(batch_of(dataset), K), dataset) == 1
     assert engine.exercised().startswith("flat scan of 300 rows")
 
 
@@ -55,7 +55,7 @@ def test_rows_that_are_scanned_are_no_evidence_even_if_lite_calls_them_indexed(e
     dataset = data()
     rebuild(engine, dataset, {}, {})
     engine._add(vectors_of(dataset), [{} for _ in range(24)])
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     assert engine.connection.describe_index(engine.collection, "vector")["indexed_rows"] == 324
     with pytest.raises(EngineError, match="300 of 324 rows are in an index"):
         engine.exercised()
@@ -65,7 +65,7 @@ def test_inserted_rows_are_indexed(engine):
     dataset = data()
     rebuild(engine, dataset, {}, {})
     engine.insert(vectors_of(dataset))
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     assert engine.exercised() == "324 of 324 rows in HNSW indexes"
 
 

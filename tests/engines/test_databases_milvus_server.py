@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recallatk.engines import QueryBatch
 from recallatk.engines.milvus import SMALLEST_SEGMENT, Milvus
 from recallatk.errors import EngineError
 from recallatk.filters import parse_filter
-from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
+from recallatk.testing.contract_ground import K, batch_of, data, rebuild, recall, vectors_of
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"),
@@ -83,12 +84,12 @@ def engine():
 def test_its_index_answers_and_effort_tells(engine, uri, build, least, most):
     dataset = data(rows=2_000)
     rebuild(engine, dataset, {**build, "uri": uri}, least)
-    low = recall(engine.search(vectors_of(dataset), K), dataset)
+    low = recall(engine.search(batch_of(dataset), K), dataset)
     assert engine.exercised() == f"2,000 of 2,000 rows in {build.get('index', 'HNSW')} indexes"
     assert engine.call() == "gRPC round trip"
     assert engine.version().startswith("milvus ")
     engine.configure(**most)
-    assert low < recall(engine.search(vectors_of(dataset), K), dataset) > 0.98
+    assert low < recall(engine.search(batch_of(dataset), K), dataset) > 0.98
 
 
 def test_filters_deletions_small_collections_and_the_end(uri):
@@ -102,11 +103,11 @@ def test_filters_deletions_small_collections_and_the_end(uri):
         rebuild(engine, dataset, {"uri": uri}, {})
         with pytest.raises(EngineError, match=f"no index below {SMALLEST_SEGMENT:,} rows"):
             engine.exercised()
-        found = engine.search(asked, K, [parse_filter(f"size >= {limit}")] * len(asked))
+        found = engine.search(QueryBatch(asked, [parse_filter(f"size >= {limit}")] * len(asked)), K)
         assert found.min() >= 0 and sizes[found].min() >= limit
-        first = engine.search(asked, K)[:, 0]
+        first = engine.search(QueryBatch(asked), K)[:, 0]
         engine.delete(np.unique(first))
-        assert not np.isin(engine.search(asked, K), first).any()
+        assert not np.isin(engine.search(QueryBatch(asked), K), first).any()
         assert len(client.list_collections()) == len(before) + 1
     assert client.list_collections() == before
     client.close()

@@ -8,12 +8,11 @@ from typing import ClassVar
 import pytest
 
 from recallatk.engines.qdrant import Qdrant
-from recallatk.engines.qdrant_server import Server
+from recallatk.engines.qdrant_store import Server
 from recallatk.errors import EngineError
 from recallatk.filters import parse_filter
 from recallatk.testing import EngineContract
-from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
-from recallatk.testing.gaps import Gap, Kind
+from recallatk.testing.contract_ground import Gap, K, Kind, batch_of, data, rebuild, recall, vectors_of
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +68,7 @@ def test_the_evidence_is_the_shards_own_count(engine):
 def test_a_corpus_that_is_scanned_is_no_evidence(engine, rows, reason):
     dataset = data(rows=rows)
     rebuild(engine, dataset, {"M": 2, "ef_construct": 4}, {"hnsw_ef": 1})
-    assert recall(engine.search(vectors_of(dataset), K), dataset) == 1
+    assert recall(engine.search(batch_of(dataset), K), dataset) == 1
     with pytest.raises(EngineError, match=reason):
         engine.exercised()
 
@@ -77,7 +76,7 @@ def test_a_corpus_that_is_scanned_is_no_evidence(engine, rows, reason):
 def test_the_graph_answers_just_above_the_threshold(engine):
     dataset = data(rows=170)
     rebuild(engine, dataset, {"M": 2, "ef_construct": 4}, {"hnsw_ef": 1})
-    assert recall(engine.search(vectors_of(dataset), K), dataset) < 0.99
+    assert recall(engine.search(batch_of(dataset), K), dataset) < 0.99
     assert engine.exercised()
 
 
@@ -85,8 +84,8 @@ def test_the_graph_answers_just_above_the_threshold(engine):
 def test_exact_search_is_not_over_quantised_vectors(engine, quantization):
     dataset = data(rows=600)
     rebuild(engine, dataset, {"quantization": quantization}, {"hnsw_ef": 600})
-    assert recall(engine.search(vectors_of(dataset), K), dataset) < 1
-    assert recall(engine.exact_search(vectors_of(dataset), K), dataset) == 1
+    assert recall(engine.search(batch_of(dataset), K), dataset) < 1
+    assert recall(engine.exact_search(batch_of(dataset), K), dataset) == 1
 
 
 def test_the_folder_goes_with_the_engine(engine):
@@ -102,10 +101,10 @@ def test_inserted_rows_have_no_values(engine):
     rebuild(engine, dataset, {}, {"hnsw_ef": 1000})
     engine.insert(vectors_of(dataset))
     filters = [parse_filter("size is null")] * dataset.queries.rows
-    found = engine.search(vectors_of(dataset), K, filters)
+    found = engine.search(batch_of(dataset, filters), K)
     assert found.min() >= 300
     filters = [parse_filter("not (size < 0)")] * dataset.queries.rows
-    assert engine.search(vectors_of(dataset), K, filters).max() < 300
+    assert engine.search(batch_of(dataset, filters), K).max() < 300
 
 
 @stand_in

@@ -7,11 +7,12 @@ import pytest
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, open_demo, score
 from recallatk.core import Knob, Metric
-from recallatk.engines import Engine, get_engine
+from recallatk.engines import Engine, QueryBatch, get_engine
 from recallatk.engines.base import require_metric, resolved
 from recallatk.errors import EngineError, UsageError
 from recallatk.filters import parse_filter
 from recallatk.testing import tiny_dataset
+from recallatk.testing.contract_ground import batch_of
 
 NAMES = ("exact", "faiss-hnsw")
 
@@ -32,7 +33,7 @@ def queries_of(dataset):
 def test_the_flat_scan_is_the_truth_on_data_without_ties(metric, dtype):
     dataset = tiny_dataset(500, 20, 16, metric=metric, dtype=dtype)
     truth = ground_truth(dataset, depth=10)
-    found = built("exact", dataset).search(queries_of(dataset), 10)
+    found = built("exact", dataset).search(batch_of(dataset), 10)
     assert found.dtype == np.int64
     assert score(found, truth, at=[10], row_numbers=True)["recall@10"] == 1.0
     if dtype.startswith("float"):
@@ -43,7 +44,7 @@ def test_the_flat_scan_is_the_truth_on_data_without_ties(metric, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 def test_the_graph_at_full_effort_finds_the_truth(metric, dtype):
     dataset = tiny_dataset(500, 20, 16, metric=metric, dtype=dtype)
-    found = built("faiss-hnsw", dataset, search={"ef": 500}).search(queries_of(dataset), 10)
+    found = built("faiss-hnsw", dataset, search={"ef": 500}).search(batch_of(dataset), 10)
     assert score(found, ground_truth(dataset, depth=10), at=[10], row_numbers=True)["recall@10"] >= 0.99
 
 
@@ -57,7 +58,7 @@ def test_more_effort_finds_more_on_real_data():
     for ef in (10, 40, 1000):
         engine.configure(ef=ef)
         recalls.append(
-            score(engine.search(queries_of(dataset), 10), truth, at=[10], row_numbers=True)["recall@10"]
+            score(engine.search(batch_of(dataset), 10), truth, at=[10], row_numbers=True)["recall@10"]
         )
     assert recalls[0] < recalls[1] - 0.02 < recalls[1] < recalls[2]
     assert recalls[2] >= 0.99
@@ -66,7 +67,7 @@ def test_more_effort_finds_more_on_real_data():
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_that_there_are_not_are_minus_one_at_the_end(name):
     dataset = tiny_dataset(7, 3, 4)
-    found = built(name, dataset).search(queries_of(dataset), 10)
+    found = built(name, dataset).search(batch_of(dataset), 10)
     assert found.shape == (3, 10)
     for row in found:
         assert sorted(row[:7]) == list(range(7))
@@ -78,7 +79,7 @@ def test_an_index_is_evidence_until_it_is_dropped(name):
     dataset = tiny_dataset(50, 3)
     engine = built(name, dataset)
     assert "50" in engine.exercised()
-    engine.search(queries_of(dataset), 5)
+    engine.search(batch_of(dataset), 5)
     assert "50" in engine.exercised()
     engine.index.reset()
     with pytest.raises(EngineError, match=f"{name}: the index holds no rows"):
@@ -90,11 +91,11 @@ def test_an_index_is_evidence_until_it_is_dropped(name):
 
 def test_the_searches_of_another_index_are_no_evidence():
     dataset = tiny_dataset(50, 3)
-    built("faiss-hnsw", dataset).search(queries_of(dataset), 5)
+    built("faiss-hnsw", dataset).search(batch_of(dataset), 5)
     engine = get_engine("faiss-hnsw")()
     engine.build(dataset.corpus, dataset.metric, M=8, ef_construction=40)
     assert engine.exercised().endswith("levels")
-    engine.answered = 1  # by what is no walk over a graph
+    engine.searched = 1  # by what is no walk over a graph
     with pytest.raises(EngineError, match="no search went through the graph"):
         engine.exercised()
 
@@ -110,12 +111,12 @@ def test_inserted_rows_have_no_values_to_filter_by(name):
     )
     with built(name, dataset, {"nlist": 4} if "ivf" in name else {}, most) as engine:
         asked = queries_of(dataset)
-        before = engine.search(asked, 4, [parse_filter("size is null")] * 4)
+        before = engine.search(QueryBatch(asked, [parse_filter("size is null")] * 4), 4)
         assert (before == -1).all()
         engine.insert(asked)
-        found = engine.search(asked, 4, [parse_filter("size is null")] * 4)
+        found = engine.search(QueryBatch(asked, [parse_filter("size is null")] * 4), 4)
         assert sorted(found[0]) == [100, 101, 102, 103]
-        found = engine.search(asked, 104, [parse_filter("not (size < 0)")] * 4)
+        found = engine.search(QueryBatch(asked, [parse_filter("not (size < 0)")] * 4), 104)
         assert found.max() < 100
         assert (found >= 0).sum(axis=1).tolist() == [100] * 4
 
@@ -208,6 +209,6 @@ def test_the_norm_of_a_row_does_not_change_its_cosine():
     truth = ground_truth(dataset, depth=10)
     for name in NAMES:
         found = built(name, dataset, search={"ef": 500} if name != "exact" else {}).search(
-            queries_of(dataset), 10
+            batch_of(dataset), 10
         )
         assert score(found, truth, at=[10], row_numbers=True)["recall@10"] >= 0.99

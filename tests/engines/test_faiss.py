@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from recallatk import ground_truth, score
-from recallatk.engines import get_engine
+from recallatk.engines import QueryBatch, get_engine
 from recallatk.engines.base import require_constraints, resolved
 from recallatk.errors import EngineError, FilterError, UsageError
 from recallatk.filters import parse_filter
 from recallatk.testing import EngineContract, tiny_dataset
-from recallatk.testing.gaps import Gap, Kind
+from recallatk.testing.contract_ground import Gap, Kind, batch_of
 
 CODES = Gap(Kind.NEVER, "16 codes cannot be learned from fewer rows")
 LOSSY = Gap(Kind.NEVER, "codes of few bits lose what tells near rows apart")
@@ -117,7 +117,7 @@ def queries_of(dataset):
 
 
 def recall_of(engine, dataset):
-    found = engine.search(queries_of(dataset), 10)
+    found = engine.search(batch_of(dataset), 10)
     return score(found, ground_truth(dataset, depth=10), at=[10], row_numbers=True)["recall@10"]
 
 
@@ -198,7 +198,7 @@ def test_filtered_answers_are_those_of_the_rows_that_the_mask_allows(name):
     truth = ground_truth(dataclasses.replace(dataset, queries=asked), depth=10)
     full = {"exact": {}, "faiss-ivf-flat": {"nprobe": 16}, "faiss-hnsw": {"ef": 400}}[name]
     engine = built(name, dataset, {"nlist": 16} if "ivf" in name else {}, **full)
-    found = engine.search(queries_of(dataset), 10, filters)
+    found = engine.search(batch_of(dataset, filters), 10)
     assert (found[2::4] == -1).all()
     for row, condition in zip(found, filters, strict=True):
         mask = np.ones(400, bool) if condition is None else condition.mask(dataset.corpus.metadata)
@@ -207,14 +207,14 @@ def test_filtered_answers_are_those_of_the_rows_that_the_mask_allows(name):
         assert (row >= 0).sum() == min(10, len(allowed))
     assert score(found, truth, at=[10], row_numbers=True)["recall@10"] == 1.0
     with pytest.raises(FilterError):
-        engine.search(queries_of(dataset)[:1], 10, [parse_filter("nowhere = 1")])
+        engine.search(QueryBatch(queries_of(dataset)[:1], [parse_filter("nowhere = 1")]), 10)
 
 
 def test_the_lists_that_were_visited_are_the_evidence():
     dataset = tiny_dataset(400, 12, 8)
     engine = built("faiss-ivf-flat", dataset, {"nlist": 16}, nprobe=4)
     assert engine.exercised() == "400 rows in 16 lists"
-    engine.search(queries_of(dataset), 10)
+    engine.search(batch_of(dataset), 10)
     assert engine.exercised().startswith("400 rows in 16 lists; 4 lists and ")
 
 
@@ -223,7 +223,7 @@ def test_a_walk_that_would_never_end_is_refused_or_cut_short():
     engine = built("faiss-nsg", dataset)
     with pytest.raises(EngineError, match="search_L = 151 is more than the rows"):
         engine.configure(search_L=151)
-    found = engine.search(queries_of(dataset), 200)
+    found = engine.search(batch_of(dataset), 200)
     assert found.shape == (3, 200)
     assert (found[:, 150:] == -1).all()
     with pytest.raises(EngineError, match="a corpus of 100 rows"):
@@ -235,27 +235,20 @@ def test_fewer_rows_than_lists_make_as_many_lists_as_rows():
     assert engine.inverted().nlist == 7
 
 
-def test_numbers_of_deleted_rows_are_not_given_again(tmp_path):
+def test_numbers_of_deleted_rows_are_not_given_again():
     dataset = tiny_dataset(100, 4, 8, metric="l2")
     engine = built("faiss-ivf-flat", dataset, {"nlist": 4}, nprobe=4)
     engine.delete(np.arange(90, 100))
-    engine.save(tmp_path)
-    again = get_engine("faiss-ivf-flat")()
-    again.load(tmp_path, dataset.corpus, dataset.metric, nlist=4)
-    again.configure(nprobe=4)
-    again.insert(queries_of(dataset))
-    assert again.search(queries_of(dataset), 1)[:, 0].tolist() == [100, 101, 102, 103]
+    engine.insert(queries_of(dataset))
+    assert engine.search(batch_of(dataset), 1)[:, 0].tolist() == [100, 101, 102, 103]
 
 
 @pytest.mark.parametrize("name", ["faiss-hnsw", "faiss-ivf-pq", "faiss-nsg", "faiss-sq"])
-def test_one_thread_builds_the_same_index_again(name, tmp_path):
+def test_one_thread_builds_the_same_index_again(name):
     dataset = tiny_dataset(500, 4, 8)
     build, search = ({"nlist": 8, "nbits": 4}, {"nprobe": 8}) if "ivf" in name else ({}, {})
     written = []
-    for turn in range(2):
+    for _ in range(2):
         engine = built(name, dataset, build, **search)
-        folder = tmp_path / str(turn)
-        folder.mkdir()
-        engine.save(folder)
-        written.append((folder / "index.faiss").read_bytes())
+        written.append(faiss.serialize_index(engine.index).tobytes())
     assert written[0] == written[1]

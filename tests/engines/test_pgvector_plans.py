@@ -10,6 +10,7 @@ import pytest
 
 from commands import recallatk
 from recallatk import Metric, make_corpus
+from recallatk.engines import QueryBatch
 from recallatk.engines.base import resolved
 from recallatk.engines.postgres_server import bundled_server
 from recallatk.engines.registry import get_engine
@@ -49,7 +50,7 @@ def recalls(engine, text, times):
     """The recall of the query with a filter, each time that it is asked."""
     wanted = set(np.flatnonzero(labels() == 1).tolist())
     condition = [parse_filter(text)]
-    found = (engine.search(QUERY[None], K, condition)[0] for _ in range(times))
+    found = (engine.search(QueryBatch(QUERY[None], condition), K)[0] for _ in range(times))
     return [len(wanted & set(each.tolist())) / K for each in found]
 
 
@@ -68,7 +69,7 @@ def test_each_filter_has_a_plan_of_its_own_by_default(engine):
     assert recalls(engine, RARE, 10) == [1.0] * 10
     with pytest.raises(EngineError, match="PostgreSQL scanned the table in all 10 calls"):
         engine.exercised()
-    engine.search(QUERY[None], K)
+    engine.search(QueryBatch(QUERY[None]), K)
     assert engine.exercised().startswith("1 of 11 calls (9.1%) scanned items_vector (hnsw), the others")
 
 
@@ -86,8 +87,8 @@ def test_the_calls_of_clients_are_in_the_evidence_once_they_have_ended(engine):
     def ask():
         with engine.client() as client:
             for _ in range(3):
-                client.search(QUERY[None], K)
-            client.search(QUERY[None], K, [parse_filter(RARE)])
+                client.search(QueryBatch(QUERY[None]), K)
+            client.search(QueryBatch(QUERY[None], [parse_filter(RARE)]), K)
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for each in threads:
@@ -96,7 +97,7 @@ def test_the_calls_of_clients_are_in_the_evidence_once_they_have_ended(engine):
         each.join()
     assert engine.exercised().startswith("6 of 8 calls (75.0%) scanned items_vector")
     configure(engine)
-    engine.search(QUERY[None], K)
+    engine.search(QueryBatch(QUERY[None]), K)
     assert engine.exercised().startswith("1 of 1 calls (100.0%) scanned items_vector (hnsw), by")
 
 

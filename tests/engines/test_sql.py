@@ -10,7 +10,7 @@ import pytest
 
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
-from recallatk.engines import get_engine
+from recallatk.engines import QueryBatch, get_engine
 from recallatk.engines.base import resolved
 from recallatk.engines.duckdb import _extension
 from recallatk.engines.postgres_server import DSN_VARIABLE, bundled_server, stop_bundled_server
@@ -18,8 +18,17 @@ from recallatk.engines.sql import SqlFilters, metadata_columns
 from recallatk.errors import EngineError, FilterError, UsageError
 from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
 from recallatk.testing import EngineContract
-from recallatk.testing.asking import K, configure, data, rebuild, recall, vectors_of
-from recallatk.testing.gaps import Gap, Kind
+from recallatk.testing.contract_ground import (
+    Gap,
+    K,
+    Kind,
+    batch_of,
+    configure,
+    data,
+    rebuild,
+    recall,
+    vectors_of,
+)
 
 PGVECTOR = ["pgvector-hnsw", "pgvector-ivfflat"]
 BUILD = {"pgvector-ivfflat": {"lists": 4}}
@@ -79,6 +88,11 @@ class TestSqliteVec(EngineContract):
 
 class TestDuckDB(EngineContract):
     engine = "duckdb"
+    gaps: ClassVar = {
+        "test_maintenance_keeps_rows_and_their_numbers": Gap(
+            Kind.UPSTREAM, "an insert after deletes loses rows of the index (vss of 1.5.5)"
+        )
+    }
 
 
 class TestLanceDB(EngineContract):
@@ -95,18 +109,18 @@ def test_the_plan_is_the_evidence_before_searches_and_index_scans_are_after_them
     dataset = data()
     engine = making(name, dataset)
     assert "Index Scan using items_vector" in engine.exercised()
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     method = name.removeprefix("pgvector-")
     said = f"24 of 24 calls (100.0%) scanned items_vector ({method}), by the counters of PostgreSQL"
     assert engine.exercised() == said
-    engine.exact_search(vectors_of(dataset), K)
+    engine.exact_search(batch_of(dataset), K)
     assert engine.exercised() == said
 
 
 def test_a_planner_that_may_scan_the_table_is_found_out(making):
     dataset = data()
     engine = making("pgvector-hnsw", dataset, plan="free")
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     with pytest.raises(EngineError, match="PostgreSQL scanned the table in all 24 calls"):
         engine.exercised()
 
@@ -114,12 +128,12 @@ def test_a_planner_that_may_scan_the_table_is_found_out(making):
 def test_an_index_dropped_behind_our_back_is_found_out(making):
     dataset = data()
     engine = making("pgvector-hnsw", dataset)
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     import psycopg
 
     with psycopg.connect(bundled_server(), autocommit=True) as other:
         other.execute(f"DROP INDEX {engine.schema}.items_vector")
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     with pytest.raises(EngineError, match=r"the index did not answer: items_vector was dropped"):
         engine.exercised()
 
@@ -138,21 +152,21 @@ def test_nothing_is_left_in_the_database(making):
 def test_sqlite_says_that_it_is_exact(making):
     dataset = data()
     engine = making("sqlite-vec", dataset)
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     assert engine.exercised() == "exact: vec0 compares all 300 rows"
     with pytest.raises(EngineError, match="4096"):
-        engine.search(vectors_of(dataset), 4097)
+        engine.search(batch_of(dataset), 4097)
 
 
 def test_duckdb_without_its_index_is_found_out(making):
     dataset = data()
     engine = making("duckdb", dataset)
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     assert "HNSW_INDEX_SCAN" in engine.exercised()
-    engine.exact_search(vectors_of(dataset), K)
+    engine.exact_search(batch_of(dataset), K)
     assert "HNSW_INDEX_SCAN" in engine.exercised()
     engine.connection.execute("DROP INDEX items_vector")
-    engine.search(vectors_of(dataset), K)
+    engine.search(batch_of(dataset), K)
     with pytest.raises(EngineError, match="the index did not answer; the plan was"):
         engine.exercised()
 
@@ -166,14 +180,14 @@ def test_duckdb_takes_no_extension_of_another_version():
 def test_every_index_of_lancedb_answers(index, making):
     dataset = data()
     engine = making("lancedb", dataset, {"index": index}, refine=20, ef=300)
-    assert recall(engine.search(vectors_of(dataset), K), dataset) >= 0.95
+    assert recall(engine.search(batch_of(dataset), K), dataset) >= 0.95
     assert index in engine.exercised()
 
 
 def test_lancedb_says_that_rows_are_too_few_for_an_index(making):
     dataset = data(rows=100)
     engine = making("lancedb", dataset, {"index": "IVF_PQ"})
-    assert recall(engine.search(vectors_of(dataset), K), dataset) >= 0.99
+    assert recall(engine.search(batch_of(dataset), K), dataset) >= 0.99
     with pytest.raises(EngineError, match=r"IVF_PQ was made of no row of 100, which may be too few"):
         engine.exercised()
 
@@ -226,7 +240,7 @@ def test_a_password_in_a_dsn_comes_from_the_environment(dsn, making, monkeypatch
 def test_a_dsn_may_be_given(making):
     dataset = data()
     engine = making("pgvector-hnsw", dataset, {"dsn": bundled_server()}, ef=1000)
-    assert recall(engine.search(vectors_of(dataset), K), dataset) >= 0.99
+    assert recall(engine.search(batch_of(dataset), K), dataset) >= 0.99
     assert engine.version().startswith("PostgreSQL 1")
 
 
@@ -249,18 +263,18 @@ def test_too_many_dimensions_are_refused(storage, most):
 def test_bits_are_reranked_by_the_vectors(name, making):
     dataset = data()
     effort = {"ef": 1000} if name == "pgvector-hnsw" else {"probes": 4}
-    found = making(name, dataset, {"storage": "bit"}, rerank=30, **effort).search(vectors_of(dataset), K)
+    found = making(name, dataset, {"storage": "bit"}, rerank=30, **effort).search(batch_of(dataset), K)
     assert recall(found, dataset) >= 0.99
 
 
 def test_few_candidates_give_short_answers(making):
     dataset = data()
     engine = making("pgvector-hnsw", dataset, ef=4)
-    found = engine.search(vectors_of(dataset), K)
+    found = engine.search(batch_of(dataset), K)
     assert (found[:, :4] >= 0).all()
     assert (found[:, 4:] == -1).all()
     configure(engine, {"ef": 4, "iterative_scan": "strict_order"})
-    assert (engine.search(vectors_of(dataset), K) >= 0).all()
+    assert (engine.search(batch_of(dataset), K) >= 0).all()
 
 
 @pytest.mark.parametrize("sequence", ["dd", "di", "did", "idi", "idd"])
@@ -277,19 +291,19 @@ def test_duckdb_finds_what_is_left_after_any_update(sequence, making):
             rows = random.choice(sorted(left), 60, replace=False)
             engine.delete(rows)
             left -= set(rows.tolist())
-    found = engine.search(vectors_of(dataset), 400)
+    found = engine.search(batch_of(dataset), 400)
     assert all(set(line) - {-1} == left for line in found.tolist())
-    assert (found[:, :K] == engine.exact_search(vectors_of(dataset), K)).mean() >= 0.99
+    assert (found[:, :K] == engine.exact_search(batch_of(dataset), K)).mean() >= 0.99
 
 
 def test_a_client_is_a_session_of_its_own_with_the_same_settings(making):
     dataset = data()
     engine = making("pgvector-hnsw", dataset, ef=4)
     client = engine.client()
-    assert (client.search(vectors_of(dataset), K)[:, 4:] == -1).all()
+    assert (client.search(batch_of(dataset), K)[:, 4:] == -1).all()
     configure(client, {"ef": 100})
-    assert (client.search(vectors_of(dataset), K) >= 0).all()
-    assert (engine.search(vectors_of(dataset), K)[:, 4:] == -1).all()
+    assert (client.search(batch_of(dataset), K) >= 0).all()
+    assert (engine.search(batch_of(dataset), K)[:, 4:] == -1).all()
     assert "Index Scan using items_vector" in client.exercised()
     client.close()
     assert engine.exercised().startswith("72 of 72 calls")
@@ -363,9 +377,9 @@ def test_filters_mean_what_they_mean_everywhere(name, making):
     for condition in FILTERS:
         allowed = np.flatnonzero(condition.mask(dataset.corpus.metadata)).tolist()
         for search in (engine.search, engine.exact_search):
-            found = search(vectors, rows, [condition])[0]
+            found = search(QueryBatch(vectors, [condition]), rows)[0]
             assert sorted(found[found >= 0].tolist()) == allowed, str(condition)
-    assert (engine.search(vectors, rows) >= 0).all(), "a filter took rows out for good"
+    assert (engine.search(QueryBatch(vectors), rows) >= 0).all(), "a filter took rows out for good"
 
 
 def test_no_name_and_no_value_reaches_a_statement():

@@ -10,8 +10,7 @@ import numpy as np
 
 from recallatk.core import Knob, Metric
 from recallatk.engines.base import Engine
-from recallatk.engines.faiss_ivf_flat import FaissIvfFlat
-from recallatk.engines.faiss_ivf_pq import FaissIvfPq
+from recallatk.engines.faiss_lists import FaissIvfFlat, FaissIvfPq
 
 
 class Steady(Engine):
@@ -34,8 +33,8 @@ class Steady(Engine):
     def recall(self, effort):
         return self.ceiling * (1 - np.exp(-effort / 10))
 
-    def search(self, queries, k, filters=None):
-        return np.array([self.answer(each, k, self.recall(self.effort)) for each in queries], np.int64)
+    def search(self, batch, k):
+        return np.array([self.answer(each, k, self.recall(self.effort)) for each in batch.vectors], np.int64)
 
     def answer(self, query, k, recall):
         key = query.tobytes()
@@ -59,10 +58,10 @@ class Partial(Steady):
 
     name = "partial"
 
-    def search(self, queries, k, filters=None):
+    def search(self, batch, k):
         effort = self.effort
-        self.effort = effort / 3 if queries[0, 0] > 50 else effort
-        found = super().search(queries, k, filters)
+        self.effort = effort / 3 if batch.vectors[0, 0] > 50 else effort
+        found = super().search(batch, k)
         self.effort = effort
         return found
 
@@ -159,6 +158,8 @@ class Lists(FaissIvfFlat):
     build_knobs = ()
     search_knobs = (Knob("nprobe", default=8, low=1, high=32, effort=True),)
     constraints = ()
+    # The code and the memory model of faiss's engine name knobs that this one has not.
+    snippet, content = Engine.snippet, Engine.content
 
     def build(self, corpus, metric, **parameters):
         super().build(corpus, metric, nlist=32)
@@ -171,6 +172,7 @@ class Codes(FaissIvfPq):
     build_knobs = ()
     search_knobs = (Knob("nprobe", default=8, low=1, high=16, effort=True), FaissIvfPq.search_knobs[1])
     constraints = ()
+    snippet, content = Engine.snippet, Engine.content
 
     def build(self, corpus, metric, **parameters):
         super().build(corpus, metric, nlist=16, M=4, nbits=4, refine="flat")

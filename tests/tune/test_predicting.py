@@ -14,7 +14,8 @@ from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus
 from recallatk.engines import get_engine
 from recallatk.engines.base import installed_version, resolved
-from recallatk.tune.predicting import Content, at_least, content, contradicts, grown
+from recallatk.engines.memory_model import Content
+from recallatk.tune.predicting import at_least, content, contradicts, grown
 
 BUILDS = {
     "faiss-hnsw": {"M": 12, "ef_construction": 8},

@@ -8,7 +8,7 @@ import pytest
 import recallatk
 from recallatk.datasets.opening import make_corpus, make_queries
 from recallatk.datasets.sampling import split_queries, take_queries
-from recallatk.engines import get_engine
+from recallatk.engines import QueryBatch, get_engine
 from recallatk.filters import parse_filter
 from recallatk.truth import ground_truth
 
@@ -69,7 +69,7 @@ def answered(dataset, choice, k):
         asked = held_out.vectors.read(0, held_out.rows)
         # One at a time, as tuning asks: faiss adds up many at once in another order.
         found = [
-            engine.search(asked[[place]], k, None if chosen is None else [chosen[place]])
+            engine.search(QueryBatch(asked[[place]], None if chosen is None else [chosen[place]]), k)
             for place in range(len(asked))
         ]
         return np.concatenate(found), numbers

@@ -11,7 +11,7 @@ import typer
 from recallatk.cli.options import Json
 
 if TYPE_CHECKING:
-    from recallatk.engines.catalogue import Described
+    from recallatk.engines.registry import Described
 
 
 def engines(
@@ -22,7 +22,7 @@ def engines(
 
     Example: recallatk engines faiss-hnsw
     """
-    from recallatk.engines.catalogue import catalogue, describe
+    from recallatk.engines.registry import catalogue, describe
 
     if as_json:
         found = catalogue() if name is None else [describe(name)]

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Abilities, Engine
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.base import Abilities, Library
+from recallatk.engines.batch import QueryBatch, float32_matrix, padded
+from recallatk.engines.snippet import INPUTS, Setting, lines
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    import numpy as np
     from numpy.typing import NDArray
-
-    from recallatk.engines.base import Filters
 
 _METRICS: dict[Metric, Any] = {Metric.COSINE: "angular", Metric.IP: "dot", Metric.L2: "euclidean"}
 
 
-class Annoy(Engine):
+class Annoy(Library):
     """AnnoyIndex; it takes no rows after the build, and one query at a time."""
 
     name = "annoy"
@@ -29,82 +25,69 @@ class Annoy(Engine):
     distribution = "annoy"
     extra = "annoy"
     metrics = frozenset(Metric)
-    abilities = Abilities(batch=False, threads=True, deterministic=True, saves=True, clients=True, forks=True)
+    abilities = Abilities(batch=False, threads=True, deterministic=True, clients=True, forks=True)
     build_knobs = (Knob("n_trees", default=10, low=1, high=1000),)
     search_knobs = (
         Knob("search_k", default=1000, low=1, high=1_000_000, effort=True, help="nodes that a search opens"),
     )
-
-    def __init__(self) -> None:
-        self.index: Any = None
-        self.measured: ScratchFolder | None = None
-        self.threads = 1
-        self.search_k = self.searched = 0
+    saved: ScratchFolder | None = None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
         """Hand over every row, and split them anew for each tree."""
-        self._create(corpus.dimension, metric)
+        import annoy
+
+        self.close()
+        self.index = annoy.AnnoyIndex(corpus.dimension, _METRICS[metric])
         self.index.set_seed(1)
         for start, block in blocks(corpus.vectors):
             for row, vector in enumerate(float32_matrix(block), start):
                 self.index.add_item(row, vector)
         self.index.build(parameters["n_trees"], n_jobs=self.threads)
 
-    def _create(self, dimension: int, metric: Metric) -> None:
-        import annoy
-
-        self.close()
-        self.index = annoy.AnnoyIndex(dimension, _METRICS[metric])
-        self.searched = 0
-
-    def configure(self, **parameters: int) -> None:
-        """Set how many nodes a search opens."""
-        self.search_k, self.searched = parameters["search_k"], 0
-
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows of the leaves that the search came to."""
-        self.refuse_filters(filters)
-        rows = np.full((len(queries), k), -1, np.int64)
-        for line, query in zip(rows, queries.tolist(), strict=True):
-            found = self.index.get_nns_by_vector(query, k, self.search_k)
-            line[: len(found)] = found
-        count = len(queries)  # without a call in the next line, threads lose no count there
-        self.searched += count
-        return rows
+        ask, search_k = self.index.get_nns_by_vector, self.settings["search_k"]
+        return padded([ask(query, k, search_k) for query in batch.vectors.tolist()], k)
 
-    def exercised(self) -> str:
-        """The forest, and how many searches there were; annoy does not count comparisons."""
-        if self.index is None or not self.index.get_n_trees():
+    def held(self) -> str:
+        """The forest."""
+        if not self.index.get_n_trees():
             raise self.unbuilt()
-        done = f"; {self.searched:,} searches at search_k = {self.search_k}" if self.searched else ""
-        return f"forest of {self.index.get_n_trees():,} trees over {self.index.get_n_items():,} rows{done}"
+        return f"forest of {self.index.get_n_trees():,} trees over {self.index.get_n_items():,} rows"
 
-    def save(self, folder: Path) -> None:
-        """Write the forest with its vectors."""
-        self.index.save(str(folder / "index.annoy"))
-
-    def load(self, folder: Path, corpus: Corpus, metric: Metric, **parameters: int) -> None:
-        """Map the forest into memory; all of it is read now, so that no search pays for it."""
-        self._create(corpus.dimension, metric)
-        self.index.load(str(folder / "index.annoy"), prefault=True)
+    def work(self) -> str:
+        """The number of searches; annoy does not count comparisons."""
+        return f"{self.searched:,} searches at search_k = {self.settings['search_k']}"
 
     def size_bytes(self) -> int:
         """The forest as annoy writes it, which is the only way to tell."""
         # Having saved, annoy maps the file in place of its memory: it has to stay until the end.
-        if self.measured is None:
-            self.measured = ScratchFolder()
-            self.save(self.measured.path)
-        return (self.measured.path / "index.annoy").stat().st_size
-
-    def set_threads(self, count: int) -> None:
-        """Threads of the build; a search has one."""
-        self.threads = count
+        if self.saved is None:
+            self.saved = ScratchFolder()
+            self.index.save(str(self.saved.path / "index.annoy"))
+        return (self.saved.path / "index.annoy").stat().st_size
 
     def close(self) -> None:
-        """Let go of the forest, and of the file that it may be mapped from."""
+        """Release the forest, and the file that it may be mapped from."""
         if self.index is not None:
             self.index.unload()
-        self.index = None
-        if self.measured is not None:
-            self.measured.remove()
-        self.measured = None
+        super().close()
+        if self.saved is not None:
+            self.saved.remove()
+        self.saved = None
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Hand over the rows one by one, build, search one by one."""
+        asked = f"index.get_nns_by_vector(query, {setting.k}, search_k={setting.search['search_k']})"
+        return lines(
+            "import annoy",
+            "",
+            INPUTS,
+            f'index = annoy.AnnoyIndex(vectors.shape[1], "{_METRICS[setting.metric]}")',
+            "for row, vector in enumerate(vectors):",
+            "    index.add_item(row, vector)",
+            f"index.build({setting.build['n_trees']})",
+            "",
+            f"found = [{asked} for query in queries]",
+        )

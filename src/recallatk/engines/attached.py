@@ -1,4 +1,4 @@
-"""What all engines share that attach to what exists: nothing is built, and the user's ids come back."""
+"""The base of engines that attach to an existing index, and the mapping of the user's ids to corpus rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.engines.base import Abilities, Engine
+from recallatk.engines.batch import QueryBatch
 from recallatk.errors import EngineError, UsageError
 from recallatk.redaction import literal_secret, redact_text
 from recallatk.references import expanded
@@ -20,17 +21,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
-
 _NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _GAP = -1
 _SHOWN = 200
 
 
 class RowsById:
-    """The rows that the user's ids stand for.
+    """The corpus rows by the user's ids.
 
-    An id that no row has becomes the number of rows, which is the first number that no row has: scoring
+    An id that the corpus does not have becomes the number of rows, the first number that no row has: scoring
     counts it as unknown. None and -1 are gaps: at the end they pad, before the end they count as unknown.
     """
 
@@ -43,7 +42,7 @@ class RowsById:
             self.text = bool(self.rows) and isinstance(next(iter(self.rows)), str)
 
     def example(self) -> object:
-        """Some id that there is."""
+        """An id of the corpus, for messages."""
         return 0 if self.rows is None else next(iter(self.rows), None)
 
     def row(self, found: object) -> int:
@@ -75,9 +74,9 @@ class RowsById:
 
 
 class Attached(Engine):
-    """What exists already is asked as it is: nothing is built, loaded or copied but the ids of the corpus.
+    """An existing index, asked as it is: the engine builds, loads and copies nothing but the corpus ids.
 
-    Subclasses write `connect` and `ask`, and `target`, the words that messages have for what is asked.
+    Subclasses write `connect` and `ask`, and `target`, the name of the existing index in messages.
     """
 
     family = "attached"
@@ -87,60 +86,61 @@ class Attached(Engine):
         Knob("parameters", default="{}", help="a JSON object of what the target is told with every query"),
     )
     target = ""
+    ids: RowsById | None = None
+    answered = returned = known = 0
+    _stranger: object = None
+    _first = QueryBatch(np.empty((0, 0)))
 
     def __init__(self) -> None:
-        self.ids: RowsById | None = None
         self.parameters: dict[str, Any] = {}
         self.passed: dict[str, Any] = {}
-        self.answered = self.returned = self.known = 0
-        self._stranger: object = None
-        self._first: NDArray[Any] = np.empty((0, 0))
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Remember the ids and connect; which metric the target has is the target's affair."""
+        """Attach: there is nothing to build."""
+        self.attach(corpus, metric, **parameters)
+
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Remember the ids and connect; the target alone decides which metric it has."""
         self.close()
         refuse_literals(self.name, parameters)
         self.parameters = parameters
         self.connect(parameters)
         self.ids = RowsById(corpus)
-        self._first = np.array(corpus.vectors.read(0, min(1, corpus.rows)))
+        self._first = QueryBatch(np.array(corpus.vectors.read(0, min(1, corpus.rows))))
 
     def connect(self, parameters: dict[str, Any]) -> None:
-        """Reach the target, or say why not."""
+        """Connect to the target, or raise the reason."""
         raise NotImplementedError
 
-    def ask(self, queries: NDArray[Any], k: int) -> abc.Sequence[abc.Sequence[object]]:
+    def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
         """For each query the ids that the target returns, best first."""
         raise NotImplementedError
 
     def configure(self, **parameters: Any) -> None:
-        """Set what goes along with every query, and see that one is answered before any is timed."""
+        """Set the parameters sent with every query, and check that one is answered before any is timed."""
+        super().configure(**parameters)
         self.passed = self.read_parameters(parameters)
         self._try_out()
 
     def _try_out(self) -> None:
-        if len(self._first):
-            self._rows_of(self._first, 1)
+        if self._first.count:
+            self.nearest(self._first, 1)
         self.answered = self.returned = self.known = 0
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """What goes along, by name; `${NAME}` is taken from the environment."""
+        """Parameters sent with every query, by name; `${NAME}` is taken from the environment."""
         refuse_literals(self.name, parameters)
         given = json_object(self.name, "parameters", parameters["parameters"])
         return expanded(given, "parameters", self.name)
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
-        self.refuse_filters(filters)
-        return self._rows_of(queries, k)
-
-    def _rows_of(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
         if self.ids is None:
             raise EngineError(f"{self.name}: it is attached to nothing")
-        lists = self.ask(queries, k)
-        if len(lists) != len(queries):
+        lists = self.ask(batch, k)
+        if len(lists) != batch.count:
             raise self.failed(
-                f"it answered {counted(len(queries), 'query', 'queries')} with "
+                f"it answered {counted(batch.count, 'query', 'queries')} with "
                 f"{counted(len(lists), 'list', 'lists')} of ids"
             )
         try:
@@ -156,7 +156,7 @@ class Attached(Engine):
         return found
 
     def exercised(self) -> str:
-        """What the target said; an error where it knows none of our ids, and so is of other data."""
+        """What the target said; an error where it returns none of our ids, and so holds other data."""
         if self.ids is None or not self.answered:
             raise EngineError(f"{self.name}: nothing was searched yet")
         if self.returned and not self.known:
@@ -171,11 +171,11 @@ class Attached(Engine):
         )
 
     def in_process(self) -> bool:
-        """Wherever the target has its index, nobody can tell from here."""
+        """The target does not say where its index is."""
         return False
 
     def client(self) -> Engine:
-        """Another that is connected to the same target, tells it the same, and has had one answer."""
+        """A second connection to the same target with the same parameters, which has answered once."""
         if self.ids is None:
             raise EngineError(f"{self.name}: it is attached to nothing")
         other = type(self)()
@@ -190,11 +190,11 @@ class Attached(Engine):
         return other
 
     def said(self) -> str:
-        """What else the target said, in words."""
+        """Further evidence from the target, in words."""
         return ""
 
     def failed(self, what: str) -> EngineError:
-        """The error that says what the target did."""
+        """The error for what the target did."""
         return EngineError(f"{self.name}: {self.target}: {what}")
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class Attached(Engine):
 
 
 def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
-    """A knob that is a JSON object."""
+    """The value of a knob that is a JSON object."""
     try:
         found = json.loads(text)
     except ValueError as problem:
@@ -214,7 +214,7 @@ def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
 
 
 def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
-    """Refuse a secret that is written out: parameters are saved with the run."""
+    """Refuse a literal secret: parameters are saved with the run."""
     found = literal_secret(parameters)
     if found is not None:
         raise UsageError(
@@ -224,7 +224,7 @@ def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
 
 
 def shortened(text: str) -> str:
-    """The beginning of what the target said, on one line and without secrets."""
-    # Redacted before it is cut: a secret of which a part is left is no longer recognized.
+    """The beginning of the target's text, on one line and without secrets."""
+    # Redact before truncating: part of a secret is no longer recognized.
     line = redact_text(" ".join(text.split()))
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."

@@ -13,18 +13,18 @@ from recallatk.errors import EngineError, UsageError
 if TYPE_CHECKING:
     import collections.abc as abc
 
-    from numpy.typing import NDArray
+    from recallatk.engines.batch import QueryBatch
 
 
 class Callable(Attached):
     """A function `search(queries, k, **parameters)` that returns ids, or the tuple (ids, scores).
 
     Ids are the user's, strings or integers: a list of lists or an array, one line for each query, best
-    first. A tuple is always (ids, scores), and the scores are not believed.
+    first. A tuple is always (ids, scores), and the scores are ignored.
     """
 
     name = "callable"
-    # Whether a function may be called by several threads, only its author knows.
+    # Only its author knows whether several threads may call a function.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("function", default="", help="where the function stands: module:function"),
@@ -44,7 +44,7 @@ class Callable(Attached):
         knobs: abc.Sequence[Knob] | None = None,
         clients: bool = False,
     ) -> type[Callable]:
-        """The engine of one function.
+        """An engine class for one function.
 
         Args:
             function: `search(queries, k, **parameters)`.
@@ -73,22 +73,22 @@ class Callable(Attached):
             self._function = found_function(self.name, self.target)
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The knobs that were declared with the function, or any."""
+        """The declared knobs, or any JSON object where none are declared."""
         declared = self.search_knobs is not Attached.search_knobs
         return dict(parameters) if declared else super().read_parameters(parameters)
 
     def client(self) -> Engine:
-        """Itself, where the author of the function allows it."""
+        """The engine itself, where the author of the function allows it."""
         return Engine.client(self)
 
     def call(self) -> str:
         """One call of the function."""
         return "Python function"
 
-    def ask(self, queries: NDArray[Any], k: int) -> abc.Sequence[abc.Sequence[object]]:
+    def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
         """Call the function."""
         try:
-            found = self._function(queries, k, **self.passed)
+            found = self._function(batch.vectors, k, **self.passed)
         except Exception as problem:
             raise self.failed(f"it raised {type(problem).__name__}: {problem}") from problem
         if isinstance(found, tuple):

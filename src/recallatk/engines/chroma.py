@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities
-from recallatk.engines.database import Database, address, dropping, grouped, padded
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.batch import QueryBatch, float32_matrix, padded
+from recallatk.engines.database import Database, address, dropping
+from recallatk.engines.snippet import INPUTS, Setting, lines
 from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
     from recallatk.filters import Filter
 
-# Chroma writes its graph to the disk after so many rows, and keeps younger ones in a log.
+# Chroma writes its graph to disk after so many rows, and keeps later ones in a log.
 SYNC_THRESHOLD = 1000
 DEFAULT_EF = 100
 
 
 class Chroma(Database):
-    """Chroma fixes ef_search when it loads a collection, so every change loads or makes it anew."""
+    """A collection of Chroma; it fixes ef_search on loading, so every change reloads or rebuilds it."""
 
     name = "chroma"
     family = "chroma"
@@ -112,11 +113,12 @@ class Chroma(Database):
             self.rows += len(part)
 
     def _warm(self) -> None:
-        """A collection is loaded by its first query, which nobody should time."""
+        """The first query loads the collection, and must not be timed."""
         self.collection.query(query_embeddings=[[1.0] * self.corpus.dimension], n_results=1, include=[])
 
     def configure(self, **parameters: Any) -> None:
         """Load the collection with another ef_search, or on a server make it anew."""
+        super().configure(**parameters)
         ef_search = parameters["ef_search"]
         if ef_search == self.ef_search:
             return
@@ -134,14 +136,14 @@ class Chroma(Database):
             self.collection = self.connection.get_collection(name, embedding_function=None)
             self._warm()
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows by the graph; queries of one filter go together."""
         if self.connection is None:
-            raise EngineError("chroma: nothing is built")
-        matrix = float32_matrix(queries)
+            raise self.unbuilt()
+        matrix = float32_matrix(batch.vectors)
         answers: list[list[int]] = [[] for _ in matrix]
         with self.told():
-            for condition, numbers in grouped(filters, len(matrix)):
+            for condition, numbers in batch.by_filter():
                 reduced = True if condition is None else self.columns.reduced(condition)
                 if reduced is False:
                     continue
@@ -175,14 +177,14 @@ class Chroma(Database):
         raise EngineError("chroma cannot filter by whether a value is there")
 
     def exercised(self) -> str:
-        """How many rows the graph's file holds; a server shows no more than what it was told."""
+        """Rows in the file of the graph; a server shows only its row count and configuration."""
         if self.connection is None:
             raise self.unbuilt()
         with self.told():
             rows = self.collection.count()
         if self.folder is None:
             return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
-        # One number for each row stands in this file of the graph.
+        # This file of the graph holds one number per row.
         held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
         if not held:
             raise EngineError("chroma has written no graph")
@@ -192,15 +194,14 @@ class Chroma(Database):
         """A call in process, or a request to the server."""
         return super().call() if self.folder is not None else "HTTP round trip"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add rows without metadata."""
-        self.columns.lose()
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows to the collection."""
         self.updated = True
         with self.told():
-            self._add(vectors, [{} for _ in vectors])
+            self._add(vectors, self.columns.inserted(metadata, len(vectors)))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         self.updated = True
         with self.told():
             for start in range(0, len(rows), step := self.connection.get_max_batch_size()):
@@ -217,9 +218,37 @@ class Chroma(Database):
         if folder is not None:
             folder.remove()
 
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Make the collection with its effort, which it fixes, add in portions, query."""
+        build = setting.build
+        return lines(
+            "import chromadb",
+            "",
+            INPUTS,
+            f"client = {_client_code(build['url'])}",
+            "collection = client.create_collection(",
+            '    "items",',
+            '    configuration={"hnsw": {',
+            f'        "space": "{setting.metric}",',
+            f'        "max_neighbors": {build["M"]},',
+            f'        "ef_construction": {build["ef_construction"]},',
+            f'        "ef_search": {setting.search["ef_search"]},',
+            "    }},",
+            "    embedding_function=None,",
+            ")",
+            "step = client.get_max_batch_size()",
+            "for start in range(0, len(vectors), step):",
+            "    part = vectors[start : start + step]",
+            "    collection.add(ids=[str(start + row) for row in range(len(part))], embeddings=part)",
+            "",
+            f"answers = collection.query(query_embeddings=queries, n_results={setting.k}, include=[])",
+            'found = [[int(row) for row in ids] for ids in answers["ids"]]',
+        )
+
 
 def close_client(client: Any) -> None:
-    """Close it and its connections, of which it has two kinds to a server and leaves them open."""
+    """Close the client, and both kinds of server connections that it leaves open."""
     client.close()
     for holder in (client, getattr(client, "_admin_client", None)):
         session = getattr(getattr(holder, "_server", None), "_session", None)
@@ -229,7 +258,7 @@ def close_client(client: Any) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the warning that a collection has no embedding function, which none here needs."""
+    """Suppress the warning that a collection has no embedding function."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "legacy embedding function config", DeprecationWarning)
         yield
@@ -244,3 +273,12 @@ def _numbers(condition: Range) -> list[tuple[str, Any]]:
 
 def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
     return parts[0] if len(parts) == 1 else {word: parts}
+
+
+def _client_code(url: str) -> str:
+    if not url:
+        return 'chromadb.PersistentClient("./chroma")'
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    port = parts.port or (443 if secure else 8000)
+    return f"chromadb.HttpClient(host={parts.hostname!r}, port={port}, ssl={secure})"

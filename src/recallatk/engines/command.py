@@ -1,4 +1,4 @@
-"""command: a program that answers lines of JSON, in whatever language it is written."""
+"""command: a program in any language that answers lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from recallatk.errors import EngineError, UsageError
 from recallatk.references import expanded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from recallatk.engines.batch import QueryBatch
 
-# A line too many is waited for this long after the last answer, and as long as the slowest answer took.
+# Wait this long after the last answer, plus the time of the slowest, for a surplus line.
 _LATE_SECONDS = 0.1
 
 
@@ -23,9 +23,9 @@ class Command(Attached):
     """A program that reads {"id": 7, "query": [...], "k": 10, "parameters": {...}} and writes {"ids": [...]}.
 
     One line for one query, in turn, until its input ends. An answer may repeat the id of its query, which is
-    then checked. Anything else the program has to say belongs on standard error, of which messages show the
-    last line. It is started without a shell, and ends with all that it started when we do. `${NAME}` in
-    `command` and `parameters` is taken from the environment.
+    then checked. Logs belong on standard error; messages show its last line. The program is started without
+    a shell, and ends with all its descendants when we do. `${NAME}` in `command` and `parameters` is taken
+    from the environment.
     """
 
     name = "command"
@@ -64,21 +64,21 @@ class Command(Attached):
             raise self.failed(f"it cannot be started: {problem.strerror or problem}") from problem
 
     def configure(self, **parameters: Any) -> None:
-        """Set what goes along with every query; a program that failed at another setting is started again."""
+        """Set the parameters of every query; a program that failed at another setting is started again."""
         if self._program is None and self.ids is not None:
             self.connect(self.parameters)
         super().configure(**parameters)
 
     def call(self) -> str:
-        """One line of each side."""
+        """One line in each direction."""
         return "line to a subprocess and back"
 
-    def ask(self, queries: NDArray[Any], k: int) -> list[list[object]]:
-        """One line after the other."""
-        return [self._answer(query, k) for query in queries.tolist()]
+    def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
+        """Ask one line after the other."""
+        return [self._answer(query, k) for query in batch.vectors.tolist()]
 
     def exercised(self) -> str:
-        """What the program said, and that it said no more than it was asked."""
+        """The answers, and that the program wrote nothing beyond them."""
         if self._program is not None:
             try:
                 self._program.require_silence(_LATE_SECONDS + self._program.slowest)
@@ -116,7 +116,7 @@ class Command(Attached):
         return ids
 
     def _require_tag(self, program: Program, said: dict[str, Any]) -> None:
-        """Refuse the answer to another query, where the program repeats their ids."""
+        """Refuse the answer to another query, where the program repeats query ids."""
         if not self._tags and "id" not in said:
             return
         self._tags = True
@@ -137,7 +137,7 @@ class Command(Attached):
         )
 
     def _broken(self, program: Program, what: str) -> EngineError:
-        """The error with the last words of the program, whose answers would be out of step from here."""
+        """End the program, whose answers would be out of step from here; the error with its last words."""
         program.close()
         self._program = None
         last = program.last_error()

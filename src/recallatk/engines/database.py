@@ -1,4 +1,4 @@
-"""What the engines of vector databases share: a collection of their own, in a folder or on a server."""
+"""The base of vector database engines: a collection in a temporary folder or on a server."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from recallatk.core import Metric
 from recallatk.engines.base import Engine
 from recallatk.errors import EngineError, RecallError
@@ -16,12 +14,8 @@ from recallatk.redaction import redact_text
 from recallatk.references import expanded, secret_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from recallatk.engines.base import Filters
-    from recallatk.filters import Filter
     from recallatk.scratch import ScratchFolder
 
 
@@ -30,19 +24,17 @@ class Database(Engine):
 
     metrics = frozenset(Metric)
     secret_variables: ClassVar[tuple[str, ...]]
-    """The first holds the key or token for a server."""
+    """The first holds the key or token of a server."""
 
-    def __init__(self) -> None:
-        self.connection: Any = None
-        self.folder: ScratchFolder | None = None
-        self.rows = 0
+    connection: Any = None
+    folder: ScratchFolder | None = None
 
     def key(self) -> str | None:
-        """What a server is shown."""
+        """The key or token of the server."""
         return secret_variable(self.secret_variables[0])
 
     def told(self) -> contextlib.AbstractContextManager[None]:
-        """Errors of the library or the server, as ours."""
+        """Turn errors of the library or the server into ours."""
         return told(self.name)
 
     def in_process(self) -> bool:
@@ -50,7 +42,7 @@ class Database(Engine):
         return self.folder is not None
 
     def size_bytes(self) -> int | None:
-        """What the folder takes; a server does not tell."""
+        """Bytes of the folder; a server does not tell."""
         if self.folder is None:
             return None
         return sum(each.stat().st_size for each in self.folder.path.rglob("*"))
@@ -72,7 +64,7 @@ def address(engine: str, url: str) -> str:
 
 @contextlib.contextmanager
 def dropping(engine: str, collection: str) -> Iterator[None]:
-    """What cannot be dropped is said: it may stay behind on somebody's server. Closing goes on."""
+    """Warn of a collection that cannot be dropped, which stays on the user's server; closing goes on."""
     try:
         yield
     except Exception as problem:
@@ -82,29 +74,12 @@ def dropping(engine: str, collection: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def told(engine: str) -> Iterator[None]:
-    """What goes wrong in a library or on the way to a server, as an EngineError."""
+    """Turn any failure of a library or a connection into an EngineError."""
     try:
         yield
     except RecallError:
         raise
     except Exception as problem:
-        # Redacted before it is cut: a secret of which a part is left is no longer recognized.
+        # Redact before truncating: part of a secret is no longer recognized.
         reason = redact_text(" ".join(f"{type(problem).__name__}: {problem}".split()))
         raise EngineError(f"{engine} failed: {reason[:300]}") from None
-
-
-def grouped(filters: Filters, count: int) -> list[tuple[Filter | None, list[int]]]:
-    """The queries by their filter, for databases that take one filter for a batch."""
-    groups: dict[Filter | None, list[int]] = {}
-    for number, each in enumerate([None] * count if filters is None else filters):
-        groups.setdefault(each, []).append(number)
-    return list(groups.items())
-
-
-def padded(found: Sequence[Iterable[int]], k: int) -> NDArray[np.int64]:
-    """Answers of any length as a matrix, with -1 where there are no more."""
-    answers = np.full((len(found), k), -1, np.int64)
-    for number, rows in enumerate(found):
-        listed = list(rows)[:k]
-        answers[number, : len(listed)] = listed
-    return answers

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.batch import QueryBatch, float32_matrix
+from recallatk.engines.snippet import INPUTS, Setting, lines
 from recallatk.engines.sql import SqlEngine, packaged
 from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
-
-    from recallatk.engines.base import Filters
 
 _METRICS = {
     Metric.L2: ("l2sq", "array_distance"),
@@ -43,18 +42,15 @@ class DuckDB(SqlEngine):
     )
     search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
 
-    def __init__(self) -> None:
-        self.connection: Any = None
-        self.threads = 1
-        self.rows = 0
-        self.asked: tuple[str, list[Any]] | None = None
+    asked: tuple[str, list[Any]] | None = None
+    """The last statement, and its values."""
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
         """Fill the table, then make the index."""
         import duckdb
 
         self.close()
-        # What is not installed is not fetched from anywhere.
+        # Never download an extension.
         self.connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
         kind, self.function = _METRICS[metric]
         self.dimension = corpus.dimension
@@ -71,16 +67,16 @@ class DuckDB(SqlEngine):
 
     def configure(self, **parameters: int) -> None:
         """Set how many candidates a search keeps."""
+        super().configure(**parameters)
         self.connection.execute(f"SET hnsw_ef_search = {parameters['ef']:d}")
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows, one statement a query."""
-        self.refuse_filters(filters)
         statement = self._statement(k)
-        return self.answers(queries, k, None, lambda query, _: self._rows(statement, query))
+        return self.answers(batch, k, lambda query, _: self._rows(statement, query))
 
     def _statement(self, k: int) -> str:
-        # The extension sees its index only where the limit is a number.
+        # The extension uses its index only where the limit is a literal.
         nearest = f"ORDER BY {self.function}(vector, ?::FLOAT[{self.dimension}]) LIMIT {k:d}"
         return f"SELECT number FROM items {nearest}"  # noqa: S608
 
@@ -89,18 +85,19 @@ class DuckDB(SqlEngine):
         found: list[Any] = self.connection.execute(*self.asked).fetchall()
         return found
 
-    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The same without the optimizer that puts the index into plans."""
+        self.refuse_filters(batch)
         self.connection.execute("SET disabled_optimizers = 'extension'")
         asked = self.asked
         try:
-            return self.search(queries, k, filters)
+            return self.nearest(batch, k)
         finally:
             self.asked = asked
             self.connection.execute("RESET disabled_optimizers")
 
     def exercised(self) -> str:
-        """The plan of the statement that was asked last, or would be, which must scan the index."""
+        """The plan of the last statement, or of one that could be next; it must scan the index."""
         if self.connection is None:
             raise self.unbuilt()
         statement, values = self.asked or (self._statement(1), [[0.0] * self.dimension])
@@ -110,10 +107,10 @@ class DuckDB(SqlEngine):
             raise EngineError(f"{self.name}: the index did not answer; the plan was\n{plan}")
         return "EXPLAIN: HNSW_INDEX_SCAN of items_vector"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows."""
         flat = pa.array(float32_matrix(vectors).ravel())
-        numbers = pa.array(np.arange(self.rows, self.rows + len(vectors)))
+        numbers = pa.array(self.next_numbers(len(vectors)))
         block = pa.table(
             [numbers, pa.FixedSizeListArray.from_arrays(flat, self.dimension)], ["number", "vector"]
         )
@@ -124,13 +121,14 @@ class DuckDB(SqlEngine):
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out; the index keeps their places."""
-        # Not compacted: an index that was loses most of its rows at the next insert or delete (vss of 1.5.5).
+        """Delete rows; the index keeps their places."""
+        # Not compacted: a compacted index loses most rows at the next insert or delete (vss of 1.5.5). For
+        # the same reason the engine has no `maintain`.
         with self.reported("cannot delete"):
             self.connection.execute("DELETE FROM items WHERE number IN (SELECT unnest(?))", [rows.tolist()])
 
     def size_bytes(self) -> int:
-        """What the extension says that the index takes in memory."""
+        """Memory of the index, as the extension reports it."""
         ((size,),) = self.connection.execute(
             "SELECT approx_memory_usage FROM pragma_hnsw_index_info()"
         ).fetchall()
@@ -138,25 +136,57 @@ class DuckDB(SqlEngine):
 
     def set_threads(self, count: int) -> None:
         """Threads of the database."""
-        self.threads = count
+        super().set_threads(count)
         if self.connection is not None:
             self.connection.execute(f"SET threads = {count:d}")
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Release the database."""
         connection, self.connection, self.asked, self.rows = self.connection, None, None, 0
         if connection is not None:
             connection.close()
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """All that the library raises."""
+        """The exceptions of the library."""
         import duckdb
 
         return (duckdb.Error,)
 
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Fill a table, make the index, set ef, ask one by one."""
+        build = setting.build
+        kind, function = _METRICS[setting.metric]
+        return lines(
+            "import duckdb",
+            "import pyarrow as pa",
+            "",
+            INPUTS,
+            "dimension = vectors.shape[1]",
+            "connection = duckdb.connect()",
+            'connection.execute("INSTALL vss; LOAD vss")',
+            'connection.execute(f"CREATE TABLE items (number BIGINT, vector FLOAT[{dimension}])")',
+            "column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), dimension)",
+            'rows = pa.table({"number": range(len(vectors)), "vector": column})',
+            'connection.register("rows", rows)',
+            'connection.execute("INSERT INTO items SELECT number, vector FROM rows")',
+            "connection.execute(",
+            f"    \"CREATE INDEX items_vector ON items USING HNSW (vector) WITH (metric = '{kind}', \"",
+            f'    "M = {build["M"]}, ef_construction = {build["ef_construction"]})"',
+            ")",
+            "",
+            f'connection.execute("SET hnsw_ef_search = {setting.search["ef"]}")',
+            f'nearest = f"{function}(vector, ?::FLOAT[{{dimension}}])"',
+            f'statement = f"SELECT number FROM items ORDER BY {{nearest}} LIMIT {setting.k}"',  # noqa: S608
+            "found = [",
+            "    [row for (row,) in connection.execute(statement, [query]).fetchall()]",
+            "    for query in queries.tolist()",
+            "]",
+        )
+
 
 def _extension(version: str) -> Path:
-    """The file of the extension for this version of the library, which takes no other."""
+    """The extension file for this version of the library, which loads no other."""
     files = packaged("duckdb_extension_vss", "extensions/*/vss.duckdb_extension")
     for file in files:
         if file.parent.name == f"v{version}":

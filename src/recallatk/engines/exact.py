@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from recallatk.engines.faiss_library import FaissEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
 
-    from recallatk.core import Corpus
-    from recallatk.engines.base import Filters
+    from recallatk.engines.batch import QueryBatch
 
 
 class Exact(FaissEngine):
@@ -23,22 +20,19 @@ class Exact(FaissEngine):
     name = "exact"
     family = "exact"
     abilities = replace(FaissEngine.abilities, exact_search=True)
+    factory = "Flat"
 
-    def recipe(self, corpus: Corpus, parameters: Mapping[str, Any]) -> str:
-        """The vectors, of unit length under cosine."""
-        return "Flat"
-
-    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """What it does anyway."""
-        return self.search(queries, k, filters)
+        return self.nearest(batch, k)
 
     def held(self) -> str:
         """The rows that are scanned."""
         return f"flat scan of {self.index.ntotal:,} rows"
 
-    def evidence(self) -> str:
-        """A flat scan has no index to miss."""
-        return self.held()
+    def work(self) -> str:
+        """Nothing: a flat scan has no index to miss."""
+        return ""
 
     def size_bytes(self) -> int:
         """The vectors."""

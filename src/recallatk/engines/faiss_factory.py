@@ -12,29 +12,26 @@ from recallatk.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from recallatk.engines.snippet import Setting
+
 # What these are in an index that nobody has set them on.
 _UNSET = {"nprobe": 1, "efSearch": 16, "k_factor_rf": 1, "max_codes": 0}
+_CODES = ("PQ", "SQ", "RQ")
 
 
 class FaissFactory(FaissEngine):
-    """What it can do beside searching depends on the recipe, so that it promises nothing of it."""
+    """Abilities beyond searching depend on the recipe, so it promises none of them."""
 
     name = "faiss-factory"
-    abilities = Abilities(threads=True, saves=True, clients=True, forks=True)
+    abilities = Abilities(threads=True, clients=True, forks=True)
     build_knobs = (Knob("factory", default="HNSW32", help='such as "IVF1024,PQ16x4fs,RFlat"'),)
     search_knobs = (Knob("parameters", default="", help='such as "nprobe=16,k_factor_rf=4"'),)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.touched: set[str] = set()
-
-    def recipe(self, corpus: Corpus, parameters: Mapping[str, Any]) -> str:
-        """As it is given."""
-        return str(parameters["factory"])
+    factory = "{factory}"
+    touched: frozenset[str] = frozenset()
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Make a new index, on which nothing is set."""
-        self.touched = set()
+        self.touched = frozenset()
         super().build(corpus, metric, **parameters)
 
     def apply(self, settings: Mapping[str, Any]) -> None:
@@ -49,3 +46,15 @@ class FaissFactory(FaissEngine):
             space.set_index_parameter(self.index, name, _UNSET[name])
         self.touched |= named
         space.set_index_parameters(self.index, text)
+
+    @classmethod
+    def codes(cls, build: Mapping[str, Any]) -> str | None:
+        """The recipe, where it names a quantizer."""
+        recipe = str(build.get("factory", ""))
+        return f"factory={recipe}" if any(code in recipe for code in _CODES) else None
+
+    @classmethod
+    def effort_lines(cls, setting: Setting) -> list[str]:
+        """The parameters as they are given."""
+        text = setting.search["parameters"]
+        return [f"faiss.ParameterSpace().set_index_parameters(index, {text!r})"] if text else []

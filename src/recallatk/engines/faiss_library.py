@@ -1,4 +1,4 @@
-"""What the faiss engines share: an index made from a factory string, trained, filled, searched and stored."""
+"""What the faiss engines share: an index from a factory string, trained, filled, filtered and searched."""
 
 from __future__ import annotations
 
@@ -9,49 +9,50 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Metric, blocks
-from recallatk.engines.base import Abilities, Engine
-from recallatk.engines.faiss_filters import Selectors
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.base import Abilities, Engine, Library
+from recallatk.engines.batch import QueryBatch, completed, float32_matrix
+from recallatk.engines.snippet import INPUTS, UNIT, Setting, lines
 from recallatk.errors import EngineError
+from recallatk.filters.eligibility import eligibility
 from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
+    from recallatk.filters import Filter
 
-_FILE = "index.faiss"
 # As many points as faiss's k-means looks at for each centre; it would throw further ones away.
 _POINTS_PER_CENTRE = 256
 _FEWEST_CENTRES = 1024
 
 
-class FaissEngine(Engine):
+class FaissEngine(Library):
     """One index of faiss; cosine is inner product on vectors of unit length."""
 
     family = "faiss"
     distribution = "faiss-cpu"
     metrics = frozenset(Metric)
     abilities: ClassVar[Abilities] = Abilities(
-        filters=True, threads=True, deterministic=True, saves=True, clients=True, forks=True
+        filters=True, threads=True, deterministic=True, clients=True, forks=True
     )
-
-    def __init__(self) -> None:
-        self.index: Any = None
-        self.unit = False
-        self.answered = 0
-        self.threads: int | None = None
-        self.settings: Mapping[str, Any] = {}
-        self.selectors: Selectors | None = None
+    factory: ClassVar[str]
+    """The index as faiss's index factory writes it, with the names of build knobs in braces."""
+    unit = False
+    selectors: Selectors | None = None
 
     # What the engines say of themselves
 
-    def recipe(self, corpus: Corpus, parameters: Mapping[str, Any]) -> str:
-        """The index as faiss's index factory writes it."""
-        raise NotImplementedError
+    @classmethod
+    def recipe(cls, parameters: Mapping[str, Any]) -> str:
+        """The factory string of a build."""
+        return cls.factory.format(**parameters)
+
+    def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
+        """The parameters that the recipe is made from, where the corpus allows no others."""
+        return parameters
 
     def prepare(self, parameters: Mapping[str, Any]) -> None:
         """Set what the recipe cannot say, before any row is added."""
@@ -66,16 +67,15 @@ class FaissEngine(Engine):
         return faiss.SearchParameters(sel=selector)
 
     def forget_searches(self) -> None:
-        """Start counting anew."""
-        self.answered = 0
+        """Restart the counts that are the library's own."""
 
     def held(self) -> str:
         """What the index holds."""
         return f"{type(self.index).__name__} of {self.index.ntotal:,} rows"
 
-    def evidence(self) -> str:
-        """What is known of the searches since the last count began, beside what the index holds."""
-        return f"{self.held()}; {counted(self.answered, 'query', 'queries')} answered"
+    def work(self) -> str:
+        """The number of queries."""
+        return f"{counted(self.searched, 'query', 'queries')} answered"
 
     # What an engine does
 
@@ -88,7 +88,8 @@ class FaissEngine(Engine):
         self.unit = metric is Metric.COSINE
         self.selectors = Selectors(corpus)
         with self.own_errors():
-            self.index = faiss.index_factory(corpus.dimension, self.recipe(corpus, parameters), kind)
+            recipe = self.recipe(self.fitted(parameters, corpus))
+            self.index = faiss.index_factory(corpus.dimension, recipe, kind)
             self.prepare(parameters)
             if not self.index.is_trained:
                 self.index.train(self._sample(corpus, parameters))
@@ -104,68 +105,43 @@ class FaissEngine(Engine):
         """Set what the next searches use, and count these from here."""
         with self.own_errors():
             self.apply(parameters)
-        self.settings = parameters
+        super().configure(**parameters)
         self.forget_searches()
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows that the index found."""
-        if filters is None:
-            rows: NDArray[np.int64] = self.searched().search(queries, k)[1]  # float32 is made there
-        else:
-            rows = self._allowed(float32_matrix(queries), k, filters)
-        count = len(rows)  # without a call in the next line, threads lose no count there
-        self.answered += count
+        if batch.filters is not None:
+            return self._allowed(batch, k)
+        rows: NDArray[np.int64] = self.answering().search(batch.vectors, k)[1]  # float32 is made there
         return rows
 
-    def _allowed(self, queries: NDArray[np.float32], k: int, filters: Filters) -> NDArray[np.int64]:
+    def _allowed(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest among the rows that each query may return, filter by filter."""
-        if self.selectors is None or not self.abilities.filters:
-            self.refuse_filters(filters)
-            found: NDArray[np.int64] = self.searched().search(queries, k)[1]
-            return found
-        rows = np.full((len(queries), k), -1, np.int64)
-        for selector, which in self.selectors.groups(filters, len(queries)):
-            chosen = None if selector is None else self.filtered(selector)
-            rows[which] = self.searched().search(queries[which], k, params=chosen)[1]
+        if self.selectors is None:
+            raise self.unbuilt()
+        queries, rows = float32_matrix(batch.vectors), np.full((batch.count, k), -1, np.int64)
+        for condition, places in batch.by_filter():
+            chosen = None if condition is None else self.filtered(self.selectors.of(condition))
+            rows[places] = self.answering().search(queries[places], k, params=chosen)[1]
         return rows
 
-    def searched(self) -> Any:
+    def answering(self) -> Any:
         """The index that answers."""
         return self.index
 
     def exercised(self) -> str:
         """What the index holds, and once something was searched, what is known of that."""
-        if self.index is None:
-            raise self.unbuilt()
-        if not self.index.ntotal:
+        if self.index is not None and not self.index.ntotal:
             raise EngineError(f"{self.name}: the index holds no rows")
-        return self.evidence() if self.answered else self.held()
-
-    def save(self, folder: Path) -> None:
-        """Write the index as faiss does."""
-        import faiss
-
-        with self.own_errors():
-            faiss.write_index(self.index, str(folder / _FILE))
-
-    def load(self, folder: Path, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Read it back."""
-        import faiss
-
-        self.close()
-        self.unit = metric is Metric.COSINE
-        self.selectors = Selectors(corpus)
-        with self.own_errors():
-            self.index = faiss.read_index(str(folder / _FILE))
-        self.forget_searches()
+        return super().exercised()
 
     def size_bytes(self) -> int:
         """The index as faiss would write it."""
         import faiss
 
-        counted = faiss.VectorIOWriter()
-        faiss.write_index(self.index, counted)
-        return int(counted.data.size())
+        written = faiss.VectorIOWriter()
+        faiss.write_index(self.index, written)
+        return int(written.data.size())
 
     def version(self) -> str:
         """Faiss's version."""
@@ -177,20 +153,19 @@ class FaissEngine(Engine):
         """OpenMP threads of faiss."""
         import faiss
 
-        self.threads = count
+        super().set_threads(count)
         faiss.omp_set_num_threads(count)
 
     def client(self) -> Engine:
         """Itself: faiss searches in any number of threads."""
-        if self.threads is not None:
-            # OpenMP keeps a number for each thread, and begins in a new one with its own.
-            self.set_threads(self.threads)
+        # OpenMP keeps a number for each thread, and begins in a new one with its own.
+        self.set_threads(self.threads)
         return self
 
     def close(self) -> None:
-        """Let go of the index and of the corpus."""
-        self.index = self.selectors = None
-        self.answered = 0
+        """Release the index and the corpus."""
+        super().close()
+        self.selectors = None
 
     @contextmanager
     def own_errors(self) -> Iterator[None]:
@@ -218,3 +193,78 @@ class FaissEngine(Engine):
             for start, block in blocks(corpus.vectors)
         ]
         return np.concatenate(taken)
+
+    # Its code
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Train where the index has to learn, add, set the effort, search."""
+        kind = "METRIC_L2" if setting.metric is Metric.L2 else "METRIC_INNER_PRODUCT"
+        return lines(
+            "import faiss",
+            "import numpy as np" if setting.unit else None,
+            "",
+            INPUTS,
+            f"{UNIT}  # cosine" if setting.unit else None,
+            f"index = faiss.index_factory(vectors.shape[1], {cls.recipe(setting.build)!r}, faiss.{kind})",
+            *cls.build_lines(setting.build),
+            "index.train(vectors)",
+            "index.add(vectors)",
+            "",
+            *cls.effort_lines(setting),
+            f"distances, found = {cls.answering_name(setting)}.search(queries, {setting.k})",
+        )
+
+    @classmethod
+    def build_lines(cls, build: Mapping[str, Any]) -> list[str]:
+        """Code for what the recipe cannot say."""
+        return []
+
+    @classmethod
+    def effort_lines(cls, setting: Setting) -> list[str]:
+        """Code that sets the search parameters."""
+        return []
+
+    @classmethod
+    def answering_name(cls, setting: Setting) -> str:
+        """The index that answers, as the code names it."""
+        return "index"
+
+
+class Selectors:
+    """Filters as faiss takes them: one bitmap of rows for each distinct filter, made on first use."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self._inserted: list[pa.Table] = []
+        # All are kept: one that were made again would be made inside a timed search.
+        self._made: dict[str, Any] = {}
+
+    def insert(self, count: int, metadata: pa.Table | None) -> None:
+        """Continue the corpus by inserted rows."""
+        self._inserted.append(completed(metadata, self.corpus.columns.schema, count))
+        self._made.clear()
+
+    def of(self, condition: Filter) -> Any:
+        """The selector of one filter."""
+        import faiss
+
+        if condition.key not in self._made:
+            bits = np.packbits(self._mask(condition), bitorder="little")
+            self._made[condition.key] = faiss.IDSelectorBitmap(bits)
+        return self._made[condition.key]
+
+    def _mask(self, condition: Filter) -> NDArray[np.bool_]:
+        rows, schema = self.corpus.rows, self.corpus.columns.schema
+        named = sorted(condition.columns())
+        # A name that is not there is the mask's to refuse, before anything is read.
+        known = set(named) <= set(schema.names)
+        table = self.corpus.columns.read(named, 0, rows) if known else schema.empty_table()
+        masks = [_allowed(condition, table, rows)]
+        masks += [_allowed(condition, each.select(named), each.num_rows) for each in self._inserted]
+        return np.concatenate(masks)
+
+
+def _allowed(condition: Filter, table: pa.Table, rows: int) -> NDArray[np.bool_]:
+    allowed = eligibility([condition], table, None, rows).sets[0]
+    return np.ones(rows, bool) if allowed is None else allowed.mask(0, rows)

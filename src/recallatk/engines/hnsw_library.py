@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Abilities, Constraint, Engine
+from recallatk.engines.base import Abilities, Constraint, Library
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-_COUNTS = "rows.txt"
 
+class HnswLibrary(Library):
+    """A graph whose library normalizes vectors itself under cosine, and keeps deleted nodes.
 
-class HnswLibrary(Engine):
-    """A graph whose library brings vectors to unit length itself under cosine, and keeps deleted nodes.
-
-    Subclasses write `create`, `add`, `read`, `write` and `search`.
+    Subclasses write `create`, `add`, `nodes` and `nearest`.
     """
 
     metrics = frozenset(Metric)
-    abilities = Abilities(
-        updates=True, threads=True, deterministic=True, saves=True, clients=True, forks=True
-    )
+    abilities = Abilities(updates=True, threads=True, deterministic=True, clients=True, forks=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("M", default=16, low=2, high=256),
         Knob("ef_construction", default=200, low=1, high=5000, effort=True),
@@ -34,12 +28,8 @@ class HnswLibrary(Engine):
     search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
     # Below k, hnswlib would use k without a word, and voyager refuses.
     constraints = (Constraint("ef of at least k", ("ef", "k"), lambda ef, k: ef >= k),)
-
-    def __init__(self) -> None:
-        self.index: Any = None
-        self.threads = 1
-        self.rows = self.live = self.searched = 0
-        self.ef = 64
+    live = 0
+    """Rows that are not deleted."""
 
     def create(self, corpus: Corpus, metric: Metric, parameters: dict[str, Any]) -> None:
         """An empty index with room for the corpus."""
@@ -50,38 +40,30 @@ class HnswLibrary(Engine):
         raise NotImplementedError
 
     def nodes(self) -> int:
-        """How many nodes the graph has, deleted ones among them."""
-        raise NotImplementedError
-
-    def write(self, file: Path) -> None:
-        """Write the graph with its vectors."""
-        raise NotImplementedError
-
-    def read(self, file: Path, corpus: Corpus, metric: Metric) -> None:
-        """Read the graph into memory."""
+        """The number of nodes in the graph, deleted ones among them."""
         raise NotImplementedError
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Insert every row, block by block."""
+        self.close()
         self.create(corpus, metric, parameters)
-        self.rows = self.live = self.searched = 0
+        self.live = 0
         for _, block in blocks(corpus.vectors):
             self.insert(block)
 
-    def configure(self, **parameters: int) -> None:
-        """Set how many candidates a search keeps."""
-        self.ef, self.searched = parameters["ef"], 0
-
-    def exercised(self) -> str:
-        """The graph, and how many walks there were; comparisons are not counted for Python."""
-        if self.index is None or not self.nodes():
+    def held(self) -> str:
+        """The graph."""
+        if not self.nodes():
             raise self.unbuilt()
-        walks = f"; {self.searched:,} walks at ef = {self.ef}" if self.searched else ""
-        return f"graph of {self.nodes():,} nodes, M = {self.index.M}{walks}"
+        return f"graph of {self.nodes():,} nodes, M = {self.index.M}"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
+    def work(self) -> str:
+        """The number of walks; comparisons are not counted for Python."""
+        return f"{self.searched:,} walks at ef = {self.settings['ef']}"
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add nodes under the next numbers."""
-        self.add(vectors, np.arange(self.rows, self.rows + len(vectors)))
+        self.add(vectors, self.next_numbers(len(vectors)))
         self.rows += len(vectors)
         self.live += len(vectors)
 
@@ -90,22 +72,3 @@ class HnswLibrary(Engine):
         for row in rows.tolist():
             self.index.mark_deleted(row)
         self.live -= len(rows)
-
-    def save(self, folder: Path) -> None:
-        """Write the graph, and how many rows there were and are."""
-        self.write(folder / f"index.{self.name}")
-        (folder / _COUNTS).write_text(f"{self.rows} {self.live}")
-
-    def load(self, folder: Path, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Read both back."""
-        self.read(folder / f"index.{self.name}", corpus, metric)
-        self.rows, self.live = map(int, (folder / _COUNTS).read_text().split())
-        self.searched = 0
-
-    def set_threads(self, count: int) -> None:
-        """Threads of adding and of batches."""
-        self.threads = count
-
-    def close(self) -> None:
-        """Let go of the index."""
-        self.index = None

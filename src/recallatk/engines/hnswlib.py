@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.engines.batch import QueryBatch, float32_matrix
 from recallatk.engines.hnsw_library import HnswLibrary
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.memory_model import FLOAT_BYTES, Content, graph_content
+from recallatk.engines.snippet import INPUTS, Setting, lines
 from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus, Metric
-    from recallatk.engines.base import Filters
+
+# One lock for each of 65,536 labels; for each row a lock, a place in its table and two pointers.
+_LABEL_LOCKS, _ROW_BYTES = 65_536 * 40, 90
 
 
 class Hnswlib(HnswLibrary):
@@ -30,7 +34,9 @@ class Hnswlib(HnswLibrary):
 
     def create(self, corpus: Corpus, metric: Metric, parameters: dict[str, Any]) -> None:
         """An empty index with room for the corpus."""
-        self.index = _index(corpus, metric)
+        import hnswlib
+
+        self.index = hnswlib.Index(str(metric), corpus.dimension)
         self.index.init_index(corpus.rows, **parameters, random_seed=100)
 
     def add(self, vectors: NDArray[Any], numbers: NDArray[np.int64]) -> None:
@@ -43,45 +49,47 @@ class Hnswlib(HnswLibrary):
     def configure(self, **parameters: int) -> None:
         """Set how many candidates a search keeps."""
         super().configure(**parameters)
-        self.index.set_ef(self.ef)
+        self.index.set_ef(parameters["ef"])
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows that the walk over the graph found."""
-        if filters is not None:
-            self.refuse_filters(filters)
         possible = k if k <= self.live else self.live  # noqa: FURB136 - this is timed, and a call takes longer
         try:
-            found = self.index.knn_query(queries, possible, self.threads)[0]  # float32 is made there
+            found = self.index.knn_query(batch.vectors, possible, self.threads)[0]  # float32 is made there
         except RuntimeError as problem:
             # It says nothing of what it did find, and asking again with more ef would measure another ef.
             raise EngineError(
                 f"hnswlib found fewer than {possible} rows for a query at ef = {self.index.ef}: "
                 "raise ef, or M where parts of the graph cannot be reached"
             ) from problem
-        count = len(queries)  # without a call in the next line, threads lose no count there
-        self.searched += count
         rows: NDArray[np.int64] = found.view(np.int64)
-        return rows if possible == k else np.pad(rows, ((0, 0), (0, k - possible)), constant_values=-1)
+        return rows
 
     def nodes(self) -> int:
-        """How many nodes the graph has, deleted ones among them."""
+        """The number of nodes in the graph, deleted ones among them."""
         return int(self.index.element_count)
-
-    def write(self, file: Path) -> None:
-        """Write the graph with its vectors."""
-        self.index.save_index(str(file))
-
-    def read(self, file: Path, corpus: Corpus, metric: Metric) -> None:
-        """Read the graph into memory."""
-        self.index = _index(corpus, metric)
-        self.index.load_index(str(file))
 
     def size_bytes(self) -> int:
         """The index as hnswlib would write it."""
         return int(self.index.index_file_size())
 
+    @classmethod
+    def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content:
+        """The graph with its vectors, and the locks."""
+        return graph_content(build["M"], FLOAT_BYTES * dimension, _ROW_BYTES, _LABEL_LOCKS)
 
-def _index(corpus: Corpus, metric: Metric) -> Any:
-    import hnswlib
-
-    return hnswlib.Index(str(metric), corpus.dimension)
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Add every row, set ef, search."""
+        build = setting.build
+        return lines(
+            "import hnswlib",
+            "",
+            INPUTS,
+            f'index = hnswlib.Index(space="{setting.metric}", dim=vectors.shape[1])',
+            f"index.init_index(len(vectors), M={build['M']}, ef_construction={build['ef_construction']})",
+            "index.add_items(vectors)",
+            "",
+            f"index.set_ef({setting.search['ef']})",
+            f"found, distances = index.knn_query(queries, k={setting.k})",
+        )

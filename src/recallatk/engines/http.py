@@ -19,7 +19,7 @@ from recallatk.references import expanded, expanded_template
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from recallatk.engines.batch import QueryBatch
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BUSY = (429, 503)
@@ -134,14 +134,14 @@ class Http(Attached):
         return headers
 
     def configure(self, **parameters: Any) -> None:
-        """Set what goes into the body, and see that one query is answered."""
+        """Set the parameters of the body, and check that one query is answered."""
         self._retries = 0
         self._body = None
         super().configure(**parameters)
 
-    def ask(self, queries: NDArray[Any], k: int) -> list[list[object]]:
-        """One request after the other."""
-        return [self._answer(query, k) for query in queries.tolist()]
+    def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
+        """Send one request after the other."""
+        return [self._answer(query, k) for query in batch.vectors.tolist()]
 
     def _answer(self, query: list[float], k: int) -> list[object]:
         if self._body is None:
@@ -184,7 +184,7 @@ class Http(Attached):
         connection = self._connection
         if connection is None:
             raise self.failed("the connection is closed")
-        # A service may close a connection that was idle, and says so only when it is used again.
+        # A service may close an idle connection, which shows only when it is used again.
         for fresh in (connection.sock is None, True):
             try:
                 connection.request(self._method, self._path, body, self._headers)
@@ -214,7 +214,7 @@ class Http(Attached):
         return f"the last with status {self._status}{busy}"
 
     def version(self) -> str | None:
-        """What the service calls itself."""
+        """The Server header of the service."""
         return None if self._server is None else redact_text(self._server)
 
     def close(self) -> None:
@@ -236,7 +236,7 @@ def _compiled(engine: str, text: str) -> Any:
 
 
 def _pause(retry_after: str | None, attempt: int) -> float:
-    """How long to wait: as the service says, in seconds or as a date, else longer every time."""
+    """Seconds to wait: as Retry-After says, in seconds or as a date, else doubling every time."""
     if retry_after is None:
         return float(_FIRST_PAUSE_SECONDS * 2**attempt)
     if retry_after.strip().isdecimal():

@@ -1,4 +1,4 @@
-"""lancedb: the inverted lists of LanceDB, flat, quantised or with a graph in each, on disk."""
+"""lancedb: the inverted lists of LanceDB, flat, quantized or with a graph in each, on disk."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Constraint
-from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
+from recallatk.engines.batch import QueryBatch, float32_matrix
+from recallatk.engines.snippet import INPUTS, Setting, lines
+from recallatk.engines.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.errors import EngineError
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
     from recallatk.filters import Filter
 
 _METRICS = {Metric.L2: "l2", Metric.IP: "dot", Metric.COSINE: "cosine"}
@@ -40,7 +40,7 @@ class LanceDB(SqlEngine):
     distribution = "lancedb"
     extra = "lancedb"
     metrics = frozenset(Metric)
-    # Its runtime has threads of its own, which a forked copy would lack.
+    # A forked copy would lack the threads of its runtime.
     abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True, clients=True)
     build_knobs = (
         Knob("index", default="IVF_PQ", choices=tuple(_INDEXES)),
@@ -62,10 +62,11 @@ class LanceDB(SqlEngine):
         ),
     )
 
-    def __init__(self) -> None:
-        self.folder: ScratchFolder | None = None
-        self.table: Any = None
-        self.asked: Any = None
+    whole_vectors = ("index", ("IVF_FLAT", "IVF_HNSW_FLAT"))
+    folder: ScratchFolder | None = None
+    table: Any = None
+    asked: Any = None
+    """The last query."""
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Write the table, then make the index."""
@@ -87,7 +88,10 @@ class LanceDB(SqlEngine):
         )
         with self.reported("cannot build"):
             database = lancedb.connect(self.folder.path)
-            read = (self._batch(block) for _, block in blocks(corpus.vectors))
+            read = (
+                self._batch(block, [each.values.slice(start, len(block)) for each in self.columns.values()])
+                for start, block in blocks(corpus.vectors)
+            )
             self.table = database.create_table("items", read, schema=self.schema)
             self.table.create_index("vector", config=self._index(**parameters))
 
@@ -101,42 +105,33 @@ class LanceDB(SqlEngine):
             options["num_sub_vectors"] = parameters["sub_vectors"] or None
         return getattr(lancedb.index, _INDEXES[self.index])(**options)
 
-    def _batch(self, vectors: NDArray[Any]) -> pa.RecordBatch:
-        """The next rows, with the metadata that they have."""
+    def _batch(self, vectors: NDArray[Any], values: list[pa.ChunkedArray]) -> pa.RecordBatch:
+        """The next rows, with their metadata."""
         flat = pa.array(float32_matrix(vectors).ravel())
-        start, count = self.rows, len(vectors)
         arrays = [
-            pa.array(np.arange(start, start + count)),
+            pa.array(self.next_numbers(len(vectors))),
             pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+            *(each.combine_chunks() for each in values),
         ]
-        for each in self.columns.values():
-            beside = each.values.slice(start, count)
-            arrays.append(beside.combine_chunks() if len(beside) else pa.nulls(count, each.values.type))
-        self.rows += count
+        self.rows += len(vectors)
         return pa.record_batch(arrays, schema=self.schema)
 
-    def configure(self, **parameters: int) -> None:
-        """Set how many partitions, and candidates of each, a search reads."""
-        self.effort = parameters
-
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows, one call a query."""
-        return self.answers(queries, k, filters, lambda query, where: self._rows(query, k, where))
+        return self.answers(batch, k, lambda query, where: self._rows(query, k, where))
 
     def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
-        asked = self._asked(query, k, condition).nprobes(self.effort["probes"])
+        effort = self.settings
+        asked = self._asked(query, k, condition).nprobes(effort["probes"])
         if "HNSW" in self.index:
-            asked = asked.ef(self.effort["ef"])
-        self.asked = asked.refine_factor(self.effort["refine"]) if self.effort["refine"] else asked
+            asked = asked.ef(effort["ef"])
+        self.asked = asked.refine_factor(effort["refine"]) if effort["refine"] else asked
         return _numbers(self.asked)
 
-    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The same past the index."""
         return self.answers(
-            queries,
-            k,
-            filters,
-            lambda query, where: _numbers(self._asked(query, k, where).bypass_vector_index()),
+            batch, k, lambda query, where: _numbers(self._asked(query, k, where).bypass_vector_index())
         )
 
     def _asked(self, query: NDArray[Any], k: int, condition: Filter | None) -> Any:
@@ -146,7 +141,7 @@ class LanceDB(SqlEngine):
         return asked.where(self.filters.compile(condition)[0], prefilter=True)
 
     def exercised(self) -> str:
-        """The plan of what was asked last or would be asked, and how many rows the index holds."""
+        """The plan of the last query, or of one that could be next, and the rows that the index holds."""
         if self.table is None:
             raise self.unbuilt()
         asked = (
@@ -167,18 +162,24 @@ class LanceDB(SqlEngine):
         return "library call"
 
     def in_process(self) -> bool:
-        """The index lies in files, of which the library keeps what it has read."""
+        """The index is in files, of which the library caches what it has read."""
         return False
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add rows without metadata; they are compared one by one until the index is optimised."""
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows; they are compared one by one until the index is optimized."""
+        values = inserted_values(self.columns, metadata, len(vectors))
         with self.reported("cannot insert"):
-            self.table.add(pa.Table.from_batches([self._batch(vectors)]))
+            self.table.add(pa.Table.from_batches([self._batch(vectors, values)]))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with self.reported("cannot delete"):
             self.table.delete(f"number IN ({', '.join(map(str, rows.tolist()))})")
+
+    def maintain(self) -> None:
+        """Compact the files, and take rows that were inserted into the index."""
+        with self.reported("cannot optimize"):
+            self.table.optimize()
 
     def size_bytes(self) -> int | None:
         """The files of the index."""
@@ -188,7 +189,7 @@ class LanceDB(SqlEngine):
         return sum(file.stat().st_size for file in files if file.is_file()) or None
 
     def close(self) -> None:
-        """Let go of the table and its folder."""
+        """Release the table and its folder."""
         folder, self.folder, self.table, self.asked = self.folder, None, None, None
         if folder is not None:
             folder.remove()
@@ -197,6 +198,44 @@ class LanceDB(SqlEngine):
         """Python's own kinds."""
         return RuntimeError, ValueError, OSError
 
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Write the table, make the index, search one by one."""
+        kind, search = setting.build["index"], setting.search
+        effort = f".nprobes({search['probes']})"
+        effort += f".ef({search['ef']})" if "HNSW" in kind else ""
+        effort += f".refine_factor({search['refine']})" if search["refine"] else ""
+        return lines(
+            "import lancedb",
+            "import lancedb.index",
+            "import pyarrow as pa",
+            "",
+            INPUTS,
+            'database = lancedb.connect("./lancedb")',
+            "column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])",
+            'rows = pa.table({"number": range(len(vectors)), "vector": column})',
+            'table = database.create_table("items", rows)',
+            f'table.create_index("vector", config=lancedb.index.{_INDEXES[kind]}({_options(setting)}))',
+            "",
+            "found = [",
+            f'    table.search(query).distance_type("{_METRICS[setting.metric]}"){effort}.limit({setting.k})',
+            '    .select(["number", "_distance"]).to_arrow()["number"].to_pylist()',
+            "    for query in queries",
+            "]",
+        )
+
 
 def _numbers(asked: Any) -> list[Any]:
     return [(row,) for row in asked.to_arrow()["number"].to_pylist()]
+
+
+def _options(setting: Setting) -> str:
+    build, kind = setting.build, setting.build["index"]
+    options = {"distance_type": repr(_METRICS[setting.metric]).replace("'", '"')}
+    if build["partitions"]:
+        options["num_partitions"] = build["partitions"]
+    if "HNSW" in kind:
+        options |= {"m": build["M"], "ef_construction": build["ef_construction"]}
+    if "PQ" in kind and build["sub_vectors"]:
+        options["num_sub_vectors"] = build["sub_vectors"]
+    return ", ".join(f"{name}={value}" for name, value in options.items())

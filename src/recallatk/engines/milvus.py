@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Constraint
-from recallatk.engines.database import Database, address, dropping, grouped, padded
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.batch import QueryBatch, float32_matrix, padded
+from recallatk.engines.database import Database, address, dropping
+from recallatk.engines.snippet import INPUTS, Setting, lines
 from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.filters import And, Exists, In, Not, Or, Range
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
     from recallatk.filters import Filter
 
-# A server builds no index for smaller segments, and says all the same that it has finished.
+# A server builds no index for smaller segments, yet reports that it has finished.
 SMALLEST_SEGMENT = 1024
 _TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOOL"}
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
 class Milvus(Database):
-    """Lite scans what is not flushed, whatever its index says; so every row is flushed first."""
+    """A collection of Milvus; Lite scans rows that are not flushed, so every row is flushed first."""
 
     name = "milvus"
     family = "milvus"
@@ -52,7 +53,8 @@ class Milvus(Database):
         Knob("nprobe", default=8, low=1, high=65_536, effort=True, help="of IVF_FLAT"),
     )
 
-    # A server refuses a smaller ef, and another one would not be what was asked for.
+    list_knob = "nlist"
+    # A server refuses a smaller ef, and raising it would measure another setting.
     constraints = (
         Constraint(
             "ef of at least k with HNSW",
@@ -81,7 +83,7 @@ class Milvus(Database):
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
             self.folder = ScratchFolder()
-        # Every failure would be logged with its traceback, beside the error that is raised here.
+        # pymilvus logs a traceback for every failure, which repeats the error raised here.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         with self.told():
             if self.folder is None:
@@ -127,20 +129,16 @@ class Milvus(Database):
         )
         self.rows += len(vectors)
 
-    def configure(self, **parameters: Any) -> None:
-        """Set how much a search looks at."""
-        self.effort = parameters
-
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows by the index; queries of one filter go together."""
         if self.connection is None:
-            raise EngineError("milvus: nothing is built")
-        matrix = float32_matrix(queries)
+            raise self.unbuilt()
+        matrix = float32_matrix(batch.vectors)
         answers: list[list[int]] = [[] for _ in matrix]
-        effort = {"HNSW": {"ef": self.effort["ef"]}, "IVF_FLAT": {"nprobe": self.effort["nprobe"]}}
+        effort = {"HNSW": {"ef": self.settings["ef"]}, "IVF_FLAT": {"nprobe": self.settings["nprobe"]}}
         params = {"params": effort.get(self.parameters["index"], {})}
         with self.told():
-            for condition, numbers in grouped(filters, len(matrix)):
+            for condition, numbers in batch.by_filter():
                 reduced = True if condition is None else self.columns.reduced(condition)
                 if reduced is False:
                     continue
@@ -157,7 +155,7 @@ class Milvus(Database):
         return padded(answers, k)
 
     def exercised(self) -> str:
-        """How many rows are in the index files of Lite, or what a server says of its index."""
+        """Rows in the index files of Lite, or what a server says of its index."""
         if self.connection is None:
             raise self.unbuilt()
         kind = self.parameters["index"]
@@ -180,20 +178,19 @@ class Milvus(Database):
         """Lite serves its own process over the network, as a server does."""
         return "gRPC round trip within this process" if self.folder is not None else "gRPC round trip"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add rows without other values, flushed so that they are indexed."""
-        self.columns.lose()
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows, flushed so that they are indexed."""
         with self.told():
-            self._add(vectors, [{} for _ in vectors])
+            self._add(vectors, self.columns.inserted(metadata, len(vectors)))
             self.connection.flush(self.collection)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with self.told():
             self.connection.delete(self.collection, ids=rows.tolist())
 
     def version(self) -> str | None:
-        """Of Milvus Lite or the server, where one runs."""
+        """The version of Milvus Lite or of the server."""
         return (
             super().version() if self.connection is None else f"milvus {self.connection.get_server_version()}"
         )
@@ -215,9 +212,47 @@ class Milvus(Database):
     def _path(self, folder: ScratchFolder) -> str:
         return str(folder.path / "milvus.db")
 
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Insert, flush, index, load, search."""
+        build, search, kind = setting.build, setting.search, setting.build["index"]
+        shapes = {
+            "HNSW": f'{{"M": {build["M"]}, "efConstruction": {build["ef_construction"]}}}',
+            "IVF_FLAT": f'{{"nlist": {build["nlist"]}}}',
+        }
+        efforts = {"HNSW": f'{{"ef": {search["ef"]}}}', "IVF_FLAT": f'{{"nprobe": {search["nprobe"]}}}'}
+        shape, effort = shapes.get(kind, "{}"), efforts.get(kind, "{}")
+        return lines(
+            "from pymilvus import DataType, MilvusClient",
+            "",
+            INPUTS,
+            f"client = MilvusClient({build['uri'] or './milvus.db'!r})",
+            "schema = client.create_schema(auto_id=False)",
+            'schema.add_field("id", DataType.INT64, is_primary=True)',
+            'schema.add_field("vector", DataType.FLOAT_VECTOR, dim=vectors.shape[1])',
+            'client.create_collection("items", schema=schema, consistency_level="Strong")',
+            "for start in range(0, len(vectors), 1000):",
+            "    part = enumerate(vectors[start : start + 1000], start)",
+            '    client.insert("items", [{"id": row, "vector": vector} for row, vector in part])',
+            'client.flush("items")',
+            "index = client.prepare_index_params()",
+            "# Milvus Lite takes the parameters only where they are nested once more; a server takes both.",
+            "index.add_index(",
+            f'    "vector", index_type="{kind}", metric_type="{setting.metric.upper()}", '
+            f'params={{"params": {shape}}}',
+            ")",
+            'client.create_index("items", index)',
+            'client.load_collection("items")',
+            "",
+            "answers = client.search(",
+            f'    "items", data=list(queries), limit={setting.k}, search_params={{"params": {effort}}}',
+            ")",
+            'found = [[hit["id"] for hit in hits] for hits in answers]',
+        )
+
 
 def expression(condition: Filter) -> str:
-    """A reduced filter as Milvus writes it; JSON's literals are its own."""
+    """A reduced filter as a Milvus expression, whose literals are JSON's."""
     match condition:
         case And(operands) | Or(operands):
             return f" {condition.word} ".join(f"({expression(each)})" for each in operands)

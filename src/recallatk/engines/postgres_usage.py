@@ -1,7 +1,7 @@
-"""Index usage in PostgreSQL: how many calls really scanned the index, by the server's own counters.
+"""Index usage in PostgreSQL: how many calls scanned the index, by the server's own counters.
 
-EXPLAIN shows the plan for the values that it is given. A prepared statement may run another: from its sixth
-execution on, PostgreSQL may use a generic plan that was made without values. Counters show what ran.
+EXPLAIN shows the plan for the values that it gets. A prepared statement may run a different plan: from its
+sixth execution on, PostgreSQL may use a generic plan made without values. Counters show what ran.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 from recallatk.errors import EngineError
 
 _SCANS = "SELECT pg_stat_get_numscans(to_regclass(%s)), pg_stat_get_numscans(to_regclass(%s))"
-# Since PostgreSQL 15, a session can flush its counters; before, it sends them twice a second at the most.
+# Since PostgreSQL 15, a session can flush its counters; before, it sends them at most twice a second.
 _FLUSHES = 150_000
 _PATIENCE_SECONDS, _LOOK_SECONDS = 3.0, 0.1
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What the calls at one setting did."""
+    """Calls at one setting, and their index scans."""
 
     calls: int
     scans: int
-    """Index scans; each call makes one at the most."""
+    """Index scans; each call makes at most one."""
 
 
 class CallCounter:
-    """Calls of one session, and of its clients once they have ended, since a setting was made."""
+    """Counts the calls of one session, and of its clients once they have ended, since the last setting."""
 
     def __init__(self, engine: str, connection: Any, table: str, index: str) -> None:
         self.engine, self.connection, self.names = engine, connection, (index, table)
@@ -45,22 +45,22 @@ class CallCounter:
             )
 
     def create(self) -> None:
-        """Make the table in which clients leave their number of calls: they may be forked processes."""
+        """Create the table in which clients, possibly forked processes, leave their number of calls."""
         self.connection.execute("CREATE TABLE calls (count bigint)")
         self.restart()
 
     def restart(self) -> None:
-        """Count from here."""
+        """Restart the count."""
         self.connection.execute("DELETE FROM calls")
         self.calls, self.before = 0, self._scans()
 
     def hand_over(self) -> None:
-        """Leave the calls of this session to the one that made the table."""
+        """Add the calls of this session to the table of the owner."""
         self.connection.execute("INSERT INTO calls VALUES (%s)", (self.calls,))
         self._flush()
 
     def usage(self) -> Usage:
-        """All calls so far, and what they scanned."""
+        """All calls so far, and their index scans."""
         (others,) = self.connection.execute("SELECT coalesce(sum(count), 0)::bigint FROM calls").fetchone()
         calls = self.calls + others
         until = time.monotonic() + _PATIENCE_SECONDS
@@ -71,7 +71,7 @@ class CallCounter:
             time.sleep(_LOOK_SECONDS)
 
     def _scans(self) -> tuple[int, int]:
-        """Scans of the index and of the table, by all sessions since they were made."""
+        """Scans of the index and of the table, by all sessions."""
         self._flush()
         index, table = self.connection.execute(_SCANS, self.names).fetchone()
         if index is None:

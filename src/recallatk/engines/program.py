@@ -1,4 +1,4 @@
-"""A running program that answers lines, one out for one in, within a time limit."""
+"""A subprocess that answers each line with one line, within a time limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from recallatk.engines.attached import shortened
 
-# A program that was asked to end gets this long before it is killed.
+# Grace period of a program before it is killed.
 _GRACE_SECONDS = 2.0
 _KEPT_BYTES = 1 << 14
 _READ_BYTES = 1 << 16
@@ -22,11 +22,11 @@ _REAPER = Path(__file__).with_name("reaper.py")
 
 
 class SurplusError(Exception):
-    """The program wrote something that nobody had asked for; the text of it."""
+    """The program wrote a surplus line; the message is its text."""
 
 
 class Program:
-    """A running program with its lines, and a clock that ends it when an answer does not come.
+    """A running program, and a watchdog that kills it when an answer takes too long.
 
     Args:
         arguments: the program and its arguments.
@@ -37,7 +37,7 @@ class Program:
         self.timeout = timeout
         self.late = False
         self.slowest = 0.0
-        """Seconds that the slowest answer so far took."""
+        """Seconds of the slowest answer so far."""
         self._deadline: float | None = None
         self._closing = threading.Event()
         self._errors = b""
@@ -74,7 +74,7 @@ class Program:
     def exchange(self, line: bytes) -> bytes | None:
         """Write one line and read one; None when the program ended or was killed.
 
-        Raises a SurplusError where the program had written more before: it would be taken for the answer.
+        Raises a SurplusError if the program had written more before, which would be taken for the answer.
         """
         began = time.monotonic()
         self._deadline = began + self.timeout
@@ -90,7 +90,7 @@ class Program:
             self._deadline = None
 
     def require_silence(self, seconds: float = 0.0) -> None:
-        """Raise a SurplusError if the program wrote more than it was asked for, or does within this time."""
+        """Raise a SurplusError if the program wrote a surplus line, or does within this time."""
         if not self._held and self._readable(seconds):
             self._held = self._read()
         if self._held:
@@ -132,7 +132,7 @@ class Program:
         """The last line that it wrote to standard error."""
         if self._process.poll() is not None:
             self._threads[0].join(_GRACE_SECONDS)
-        # What is left of a line whose beginning was cut off may end in a secret that its beginning named.
+        # A line that lost its beginning may end in a secret that the beginning named.
         lines = self._errors.splitlines()[len(self._errors) == _KEPT_BYTES :]
         said = (shortened(line.decode("utf-8", "replace")) for line in reversed(lines))
         return next(filter(None, said), "")
@@ -164,7 +164,7 @@ class Program:
             self._control.shutdown(socket.SHUT_RDWR)
 
     def _keep_errors(self) -> None:
-        """Keep the end of what it says, as it is: to look at every line would take time from the calls."""
+        """Keep the tail of standard error unparsed: parsing every line would take time from the calls."""
         if self._process.stderr is None:
             return
         with contextlib.suppress(OSError):
@@ -172,7 +172,7 @@ class Program:
                 self._errors = (self._errors + some)[-_KEPT_BYTES:]
 
     def _watch(self) -> None:
-        # One clock for all queries: a timer for each would cost more than many an answer.
+        # One watchdog for all queries: a timer for each would cost more than many answers.
         while not self._closing.wait(min(0.5, self.timeout / 4)):
             deadline = self._deadline
             if deadline is not None and time.monotonic() > deadline:

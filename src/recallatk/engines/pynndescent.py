@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric
-from recallatk.engines.base import Abilities, Engine
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.base import Abilities, Engine, Library
+from recallatk.engines.batch import QueryBatch, float32_matrix
+from recallatk.engines.snippet import INPUTS, Setting, lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from recallatk.engines.base import Filters
 
 # Its `dot` takes vectors of unit length for granted.
 _METRICS = {Metric.COSINE: "cosine", Metric.IP: "inner_product", Metric.L2: "euclidean"}
 
 
-class PyNNDescent(Engine):
+class PyNNDescent(Library):
     """NNDescent; it can take rows in but none out, and is stored by pickle alone, which can run code."""
 
     name = "pynndescent"
@@ -43,16 +42,11 @@ class PyNNDescent(Engine):
         ),
     )
 
-    def __init__(self) -> None:
-        self.index: Any = None
-        self.threads = 1
-        self.epsilon = 0.1
-        self.searched = 0
-
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
         """Make the graph, and search once, so that numba compiles here and not where it is timed."""
         from pynndescent import NNDescent
 
+        self.close()
         vectors = float32_matrix(corpus.vectors.read(0, corpus.rows))
         # No row has more neighbours than there are other rows.
         neighbours = max(1, min(parameters["n_neighbors"], corpus.rows - 1))
@@ -61,27 +55,21 @@ class PyNNDescent(Engine):
         )
         self.index.prepare()
         self.index.query(vectors[:1], k=1)
-        self.searched = 0
 
-    def configure(self, **parameters: float) -> None:
-        """Set how far a search looks around."""
-        self.epsilon, self.searched = parameters["epsilon"], 0
-
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows that the walk over the graph found."""
-        self.refuse_filters(filters)
-        found, distances = self.index.query(float32_matrix(queries), k, self.epsilon)
-        self.searched += len(queries)
+        found, distances = self.index.query(float32_matrix(batch.vectors), k, self.settings["epsilon"])
         # Places that were not filled repeat some row at an infinite distance.
         return np.where(np.isfinite(distances), found, -1).astype(np.int64)
 
-    def exercised(self) -> str:
-        """The graph, and how many walks there were; pynndescent does not count comparisons."""
-        if self.index is None:
-            raise self.unbuilt()
+    def held(self) -> str:
+        """The graph."""
         graph = self.index._search_graph
-        walks = f"; {self.searched:,} walks at epsilon = {self.epsilon:g}" if self.searched else ""
-        return f"graph of {graph.shape[0]:,} nodes and {graph.nnz:,} edges{walks}"
+        return f"graph of {graph.shape[0]:,} nodes and {graph.nnz:,} edges"
+
+    def work(self) -> str:
+        """The number of walks; pynndescent does not count comparisons."""
+        return f"{self.searched:,} walks at epsilon = {self.settings['epsilon']:g}"
 
     def client(self) -> Engine:
         """The same graph, with marks of its own for the nodes that a walk has seen."""
@@ -99,10 +87,16 @@ class PyNNDescent(Engine):
         """The index as it would be pickled."""
         return len(pickle.dumps(self.index))
 
-    def set_threads(self, count: int) -> None:
-        """Threads of the build; a search has one."""
-        self.threads = count
-
-    def close(self) -> None:
-        """Let go of the index."""
-        self.index = None
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Make the graph, search with its epsilon."""
+        metric, neighbours = _METRICS[setting.metric], setting.build["n_neighbors"]
+        return lines(
+            "from pynndescent import NNDescent",
+            "",
+            INPUTS,
+            f'index = NNDescent(vectors, "{metric}", n_neighbors={neighbours}, random_state=1)',
+            "index.prepare()",
+            "",
+            f"found, distances = index.query(queries, k={setting.k}, epsilon={setting.search['epsilon']})",
+        )

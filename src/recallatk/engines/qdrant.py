@@ -6,30 +6,37 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.engines.base import Abilities, Engine
-from recallatk.engines.database import address, padded, told
-from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.qdrant_forms import INDEXING_THRESHOLD, qdrant_filter, qdrant_payload
-from recallatk.engines.qdrant_server import Server
-from recallatk.engines.qdrant_shard import Shard
+from recallatk.engines.batch import QueryBatch, float32_matrix, padded
+from recallatk.engines.database import address, told
+from recallatk.engines.qdrant_store import INDEXING_THRESHOLD, Server, Shard, qdrant_filter, qdrant_payload
+from recallatk.engines.snippet import INPUTS, Setting, lines
 from recallatk.engines.stored_columns import StoredColumns
 from recallatk.errors import EngineError
 from recallatk.references import secret_variable
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
     from recallatk.filters import Filter
 
 # A server refuses larger requests than 32 MB, and JSON takes about 20 bytes for a number.
 BLOCK_BYTES = 2 << 20
 _SCHEMA = {"text": "keyword", "whole": "integer", "number": "float", "truth": "integer"}
-_DISTANCE = {Metric.L2: "Euclid", Metric.IP: "Dot", Metric.COSINE: "Cosine"}
+_DISTANCES = {Metric.L2: "Euclid", Metric.IP: "Dot", Metric.COSINE: "Cosine"}
+_ON_A_SERVER = {
+    "scalar": "models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type='int8'))",
+    "binary": "models.BinaryQuantization(binary=models.BinaryQuantizationConfig())",
+}
+_IN_PROCESS = {
+    "scalar": "qdrant.ScalarQuantizationConfig(type=qdrant.ScalarType.Int8)",
+    "binary": "qdrant.BinaryQuantizationConfig()",
+}
 
 
 class Qdrant(Engine):
-    """HNSW that knows payload indexes; cosine is normalised by Qdrant itself."""
+    """HNSW that knows payload indexes; Qdrant normalizes vectors itself under cosine."""
 
     name = "qdrant"
     family = "qdrant"
@@ -47,9 +54,8 @@ class Qdrant(Engine):
     secret_variables = ("QDRANT_API_KEY",)
     search_knobs = (Knob("hnsw_ef", default=64, low=1, high=10_000, effort=True),)
 
-    def __init__(self) -> None:
-        self.store: Shard | Server | None = None
-        self.rows = 0
+    whole_vectors = ("quantization", ("none",))
+    store: Shard | Server | None = None
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
@@ -69,32 +75,27 @@ class Qdrant(Engine):
                 if parameters["url"]
                 else Shard()
             )
-            self.store.create(corpus.dimension, _DISTANCE[metric], fields, parameters)
+            self.store.create(corpus.dimension, _DISTANCES[metric], fields, parameters)
             for start, block in blocks(corpus.vectors, BLOCK_BYTES):
                 payloads = [qdrant_payload(each) for each in self.columns.read(start, start + len(block))]
                 self.store.upsert(start, float32_matrix(block), payloads)
             self.store.settle(self.rows if self._bytes(self.rows) > INDEXING_THRESHOLD * 1024 else 0)
 
-    def configure(self, **parameters: Any) -> None:
-        """Set how many candidates a search keeps."""
-        self.hnsw_ef = parameters["hnsw_ef"]
-
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows by the graph."""
-        return self._query(queries, k, filters, hnsw_ef=self.hnsw_ef)
+        return self._query(batch, k, hnsw_ef=self.settings["hnsw_ef"])
 
-    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows by a scan of the vectors as they were given."""
-        return self._query(queries, k, filters, exact=True)
+        return self._query(batch, k, exact=True)
 
-    def _query(self, queries: NDArray[Any], k: int, filters: Filters, **how: Any) -> NDArray[np.int64]:
+    def _query(self, batch: QueryBatch, k: int, **how: Any) -> NDArray[np.int64]:
         store = self._ready()
-        conditions = [
-            None if each is None else self._translate(each) for each in filters or [None] * len(queries)
-        ]
+        filters = batch.filters or [None] * batch.count
+        conditions = [None if each is None else self._translate(each) for each in filters]
         asked = [number for number, each in enumerate(conditions) if each is not False]
         with told(self.name):
-            vectors = float32_matrix(queries).tolist()
+            vectors = float32_matrix(batch.vectors).tolist()
             found = store.query([(vectors[number], conditions[number]) for number in asked], k, how)
         answers: list[list[int]] = [[] for _ in conditions]
         for number, rows in zip(asked, found, strict=True):
@@ -102,7 +103,7 @@ class Qdrant(Engine):
         return padded(answers, k)
 
     def _translate(self, condition: Filter) -> Any:
-        """In the classes of the store; None lets every row pass, and False none."""
+        """The filter in the classes of the store; None lets every row pass, and False none."""
         if condition not in self.translated:
             reduced = self.columns.reduced(condition)
             whole = None if reduced is True else reduced
@@ -110,7 +111,7 @@ class Qdrant(Engine):
         return self.translated[condition]
 
     def exercised(self) -> str:
-        """What the collection says is indexed, and that it is too large to be scanned instead."""
+        """Indexed points as the collection reports them; it must be too large for a full scan."""
         store = self._ready()
         with told(self.name):
             points, indexed, segments = store.counts()
@@ -132,18 +133,18 @@ class Qdrant(Engine):
         """A shard maps its files into memory, which are not counted as this process's own."""
         return False
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add rows without payload, and wait until they are indexed."""
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows, and wait until they are indexed."""
         store = self._ready()
-        self.columns.lose()
+        payloads = [qdrant_payload(each) for each in self.columns.inserted(metadata, len(vectors))]
         self.translated.clear()
         with told(self.name):
-            store.upsert(self.rows, float32_matrix(vectors), [{} for _ in vectors])
+            store.upsert(self.rows, float32_matrix(vectors), payloads)
             store.settle(0)
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with told(self.name):
             self._ready().delete(rows.tolist())
 
@@ -168,3 +169,77 @@ class Qdrant(Engine):
 
     def _bytes(self, rows: int) -> int:
         return rows * self.dimension * 4
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """The collection or shard that was measured."""
+        return _server_snippet(setting) if setting.build["url"] else _shard_snippet(setting)
+
+
+def _graph(setting: Setting) -> str:
+    build = setting.build
+    return (
+        f"m={build['M']}, ef_construct={build['ef_construct']}, "
+        f"full_scan_threshold={build['full_scan_threshold']}"
+    )
+
+
+def _server_snippet(setting: Setting) -> str:
+    codes = _ON_A_SERVER.get(setting.build["quantization"])
+    distance = f"models.Distance.{_DISTANCES[setting.metric].upper()}"
+    return lines(
+        "from qdrant_client import QdrantClient, models",
+        "",
+        INPUTS,
+        f"client = QdrantClient({setting.build['url']!r})",
+        "client.create_collection(",
+        '    "items",',
+        f"    vectors_config=models.VectorParams(size=vectors.shape[1], distance={distance}),",
+        f"    hnsw_config=models.HnswConfigDiff({_graph(setting)}),",
+        f"    quantization_config={codes}," if codes else None,
+        ")",
+        "points = (",
+        "    models.PointStruct(id=row, vector=vector) for row, vector in enumerate(vectors.tolist())",
+        ")",
+        'client.upload_points("items", points)',
+        "",
+        f"effort = models.SearchParams(hnsw_ef={setting.search['hnsw_ef']})",
+        "asked = [",
+        f"    models.QueryRequest(query=query, limit={setting.k}, params=effort)",
+        "    for query in queries.tolist()",
+        "]",
+        "found = [",
+        '    [point.id for point in each.points] for each in client.query_batch_points("items", asked)',
+        "]",
+    )
+
+
+def _shard_snippet(setting: Setting) -> str:
+    codes = _IN_PROCESS.get(setting.build["quantization"])
+    distance = f"qdrant.Distance.{_DISTANCES[setting.metric]}"
+    return lines(
+        "from pathlib import Path",
+        "",
+        "import qdrant_edge as qdrant",
+        "",
+        INPUTS,
+        'Path("./qdrant").mkdir()',
+        "config = qdrant.EdgeConfig(",
+        f"    vectors=qdrant.EdgeVectorParams(size=vectors.shape[1], distance={distance}),",
+        f"    hnsw_config=qdrant.HnswIndexConfig({_graph(setting)}),",
+        f"    quantization_config={codes}," if codes else None,
+        "    optimizers=qdrant.EdgeOptimizersConfig(indexing_threshold=1, default_segment_number=1),",
+        ")",
+        'shard = qdrant.EdgeShard.create("./qdrant", config)',
+        "points = [qdrant.Point(row, vector, {}) for row, vector in enumerate(vectors.tolist())]",
+        "shard.update(qdrant.UpdateOperation.upsert_points(points))",
+        "shard.optimize()",
+        "",
+        f"effort = qdrant.SearchParams(hnsw_ef={setting.search['hnsw_ef']})",
+        "asked = [",
+        f"    qdrant.QueryRequest(limit={setting.k}, query=qdrant.Query.Nearest(query), params=effort)",
+        "    for query in queries.tolist()",
+        "]",
+        "answers = shard.query_batch(qdrant.QueryBatchRequest(asked))",
+        "found = [[point.id for point in each] for each in answers]",
+    )

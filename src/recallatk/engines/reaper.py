@@ -1,4 +1,4 @@
-"""The parent of a program that must not outlive us: it kills the program and all descendants when we end.
+"""The parent process of a user's program: it kills the program and all descendants when we end.
 
 A script of the standard library alone: `python -I -S reaper.py SOCKET PROGRAM ARGUMENTS...`. The program gets
 the standard streams. The reaper tells through the socket whether the program was started, and ends as it

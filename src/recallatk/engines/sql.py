@@ -1,4 +1,4 @@
-"""What engines share that are asked in SQL: metadata in types that every database has, and filters on it."""
+"""The base of SQL engines: metadata in types that every database has, and filters compiled to SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recallatk.engines.base import Engine
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.batch import QueryBatch, float32_matrix
 from recallatk.errors import EngineError, FilterError
 from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
 from recallatk.filters.expression import literal_text
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus
-    from recallatk.engines.base import Filters
     from recallatk.filters.expression import Literal
 
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
@@ -37,16 +36,16 @@ class Column:
     """One column of metadata as a database holds it."""
 
     identifier: str
-    """What the database calls it; the user's name may hold anything, and stays out of every statement."""
+    """Its name in the database; the user's name may hold anything, and stays out of every statement."""
     kind: str
     """boolean, integer, float or text."""
     type: pa.DataType
-    """What it was in the data."""
+    """Its type in the data."""
     values: pa.ChunkedArray
 
 
 def metadata_columns(corpus: Corpus) -> dict[str, Column]:
-    """The columns that filters can be asked of, by the user's name."""
+    """The columns that filters can use, by the user's name."""
     names = corpus.metadata_names
     found = {}
     for number, name in enumerate(names):
@@ -70,7 +69,7 @@ def _stored(column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray | None]:
         return "integer", column.cast(pa.int64())
     if types.is_floating(kind):
         wide = column.cast(pa.float64())
-        # Databases compare NaN as a number, and a filter takes it for null.
+        # Databases compare NaN as a number, and our filters take it for null.
         return "float", pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return "text", column.cast(pa.large_string())
@@ -87,15 +86,28 @@ def _ticks(column: Any) -> Any:
     return (column.cast(pa.int32()) if narrow else column).cast(pa.int64())
 
 
+def inserted_values(columns: dict[str, Column], metadata: pa.Table | None, rows: int) -> list[Any]:
+    """The metadata of inserted rows as the database stores it; columns that are missing are null."""
+    given = () if metadata is None else metadata.column_names
+    return [
+        _stored(metadata[name].cast(each.type))[1]
+        if metadata is not None and name in given
+        else pa.chunked_array([pa.nulls(rows, each.values.type)])
+        for name, each in columns.items()
+    ]
+
+
 class SqlEngine(Engine):
-    """What engines share that are asked one query at a time."""
+    """An engine that takes one SQL statement per query."""
+
+    connection: Any = None
 
     def call(self) -> str:
         """One statement, in a library of this process."""
         return "SQL statement in this process"
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """What the library raises."""
+        """The exceptions of the library."""
         raise NotImplementedError
 
     @contextlib.contextmanager
@@ -108,22 +120,21 @@ class SqlEngine(Engine):
 
     def answers(
         self,
-        queries: NDArray[Any],
+        batch: QueryBatch,
         k: int,
-        filters: Filters,
         ask: Callable[[NDArray[np.float32], Filter | None], Sequence[tuple[int]]],
     ) -> NDArray[np.int64]:
-        """What is found for each query, in the shape of an answer."""
-        found = np.full((len(queries), k), -1, np.int64)
+        """The rows found for each query, in the shape of an answer."""
+        found = np.full((batch.count, k), -1, np.int64)
         with self.reported("cannot search"):
-            for number, query in enumerate(float32_matrix(queries)):
-                rows = ask(query, None if filters is None else filters[number])
+            for number, query in enumerate(float32_matrix(batch.vectors)):
+                rows = ask(query, None if batch.filters is None else batch.filters[number])
                 found[number, : len(rows)] = [row for (row,) in rows]
         return found
 
 
 class SqlFilters:
-    """Compiles filters for one table; without a placeholder, values stand in the text as literals."""
+    """Filters compiled for one table; without a placeholder, values are literals in the text."""
 
     def __init__(self, columns: dict[str, Column], placeholder: str | None) -> None:
         self.columns, self.placeholder = columns, placeholder
@@ -186,12 +197,12 @@ class SqlFilters:
         return self.placeholder
 
     def _wherever_valid(self, column: Column, truth: bool) -> str:
-        """True or false, and null where the column is."""
+        """True or false where the column has a value, and null where it has none."""
         return f"({column.identifier} {'=' if truth else '<>'} {column.identifier})"
 
 
 def _plain(column: Column, name: str, value: Literal) -> Literal | None:
-    """The value as the database has to be given it; None when no value of the column can equal it."""
+    """The value as the database takes it; None when no value of the column can equal it."""
     if pa.types.is_null(column.type):
         return None
     if isinstance(value, bool):
@@ -225,7 +236,7 @@ def _incomparable(column: Column, name: str, value: Literal) -> FilterError:
 
 
 def packaged(package: str, pattern: str) -> list[Path]:
-    """Files of an installed package, which is not imported for them."""
+    """Files of an installed package, found without importing it."""
     found = importlib.util.find_spec(package)
     places = [] if found is None else found.submodule_search_locations or []
     return sorted(file for place in places for file in Path(place).glob(pattern))

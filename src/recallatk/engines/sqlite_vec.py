@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Corpus, Metric, blocks
 from recallatk.engines.base import Abilities, Constraint
-from recallatk.engines.matrix import float32_matrix
-from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
+from recallatk.engines.batch import QueryBatch, float32_matrix
+from recallatk.engines.snippet import INPUTS, Setting, lines
+from recallatk.engines.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
     from recallatk.filters import Filter
 
 # The library's own limit.
@@ -32,10 +33,6 @@ class SqliteVec(SqlEngine):
     # Its database is in memory, where no second connection can see it.
     abilities = Abilities(filters=True, updates=True, batch=False, deterministic=True, exact_search=True)
     constraints = (Constraint(f"k of at most {_MOST_NEIGHBOURS:,}", ("k",), lambda k: k <= _MOST_NEIGHBOURS),)
-
-    def __init__(self) -> None:
-        self.connection: Any = None
-        self.rows = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Fill a table of vectors, and one of metadata beside it."""
@@ -56,16 +53,12 @@ class SqliteVec(SqlEngine):
                 f"vec0(vector float[{corpus.dimension}] distance_metric={metric})"
             )
             self.connection.execute(f"CREATE TABLE metadata (number INTEGER PRIMARY KEY{listed})")
-        for _, block in blocks(corpus.vectors):
-            self._add(block)
-        places = ", ".join("?" * (1 + len(columns)))
-        beside = zip(range(corpus.rows), *(each.values.to_pylist() for each in columns.values()), strict=True)
-        with self.reported("cannot build"), self.connection:
-            self.connection.executemany(f"INSERT INTO metadata VALUES ({places})", beside)  # noqa: S608
+        for start, block in blocks(corpus.vectors):
+            self._add(block, [each.values.slice(start, len(block)) for each in columns.values()])
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows, one statement a query."""
-        return self.answers(queries, k, filters, lambda query, where: self._rows(query, k, where))
+        return self.answers(batch, k, lambda query, where: self._rows(query, k, where))
 
     def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
         among = ""
@@ -77,9 +70,9 @@ class SqliteVec(SqlEngine):
         found: list[Any] = self.connection.execute(statement, (query.tobytes(), k, *values)).fetchall()
         return found
 
-    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """What it does anyway."""
-        return self.search(queries, k, filters)
+        return self.nearest(batch, k)
 
     def exercised(self) -> str:
         """A vec0 table has no index to miss."""
@@ -89,25 +82,22 @@ class SqliteVec(SqlEngine):
             ((rows,),) = self.connection.execute("SELECT count(*) FROM items").fetchall()
         return f"exact: vec0 compares all {rows:,} rows"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
-        """Add rows without metadata."""
-        numbers = range(self.rows, self.rows + len(vectors))
-        self._add(vectors)
-        with self.reported("cannot insert"), self.connection:
-            self.connection.executemany(
-                "INSERT INTO metadata (number) VALUES (?)", ((row,) for row in numbers)
-            )
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows to both tables."""
+        self._add(vectors, inserted_values(self.filters.columns, metadata, len(vectors)))
 
-    def _add(self, vectors: NDArray[Any]) -> None:
-        numbered = (
-            (self.rows + offset, each.tobytes()) for offset, each in enumerate(float32_matrix(vectors))
-        )
+    def _add(self, vectors: NDArray[Any], values: list[pa.ChunkedArray]) -> None:
+        numbers = range(self.rows, self.rows + len(vectors))
+        stored = zip(numbers, (each.tobytes() for each in float32_matrix(vectors)), strict=True)
+        beside = zip(numbers, *(each.to_pylist() for each in values), strict=True)
+        places = ", ".join("?" * (1 + len(values)))
         with self.reported("cannot insert"), self.connection:
-            self.connection.executemany("INSERT INTO items (rowid, vector) VALUES (?, ?)", numbered)
+            self.connection.executemany("INSERT INTO items (rowid, vector) VALUES (?, ?)", stored)
+            self.connection.executemany(f"INSERT INTO metadata VALUES ({places})", beside)  # noqa: S608
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out."""
+        """Delete rows."""
         with self.reported("cannot delete"), self.connection:
             self.connection.executemany(
                 "DELETE FROM items WHERE rowid = ?", ((row,) for row in rows.tolist())
@@ -120,13 +110,40 @@ class SqliteVec(SqlEngine):
         return int(pages * page)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Release the database."""
         connection, self.connection, self.rows = self.connection, None, 0
         if connection is not None:
             connection.close()
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """All that the library raises."""
+        """The exceptions of the library."""
         import apsw
 
         return (apsw.Error,)
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Fill the table and ask it; it has no parameters."""
+        return lines(
+            "import apsw  # its SQLite can load extensions, which Python's own often cannot",
+            "import sqlite_vec",
+            "",
+            INPUTS,
+            'connection = apsw.Connection("items.db")',
+            "connection.enable_load_extension(True)",
+            "connection.load_extension(sqlite_vec.loadable_path())",
+            "connection.execute(",
+            '    "CREATE VIRTUAL TABLE items USING "',
+            f'    f"vec0(vector float[{{vectors.shape[1]}}] distance_metric={setting.metric})"',
+            ")",
+            "with connection:",
+            "    connection.executemany(",
+            '        "INSERT INTO items (rowid, vector) VALUES (?, ?)",',
+            "        ((row, vector.tobytes()) for row, vector in enumerate(vectors)),",
+            "    )",
+            "",
+            f'statement = "SELECT rowid FROM items WHERE vector MATCH ? AND k = {setting.k}"',  # noqa: S608
+            "found = [",
+            "    [row for (row,) in connection.execute(statement, (query.tobytes(),))] for query in queries",
+            "]",
+        )

@@ -1,4 +1,4 @@
-"""Corpus columns as databases store them beside vectors, and filters on them reduced to two truth values."""
+"""Corpus columns as vector databases store them, and filters on them without three-valued logic."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recallatk.engines.batch import completed
 from recallatk.errors import EngineError, FilterError
 from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
 from recallatk.filters.expression import Literal, literal_text
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Corpus
 
-# Where bounds are compared in float64, whole numbers from here on could be taken for their neighbours.
+# Databases compare bounds in float64, where integers from here on are not exact.
 EXACT_WHOLE = 2**53
 
 
@@ -25,7 +26,7 @@ class Column:
 
     key: str
     kind: str
-    """text, whole, number, truth, nothing (only nulls), or the Arrow type of what cannot be stored."""
+    """text, whole, number, truth, nothing (only nulls), or the Arrow type where it cannot be stored."""
     nullable: bool = False
     """Whether a null has been stored."""
 
@@ -44,18 +45,23 @@ class StoredColumns:
 
     @property
     def stored(self) -> dict[str, Column]:
-        """The columns that have something to store."""
+        """The columns that can be stored."""
         kinds = ("text", "whole", "number", "truth")
         return {name: column for name, column in self.columns.items() if column.kind in kinds}
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
-        """What stands beside each of these rows, by key, without nulls."""
-        payloads: list[dict[str, Any]] = [{} for _ in range(start, stop)]
-        stored = self.stored
-        if not stored:
-            return payloads
-        table = self.corpus.columns.read(list(stored), start, stop)
-        for name, column in stored.items():
+        """The values beside each of these rows, by key, without nulls."""
+        if not self.stored:
+            return [{} for _ in range(start, stop)]
+        return self._payloads(self.corpus.columns.read(list(self.stored), start, stop))
+
+    def inserted(self, metadata: pa.Table | None, rows: int) -> list[dict[str, Any]]:
+        """The values beside inserted rows; columns that are missing are null."""
+        return self._payloads(completed(metadata, self.corpus.columns.schema, rows))
+
+    def _payloads(self, table: pa.Table) -> list[dict[str, Any]]:
+        payloads: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
+        for name, column in self.stored.items():
             for payload, value in zip(payloads, table[name].to_pylist(), strict=True):
                 if value is None or value != value:
                     column.nullable = True
@@ -63,13 +69,8 @@ class StoredColumns:
                     payload[column.key] = value
         return payloads
 
-    def lose(self) -> None:
-        """Rows without any values were added."""
-        for column in self.columns.values():
-            column.nullable = True
-
     def reduced(self, condition: Filter, negated: bool = False) -> Filter | bool:
-        """The same over keys, without nulls: negations stand at the leaves, and test for a value first."""
+        """The filter over keys, without nulls: negations move to the leaves, and test for a value first."""
         match condition:
             case Not(operand):
                 return self.reduced(operand, not negated)
@@ -112,7 +113,7 @@ class StoredColumns:
     def _range(self, condition: Range, column: Column) -> Range:
         bounds: dict[str, Literal] = {}
         for bound, value in condition.bounds().items():
-            # Only the type is of interest here: a bound need not be a value of the column.
+            # For the check of the type alone: a bound need not be a value of the column.
             _typed(column, condition.column, value)
             if isinstance(value, str):
                 bounds[bound] = value
@@ -153,7 +154,7 @@ def _typed(column: Column, name: str, value: Literal) -> Literal | None:
 
 
 def _joined(parts: list[Filter | bool], every: bool) -> Filter | bool:
-    """All or any of the parts, without those that decide nothing."""
+    """All or any of the parts, without constant ones."""
     if (not every) in parts:
         return not every
     open_parts = tuple(each for each in parts if isinstance(each, Filter))

@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.engines.base import Abilities, Engine
-from recallatk.engines.matrix import float32_matrix
+from recallatk.engines.base import Abilities, Library
+from recallatk.engines.batch import QueryBatch, float32_matrix
+from recallatk.engines.memory_model import Content, graph_content
+from recallatk.engines.snippet import INPUTS, Setting, lines
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Filters
-
-_NUMBERED = "numbered.txt"
 _METRICS = {Metric.COSINE: "cos", Metric.IP: "ip", Metric.L2: "l2sq"}
+# Bytes of a stored value.
+_VALUE_BYTES = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0, "b1": 0.125}
+# For each row a place in its table of keys, a pointer, and what its allocator rounds up.
+_ROW_BYTES = 110
 
 
-class Usearch(Engine):
+class Usearch(Library):
     """Index of usearch; its Python interface takes no filters."""
 
     name = "usearch"
@@ -29,13 +33,7 @@ class Usearch(Engine):
     distribution = "usearch"
     metrics = frozenset(Metric)
     abilities = Abilities(
-        updates=True,
-        threads=True,
-        deterministic=True,
-        saves=True,
-        exact_search=True,
-        clients=True,
-        forks=True,
+        updates=True, threads=True, deterministic=True, exact_search=True, clients=True, forks=True
     )
     build_knobs = (
         Knob("connectivity", default=16, low=2, high=256, help="neighbours of a node"),
@@ -48,68 +46,60 @@ class Usearch(Engine):
         ),
     )
     search_knobs = (Knob("expansion", default=64, low=1, high=10_000, effort=True),)
-
-    def __init__(self) -> None:
-        self.index: Any = None
-        self.threads = 1
-        self.signs = False
-        self.rows = self.searched = self.compared = 0
+    whole_vectors = ("storage", ("f32",))
+    signs = False
+    compared = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Insert every row, block by block."""
-        self._create(corpus.dimension, metric, parameters)
-        for _, block in blocks(corpus.vectors):
-            self.insert(block)
-
-    def _create(self, dimension: int, metric: Metric, parameters: dict[str, Any]) -> None:
         from usearch.index import Index
 
+        self.close()
         self.signs = parameters["storage"] == "b1"
         self.index = Index(
             # usearch packs eight signs a byte, and wants whole bytes.
-            ndim=-(-dimension // 8) * 8 if self.signs else dimension,
+            ndim=-(-corpus.dimension // 8) * 8 if self.signs else corpus.dimension,
             metric="hamming" if self.signs else _METRICS[metric],
             dtype=parameters["storage"],
             connectivity=parameters["connectivity"],
             expansion_add=parameters["expansion_add"],
         )
-        self.rows = self.searched = self.compared = 0
+        for _, block in blocks(corpus.vectors):
+            self.insert(block)
 
     def configure(self, **parameters: int) -> None:
         """Set how many candidates a search keeps."""
-        self.index.expansion_search = parameters["expansion"]
-        self.searched = self.compared = 0
+        super().configure(**parameters)
+        self.index.expansion_search, self.compared = parameters["expansion"], 0
 
-    def search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows that the walk over the graph found."""
-        if filters is not None:
-            self.refuse_filters(filters)
-        found = self.index.search(self._kept(queries), k, threads=self.threads)
-        count = len(queries)  # without a call in the next lines, threads lose no count there
-        self.searched += count
-        self.compared += found.computed_distances
+        found = self.index.search(self._kept(batch.vectors), k, threads=self.threads)
+        compared = found.computed_distances
+        self.compared += compared  # without a call, as the count of searches
         return _rows(found, k)
 
-    def exact_search(self, queries: NDArray[Any], k: int, filters: Filters = None) -> NDArray[np.int64]:
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Every vector as it is stored, compared with every query."""
-        self.refuse_filters(filters)
-        return _rows(self.index.search(self._kept(queries), k, threads=self.threads, exact=True), k)
+        self.refuse_filters(batch)
+        return _rows(self.index.search(self._kept(batch.vectors), k, threads=self.threads, exact=True), k)
 
     def _kept(self, vectors: NDArray[Any]) -> NDArray[Any]:
         return np.packbits(vectors > 0, axis=1) if self.signs else float32_matrix(vectors)
 
-    def exercised(self) -> str:
-        """How much of the corpus the walks compared, which a scan could not show."""
-        if self.index is None or not len(self.index):
+    def held(self) -> str:
+        """The graph."""
+        if not len(self.index):
             raise self.unbuilt()
-        graph = f"graph of {len(self.index):,} nodes, {self.index.max_level + 1} levels"
-        if not self.searched:
-            return graph
-        return f"{graph}; {self.compared / self.searched:,.0f} comparisons a query"
+        return f"graph of {len(self.index):,} nodes, {self.index.max_level + 1} levels"
 
-    def insert(self, vectors: NDArray[Any]) -> None:
+    def work(self) -> str:
+        """How much of the corpus the walks compared, which a scan could not show."""
+        return f"{self.compared / self.searched:,.0f} comparisons a query"
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add nodes under the next numbers."""
-        keys = np.arange(self.rows, self.rows + len(vectors), dtype=np.uint64)
+        keys = self.next_numbers(len(vectors)).astype(np.uint64)
         self.index.add(keys, self._kept(vectors), threads=self.threads)
         self.rows += len(vectors)
 
@@ -117,28 +107,42 @@ class Usearch(Engine):
         """Mark nodes as removed; walks still pass through them."""
         self.index.remove(np.asarray(rows, np.uint64))
 
-    def save(self, folder: Path) -> None:
-        """Write the graph with its vectors, and the number of the next row."""
-        self.index.save(str(folder / "index.usearch"))
-        (folder / _NUMBERED).write_text(str(self.rows))
-
-    def load(self, folder: Path, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Read both into memory."""
-        self._create(corpus.dimension, metric, parameters)
-        self.index.load(str(folder / "index.usearch"))
-        self.rows = int((folder / _NUMBERED).read_text())
-
     def size_bytes(self) -> int:
         """The index as usearch would write it."""
         return int(self.index.serialized_length)
 
-    def set_threads(self, count: int) -> None:
-        """Threads of adding and of batches."""
-        self.threads = count
+    @classmethod
+    def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content:
+        """The graph, with vectors in the storage that the build chooses."""
+        return graph_content(build["connectivity"], _VALUE_BYTES[build["storage"]] * dimension, _ROW_BYTES)
 
-    def close(self) -> None:
-        """Let go of the index."""
-        self.index = None
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Add every row, set the expansion, search."""
+        build = setting.build
+        signs = build["storage"] == "b1"
+        stored, asked = (
+            ("np.packbits(vectors > 0, axis=1)", "np.packbits(queries > 0, axis=1)")
+            if signs
+            else ("vectors", "queries")
+        )
+        return lines(
+            "import numpy as np",
+            "from usearch.index import Index",
+            "",
+            INPUTS,
+            "index = Index(",
+            f"    ndim={'-(-vectors.shape[1] // 8) * 8' if signs else 'vectors.shape[1]'},",
+            f'    metric="{"hamming" if signs else _METRICS[setting.metric]}",',
+            f'    dtype="{build["storage"]}",',
+            f"    connectivity={build['connectivity']},",
+            f"    expansion_add={build['expansion_add']},",
+            ")",
+            f"index.add(np.arange(len(vectors)), {stored})",
+            "",
+            f"index.expansion_search = {setting.search['expansion']}",
+            f"found = index.search({asked}, {setting.k}).keys",
+        )
 
 
 def _rows(found: Any, k: int) -> NDArray[np.int64]:

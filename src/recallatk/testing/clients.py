@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.testing.asking import K
+from recallatk.engines import QueryBatch
+from recallatk.testing.contract_ground import K
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +29,12 @@ PATIENCE_SECONDS = 60.0
 
 
 def answers_alone(client: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
-    """What one client answers, one query at a time."""
-    return np.concatenate([client.search(each[None], K) for each in queries])
+    """Answers of one client, one query at a time."""
+    return np.concatenate([client.search(QueryBatch(each[None]), K) for each in queries])
 
 
 def answers_of_threads(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
-    """What several clients at once answer, each to other queries, one query at a time and again.
+    """Answers of several clients at once, each to its own queries, one at a time and repeatedly.
 
     Answers that differ from round to round become -2, which no engine returns.
     """
@@ -46,7 +47,10 @@ def answers_of_threads(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int6
             client = engine.client()
             ready.wait(PATIENCE_SECONDS)
             own = range(first, len(queries), CLIENTS)
-            rounds = [[client.search(queries[row : row + 1], K)[0] for row in own] for _ in range(_ROUNDS)]
+            rounds = [
+                [client.search(QueryBatch(queries[row : row + 1]), K)[0] for row in own]
+                for _ in range(_ROUNDS)
+            ]
             same = (np.array(rounds) == np.array(rounds[0])).all(axis=(0, 2))
             found[own] = np.where(same[:, None], rounds[0], -2)
             if client is not engine:
@@ -71,7 +75,7 @@ def can_fork() -> bool:
 
 
 def answers_of_a_fork(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
-    """What a client in a forked copy of this process answers; raises when it takes too long."""
+    """Answers of a client in a forked copy of this process; raises when it takes too long."""
 
     def work() -> bytes:
         client = engine.client()
@@ -84,10 +88,10 @@ def answers_of_a_fork(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64
 
 
 def forked(work: Callable[[], bytes]) -> bytes:
-    """What a function returns in a forked copy of this process."""
+    """The return value of a function in a forked copy of this process."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        # Python warns that forking with threads may end in a deadlock: that is what is tested.
+        # Python warns that forking with threads may deadlock, which is exactly what is tested.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
@@ -115,7 +119,7 @@ def _write_all(pipe: int, data: bytes) -> None:
 
 
 def _read_all(pipe: int) -> bytes:
-    """All that is written before the other end is closed."""
+    """All bytes until the other end is closed."""
     parts, until = [b""], time.monotonic() + PATIENCE_SECONDS
     while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
         part = os.read(pipe, 1 << 16)

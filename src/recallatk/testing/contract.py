@@ -1,12 +1,12 @@
-"""EngineContract: the tests that every engine has to pass, ours and everybody's.
+"""EngineContract: the tests that every engine must pass, ours and third parties'.
 
     from recallatk.testing import EngineContract
 
     class TestMine(EngineContract):
         engine = "mine"
 
-pytest collects the rest. What an engine says that it cannot do must be refused; what it fails to do stands in
-`gaps`, and is reported when it no longer fails.
+pytest collects the rest. An engine must refuse what it does not declare. Known failures are listed in `gaps`,
+and reported when they no longer fail.
 """
 
 from __future__ import annotations
@@ -19,14 +19,26 @@ import pytest
 
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
+from recallatk.engines import QueryBatch
 from recallatk.engines.base import require_metric, resolved
 from recallatk.errors import EngineError, RecallError, UsageError
-from recallatk.testing.asking import QUERIES, ROWS, K, agreement, configure, fits, rebuild, recall, vectors_of
 from recallatk.testing.contract_abilities import AbilitiesContract
+from recallatk.testing.contract_ground import (
+    QUERIES,
+    ROWS,
+    K,
+    agreement,
+    batch_of,
+    configure,
+    fits,
+    rebuild,
+    recall,
+    vectors_of,
+)
 
 
 class EngineContract(AbilitiesContract):
-    """Subclass it, name the engine, and say what the tests need to know of it."""
+    """Subclass it and name the engine; `build`, `full_effort` and `gaps` adapt the tests to it."""
 
     # What it declares
 
@@ -73,14 +85,14 @@ class EngineContract(AbilitiesContract):
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
         for count in (1, QUERIES):
-            found = engine.search(vectors_of(dataset)[:count], K)
+            found = engine.search(QueryBatch(vectors_of(dataset)[:count]), K)
             assert isinstance(found, np.ndarray)
             assert found.dtype == np.int64
             assert found.shape == (count, K)
 
     def test_rows_are_known_and_distinct(self, making: Any) -> None:
         dataset = self.data(duplicates=40)
-        found = making(dataset, **self.most(dataset)).search(vectors_of(dataset), K)
+        found = making(dataset, **self.most(dataset)).search(batch_of(dataset), K)
         assert found.min() >= 0
         assert found.max() < ROWS
         assert all(len(set(line)) == K for line in found.tolist())
@@ -88,14 +100,14 @@ class EngineContract(AbilitiesContract):
     def test_a_query_alone_is_answered_as_in_a_batch(self, making: Any) -> None:
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
-        together = engine.search(vectors_of(dataset), K)
-        alone = np.concatenate([engine.search(each[None], K) for each in vectors_of(dataset)])
+        together = engine.search(batch_of(dataset), K)
+        alone = np.concatenate([engine.search(QueryBatch(each[None]), K) for each in vectors_of(dataset)])
         assert agreement(together, alone) >= 0.99
 
     def test_at_full_effort_it_agrees_with_exact_search(self, making: Any) -> None:
         for metric in sorted(self.kind().metrics):
             dataset = self.data(metric=metric)
-            found = making(dataset, **self.most(dataset)).search(vectors_of(dataset), K)
+            found = making(dataset, **self.most(dataset)).search(batch_of(dataset), K)
             assert recall(found, dataset) >= 0.99, metric
 
     def test_more_effort_does_not_cost_recall(self, making: Any) -> None:
@@ -112,7 +124,7 @@ class EngineContract(AbilitiesContract):
                 value = knob.plain(max(knob.low, top * share))
                 if fits(self.kind(), dataset, {**self.build, **most, knob.name: value}):
                     configure(engine, {**most, knob.name: value})
-                    recalls.append(recall(engine.search(vectors_of(dataset), K), dataset))
+                    recalls.append(recall(engine.search(batch_of(dataset), K), dataset))
             assert recalls == sorted(recalls) or max(recalls) - recalls[-1] <= 0.02, (knob.name, recalls)
 
     def test_the_best_row_comes_first(self, making: Any) -> None:
@@ -122,27 +134,27 @@ class EngineContract(AbilitiesContract):
         dataset = self.data(metric=metric)
         rows = dataset.corpus.vectors.read(0, QUERIES)
         dataset = open_dataset(dataset.corpus, make_queries(rows), metric=metric)
-        found = making(dataset, **self.most(dataset)).search(rows, K)
+        found = making(dataset, **self.most(dataset)).search(QueryBatch(rows), K)
         assert (found[:, 0] == np.arange(QUERIES)).mean() >= 0.99
 
     # Odd data
 
     def test_more_neighbours_than_rows_are_padded_at_the_end(self, making: Any) -> None:
         dataset = self.data(rows=5)
-        found = making(dataset, **self.most(dataset)).search(vectors_of(dataset), K)
+        found = making(dataset, **self.most(dataset)).search(batch_of(dataset), K)
         assert found.shape[1] <= K
         assert all(sorted(line[:5]) == list(range(5)) and set(line[5:]) <= {-1} for line in found.tolist())
 
     def test_one_neighbour_and_one_row(self, making: Any) -> None:
         dataset = self.data()
-        assert making(dataset, **self.most(dataset)).search(vectors_of(dataset), 1).shape == (QUERIES, 1)
+        assert making(dataset, **self.most(dataset)).search(batch_of(dataset), 1).shape == (QUERIES, 1)
         single = self.data(rows=1)
-        assert (making(single).search(vectors_of(single), 1) == 0).all()
+        assert (making(single).search(batch_of(single), 1) == 0).all()
 
     def test_float16_and_int8_corpora(self, making: Any) -> None:
         for dtype in ("float16", "int8"):
             dataset = self.data(dtype=dtype)
-            found = making(dataset, **self.most(dataset)).search(vectors_of(dataset), K)
+            found = making(dataset, **self.most(dataset)).search(batch_of(dataset), K)
             assert recall(found, dataset) >= 0.95, dtype
 
     def test_ids_may_be_strings_numbers_or_missing(self, making: Any) -> None:
@@ -150,7 +162,7 @@ class EngineContract(AbilitiesContract):
         for ids in (None, [f"ключ {row}" for row in range(ROWS)], list(range(10_000, 10_000 + ROWS))):
             dataset = self.data()
             dataset = dataclasses.replace(dataset, corpus=make_corpus(vectors, ids))
-            found = making(dataset, **self.most(dataset)).search(vectors_of(dataset), K)
+            found = making(dataset, **self.most(dataset)).search(batch_of(dataset), K)
             assert recall(found, dataset) >= 0.95
 
     # How it behaves
@@ -159,25 +171,25 @@ class EngineContract(AbilitiesContract):
         first, second = self.data(), self.data(rows=60, seed=1)
         engine = making(first)
         rebuild(engine, second, self.build, self.most(second))
-        found = engine.search(vectors_of(second), K)
+        found = engine.search(batch_of(second), K)
         assert found.max() < 60
         assert recall(found, second) >= 0.95
 
     def test_two_engines_do_not_disturb_each_other(self, making: Any) -> None:
         first, second = self.data(), self.data(rows=80, seed=1)
         one = making(first, **self.most(first))
-        before = one.search(vectors_of(first), K)
+        before = one.search(batch_of(first), K)
         other = making(second, **self.most(second))
-        other.search(vectors_of(second), K)
+        other.search(batch_of(second), K)
         other.close()
-        assert agreement(one.search(vectors_of(first), K), before) >= 0.99
+        assert agreement(one.search(batch_of(first), K), before) >= 0.99
 
     def test_inputs_are_left_alone(self, making: Any) -> None:
         dataset = self.data()
         rows, queries = dataset.corpus.vectors.read(0, ROWS).copy(), vectors_of(dataset)
         kept = queries.copy()
         queries.setflags(write=False)
-        making(dataset).search(queries, K)
+        making(dataset).search(QueryBatch(queries), K)
         assert (dataset.corpus.vectors.read(0, ROWS) == rows).all()
         assert (queries == kept).all()
 
@@ -197,7 +209,7 @@ class EngineContract(AbilitiesContract):
             )
             assert engine.exercised(), "and before it is configured"
             configure(engine, {})
-        engine.search(vectors_of(dataset), K)
+        engine.search(batch_of(dataset), K)
         assert engine.exercised()
         engine.close()
         with pytest.raises(RecallError):

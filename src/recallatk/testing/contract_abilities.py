@@ -1,30 +1,35 @@
-"""The part of the contract on what an engine says that it can do, which it has to do or refuse."""
+"""The part of the contract on abilities: an engine does what it declares, and refuses the rest."""
 
 # ruff: noqa: S101 - it is a suite of tests that ships
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from recallatk.engines.base import resolved
 from recallatk.errors import EngineError
 from recallatk.filters import parse_filter
-from recallatk.testing.asking import QUERIES, ROWS, K, agreement, configure, recall, vectors_of
 from recallatk.testing.clients import answers_alone, answers_of_a_fork, answers_of_threads, can_fork
-from recallatk.testing.contract_ground import ContractGround
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from recallatk.core import Dataset
+from recallatk.testing.contract_ground import (
+    QUERIES,
+    ROWS,
+    ContractGround,
+    K,
+    agreement,
+    batch_of,
+    configure,
+    recall,
+    vectors_of,
+)
 
 
 class AbilitiesContract(ContractGround):
-    """Filters, updates, saving, exact search, threads, clients and forks."""
+    """Filters, updates, upkeep, attaching, exact search, threads, clients and forks."""
 
     def test_threads_change_no_answer(self, making: Any) -> None:
         if not self.kind().abilities.threads:
@@ -32,9 +37,9 @@ class AbilitiesContract(ContractGround):
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
         engine.set_threads(1)
-        before = engine.search(vectors_of(dataset), K)
+        before = engine.search(batch_of(dataset), K)
         engine.set_threads(2)
-        assert agreement(engine.search(vectors_of(dataset), K), before) >= 0.99
+        assert agreement(engine.search(batch_of(dataset), K), before) >= 0.99
 
     def test_clients_search_at_the_same_time_or_are_refused(self, making: Any) -> None:
         dataset = self.data()
@@ -56,7 +61,7 @@ class AbilitiesContract(ContractGround):
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
         engine.set_threads(2)  # such as a build has, and a search in a batch
-        engine.search(vectors_of(dataset), K)
+        engine.search(batch_of(dataset), K)
         engine.set_threads(1)
         alone = answers_alone(engine, vectors_of(dataset))
         assert (answers_of_a_fork(engine, vectors_of(dataset)) == alone).all()
@@ -72,9 +77,9 @@ class AbilitiesContract(ContractGround):
         engine = making(dataset, **self.most(dataset))
         if not self.kind().abilities.filters:
             with pytest.raises(EngineError, match="cannot filter"):
-                engine.search(vectors_of(dataset), K, filters)
+                engine.search(batch_of(dataset, filters), K)
             return
-        found = engine.search(vectors_of(dataset), K, filters)
+        found = engine.search(batch_of(dataset, filters), K)
         query, column = np.nonzero(found >= 0)
         assert dataset.eligibility.allowed(query, found[query, column]).all()
         assert recall(found, dataset) >= 0.95
@@ -84,35 +89,25 @@ class AbilitiesContract(ContractGround):
         engine = making(dataset)
         if not self.kind().abilities.exact_search:
             with pytest.raises(EngineError, match="cannot search exactly"):
-                engine.exact_search(vectors_of(dataset), K)
+                engine.exact_search(batch_of(dataset), K)
             return
         for metric in sorted(self.kind().metrics):
             dataset = self.data(metric=metric)
             engine = making(dataset)
-            assert recall(engine.exact_search(vectors_of(dataset), K), dataset) >= 0.999, metric
+            assert recall(engine.exact_search(batch_of(dataset), K), dataset) >= 0.999, metric
 
-    def test_saving_and_loading_change_nothing(self, making: Any, tmp_path: Path) -> None:
+    def test_attaching_is_the_build_of_an_engine_that_attaches_or_is_refused(self, making: Any) -> None:
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
-        if not self.kind().abilities.saves:
-            with pytest.raises(EngineError, match="cannot save"):
-                engine.save(tmp_path)
+        built = resolved(engine.name, engine.build_knobs, self.build)
+        if not self.kind().abilities.attaches:
+            with pytest.raises(EngineError, match="cannot attach"):
+                engine.attach(dataset.corpus, dataset.metric, **built)
             return
-        for metric in sorted(self.kind().metrics):
-            folder = tmp_path / metric
-            folder.mkdir()
-            self._save_and_load(making, self.data(metric=metric), folder)
-
-    def _save_and_load(self, making: Any, dataset: Dataset, folder: Path) -> None:
-        engine = making(dataset, **self.most(dataset))
-        before = engine.search(vectors_of(dataset), K)
-        engine.save(folder)
-        engine.close()
-        with self.kind()() as again:
-            built = resolved(again.name, again.build_knobs, self.build)
-            again.load(folder, dataset.corpus, dataset.metric, **built)
-            configure(again, self.most(dataset))
-            assert agreement(again.search(vectors_of(dataset), K), before) >= 0.99
+        before = engine.search(batch_of(dataset), K)
+        engine.attach(dataset.corpus, dataset.metric, **built)
+        configure(engine, self.most(dataset))
+        assert (engine.search(batch_of(dataset), K) == before).all()
 
     def test_inserted_and_deleted_rows_are_seen_or_refused(self, making: Any) -> None:
         dataset = self.data()
@@ -123,14 +118,42 @@ class AbilitiesContract(ContractGround):
             with pytest.raises(EngineError, match="cannot delete"):
                 engine.delete(np.arange(1))
             return
-        before = engine.search(vectors_of(dataset), K)
+        before = engine.search(batch_of(dataset), K)
         engine.insert(vectors_of(dataset))
-        found = engine.search(vectors_of(dataset), K)
+        found = engine.search(batch_of(dataset), K)
         inserted = np.arange(ROWS, ROWS + QUERIES)
         assert (found == inserted[:, None]).any(axis=1).mean() >= 0.95
         engine.delete(inserted)
-        assert agreement(engine.search(vectors_of(dataset), K), before) >= 0.95
+        assert agreement(engine.search(batch_of(dataset), K), before) >= 0.95
         engine.delete(np.arange(10))
-        after = engine.search(vectors_of(dataset), K)
+        after = engine.search(batch_of(dataset), K)
         assert not np.isin(after, np.arange(10)).any()
         assert np.isin(before[before >= 10], after).mean() >= 0.95, "the others keep their numbers"
+
+    def test_maintenance_keeps_rows_and_their_numbers(self, making: Any) -> None:
+        dataset = self.data()
+        engine = making(dataset, **self.most(dataset))
+        if self.kind().abilities.updates:
+            engine.insert(vectors_of(dataset))
+            engine.delete(np.arange(ROWS, ROWS + QUERIES))
+        before = engine.search(batch_of(dataset), K)
+        engine.maintain()
+        assert agreement(engine.search(batch_of(dataset), K), before) >= 0.95
+        if self.kind().abilities.updates:
+            engine.insert(vectors_of(dataset))
+            again = np.arange(ROWS + QUERIES, ROWS + 2 * QUERIES)
+            found = engine.search(batch_of(dataset), K)
+            assert (found == again[:, None]).any(axis=1).mean() >= 0.95, "numbers are never given again"
+
+    def test_inserted_metadata_is_what_filters_see(self, making: Any) -> None:
+        dataset, abilities = self.data(), self.kind().abilities
+        if not abilities.updates or not abilities.filters:
+            pytest.skip("abilities.updates or abilities.filters is False: no filter sees an inserted row")
+        engine = making(dataset, **self.most(dataset))
+        named, other = ["new"] * (QUERIES - 1) + ["old"], [None] * QUERIES
+        metadata = pa.table({"category": named, "unknown to the corpus": other})
+        engine.insert(vectors_of(dataset), metadata)
+        found = engine.search(batch_of(dataset, [parse_filter("category = 'new'")] * QUERIES), QUERIES)
+        assert set(found.ravel().tolist()) == {-1, *range(ROWS, ROWS + QUERIES - 1)}
+        unset = engine.search(batch_of(dataset, [parse_filter("size >= 0")] * QUERIES), K)
+        assert unset.max() < ROWS, "columns that are missing are null"

@@ -1,33 +1,61 @@
-"""What the tests of the contract stand on: the engine, data that it can search, and what it has built."""
+"""Fixtures of the contract: small data, engines built on it, scores of answers, and known gaps."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pytest
 
 from recallatk.core import Dataset, Metric
-from recallatk.engines.base import Engine, require_installed, resolved
+from recallatk.engines.base import Engine, require_constraints, require_installed, resolved
+from recallatk.engines.batch import QueryBatch
 from recallatk.engines.registry import get_engine
-from recallatk.testing import asking
-from recallatk.testing.asking import fits, rebuild
+from recallatk.errors import UsageError
+from recallatk.testing.tiny import tiny_dataset
+from recallatk.truth import ground_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from recallatk.testing.gaps import Gap
+    from numpy.typing import NDArray
+
+    from recallatk.filters import Filter
+
+ROWS, QUERIES, DIMENSION, K = 300, 24, 16, 10
+
+
+class Kind(StrEnum):
+    """Who could close a gap."""
+
+    OURS = "ours to do"
+    UPSTREAM = "upstream"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One test that an engine is known to fail, and why."""
+
+    kind: Kind
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}"
 
 
 class ContractGround:
-    """What a subclass says of its engine, and what the tests make of it."""
+    """The engine under test, its parameters, and the fixtures that build it."""
 
     engine: ClassVar[str | type[Engine]]
     build: ClassVar[Mapping[str, Any]] = {}
     """Build parameters for indexes of some hundred rows."""
     full_effort: ClassVar[Mapping[str, Any]] = {}
-    """Search parameters at which it finds (nearly) all; beside these, effort knobs are at their top."""
+    """Search parameters at which it finds (nearly) all; the other effort knobs are at their highest."""
     gaps: ClassVar[Mapping[str, Gap]] = {}
-    """By the name of a test why it is known to fail."""
+    """Known failures by the name of the test."""
 
     @pytest.fixture(autouse=True)
     def _expect_gaps(self, request: Any) -> None:
@@ -51,7 +79,7 @@ class ContractGround:
             engine.close()
 
     def kind(self) -> type[Engine]:
-        """The class that is tested."""
+        """The class under test."""
         found = get_engine(self.engine) if isinstance(self.engine, str) else self.engine
         require_installed(found)
         return found
@@ -60,10 +88,10 @@ class ContractGround:
         """A small dataset under a metric that the engine has."""
         known = self.kind().metrics
         metric = Metric.L2 if Metric.L2 in known else min(known)
-        return asking.data(**{"metric": metric, **options})
+        return data(**{"metric": metric, **options})
 
     def most(self, dataset: Dataset) -> dict[str, Any]:
-        """Search parameters of the highest effort that goes with the data."""
+        """Search parameters of the highest effort that the constraints allow on this data."""
         kind = self.kind()
         built = resolved(kind.name, kind.build_knobs, self.build)
         effort = {knob.name: knob.high for knob in kind.search_knobs if knob.effort}
@@ -71,3 +99,55 @@ class ContractGround:
             while effort[name] > 1 and not fits(kind, dataset, {**built, name: effort[name]}):
                 effort[name] = effort[name] // 2 if isinstance(effort[name], int) else effort[name] / 2
         return {**effort, **self.full_effort}
+
+
+def data(**options: Any) -> Dataset:
+    """A small dataset with clusters, string ids and metadata."""
+    rows = options.pop("rows", ROWS)
+    return tiny_dataset(rows, QUERIES, DIMENSION, metric=options.pop("metric", Metric.L2), **options)
+
+
+def vectors_of(dataset: Dataset) -> NDArray[Any]:
+    """The queries."""
+    return np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
+
+
+def batch_of(dataset: Dataset, filters: Sequence[Filter | None] | None = None) -> QueryBatch:
+    """The queries in one batch."""
+    return QueryBatch(vectors_of(dataset), filters)
+
+
+def rebuild(engine: Engine, dataset: Dataset, build: Mapping[str, Any], search: Mapping[str, Any]) -> None:
+    """Build and configure as the tool does."""
+    engine.build(dataset.corpus, dataset.metric, **resolved(engine.name, engine.build_knobs, build))
+    configure(engine, search)
+
+
+def configure(engine: Engine, search: Mapping[str, Any]) -> None:
+    """Set search parameters, the others at their defaults."""
+    engine.configure(**resolved(engine.name, engine.search_knobs, search))
+
+
+def recall(found: NDArray[np.int64], dataset: Dataset) -> float:
+    """recall@10, or of as many rows as there are."""
+    from recallatk.analysis import score
+
+    truth = ground_truth(dataset, depth=K)
+    value = score(found, truth, [K], row_numbers=True)[f"recall@{K}"]
+    return 0.0 if value is None else value
+
+
+def agreement(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    """The share of rows that two answers have in common."""
+    both = [len(set(one) & set(other)) for one, other in zip(first.tolist(), second.tolist(), strict=True)]
+    return float(np.mean(both) / first.shape[1])
+
+
+def fits(kind: type[Engine], dataset: Dataset, parameters: Mapping[str, Any]) -> bool:
+    """Whether these parameters may be together on this data."""
+    sizes = {"k": K, "rows": dataset.corpus.rows, "dimension": dataset.corpus.dimension}
+    try:
+        require_constraints(kind, **sizes, **parameters)
+    except UsageError:
+        return False
+    return True

@@ -11,8 +11,9 @@ import numpy as np
 from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of
 from recallatk.analysis.pareto import knee, nines
 from recallatk.analysis.segments import by_column
-from recallatk.core import Mean, Parameters
+from recallatk.core import Mean
 from recallatk.core.tuned import Attempt, Candidate, Price
+from recallatk.engines import get_engine
 from recallatk.goals.budget import LATENCIES
 from recallatk.goals.target import is_loss
 from recallatk.redaction import public
@@ -33,9 +34,6 @@ _ROUND = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 # Recall is flat where the highest effort adds less than this to the one below.
 _FLAT = 0.002
 _LEAST_MISS = 1e-4
-_WHOLE = {"f32", "vector", "none", "flat"}
-_CODED_ENGINES = ("faiss-ivf-sq8", "faiss-sq", "faiss-pq-fastscan", "faiss-ivf-pq", "scann")
-_CODES = ("PQ", "SQ", "RQ")
 
 
 def knee_of(
@@ -198,20 +196,10 @@ def _limit(target: Target, best: Candidate, candidates: Sequence[Candidate]) -> 
     values = [_value(target, each) or 0.0 for each in by_cost[-2:]]
     if len(values) == 2 and abs(values[1] - values[0]) > _FLAT and by_cost[-1] is best:
         return "Search effort is the limit: recall still rises with it at the highest that was tried."
-    codes = codes_of(best.engine, best.build)
+    codes = get_engine(best.engine).codes(dict(best.build))
     if codes:
         return f"Quantisation is the limit: {codes} loses neighbours that no search effort brings back."
     return "The build is the limit: at full search effort its index still misses them."
-
-
-def codes_of(engine: str, build: Parameters) -> str | None:
-    """The parameter or engine that quantizes a build; None where full vectors are compared."""
-    for name, value in build:
-        if name in ("storage", "quantization") and value not in _WHOLE:
-            return f"{name}={value}"
-        if name in ("index", "factory", "type") and any(code in str(value) for code in _CODES):
-            return f"{name}={value}"
-    return engine if engine in _CODED_ENGINES else None
 
 
 def _budget_binds(

@@ -10,6 +10,7 @@ import numpy as np
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Tuned
+from recallatk.engines.snippet import snippet
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
 from recallatk.tune.candidates import broken_by, front_of, key_of
@@ -17,7 +18,6 @@ from recallatk.tune.explanation import binding_of, knee_of, nearest_of, prices_o
 from recallatk.tune.final_timing import Timing, time_together
 from recallatk.tune.finalists import runner_up
 from recallatk.tune.full_builds import FullBuild, Proven, grid_seconds
-from recallatk.tune.snippets import snippet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

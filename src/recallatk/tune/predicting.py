@@ -1,24 +1,18 @@
-"""What an index will hold in memory, from its build and its data, and what a measurement says of that."""
+"""Memory predictions: what the whole index will hold, from the engine's model and a measured part."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recallatk.core import Metric
+from recallatk.engines import get_engine
+from recallatk.errors import RecallError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-_FLOAT, _LINK, _NUMBER = 4, 4, 8
-# Bytes that usearch keeps of a value.
-_VALUE = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0, "b1": 0.125}
-# hnswlib: one lock for each of 65,536 labels; for each row a lock, a place in its table and two pointers.
-_LABEL_LOCKS, _HNSWLIB_ROW = 65_536 * 40, 90
-# usearch: for each row a place in its table of keys, a pointer, and what its allocator rounds up.
-_USEARCH_ROW = 110
-# For l2, faiss multiplies the centres with the codebooks once, unless that would be larger.
-_MOST_PRECOMPUTED = 2 << 30
+    from recallatk.core import Metric
+    from recallatk.engines.memory_model import Content
+
 # A part that takes more or less than this factor of what is predicted, and more than a process wobbles by,
 # says that the prediction is wrong.
 _OFF, _WOBBLE = 1.5, 8 << 20
@@ -26,30 +20,16 @@ _OFF, _WOBBLE = 1.5, 8 << 20
 _LEAST = 0.9
 
 
-@dataclass(frozen=True)
-class Content:
-    """The bytes of an index, whatever the number of its rows and for each of them."""
-
-    fixed: float
-    per_row: float
-
-    def of(self, rows: int) -> float:
-        """All bytes of an index of so many rows."""
-        return self.fixed + self.per_row * rows
-
-
 def content(engine: str, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
-    """What an index of this build holds; None for engines whose inside is not known here."""
-    model = _MODELS.get(engine)
-    found = None if model is None else model(build, dimension)
-    if found is not None and engine == "faiss-ivf-pq" and metric is Metric.L2:
-        table = _FLOAT * build["nlist"] * build["M"] * (1 << build["nbits"])
-        return Content(found.fixed + (table if table <= _MOST_PRECOMPUTED else 0), found.per_row)
-    return found
+    """The memory model of the engine for this build; None for engines that have none."""
+    try:
+        return get_engine(engine).content(build, dimension, metric)
+    except RecallError:
+        return None
 
 
 def grown(part_bytes: float, part_rows: int, rows: int, known: Content | None) -> float:
-    """What the whole will take if a part took so much: what is there anyway once, the rows by their number.
+    """Bytes of the whole if a part took so much: the fixed part once, the rows by their number.
 
     Without a model everything is taken to grow with the rows. A part that contradicts the model corrects it.
     """
@@ -70,44 +50,3 @@ def at_least(measured: int | None, known: Content | None, rows: int) -> int | No
     if measured is None or known is None or measured >= _LEAST * known.of(rows):
         return measured
     return int(known.of(rows))
-
-
-def _graph_links(neighbours: int) -> float:
-    """Links of a row: twice as many on the ground, and its share of the levels above."""
-    return _LINK * (2 * neighbours + neighbours / max(1, neighbours - 1))
-
-
-def _faiss_hnsw(build: Mapping[str, Any], dimension: int) -> Content:
-    return Content(0, _FLOAT * dimension + _graph_links(build["M"]) + _NUMBER + _LINK)
-
-
-def _hnswlib(build: Mapping[str, Any], dimension: int) -> Content:
-    node = _FLOAT * dimension + _graph_links(build["M"]) + _NUMBER + _LINK
-    return Content(_LABEL_LOCKS, node + _HNSWLIB_ROW)
-
-
-def _usearch(build: Mapping[str, Any], dimension: int) -> Content:
-    value = _VALUE.get(build["storage"], _FLOAT)
-    return Content(
-        0, value * dimension + _graph_links(build["connectivity"]) + _NUMBER + _LINK + _USEARCH_ROW
-    )
-
-
-def _ivf_flat(build: Mapping[str, Any], dimension: int) -> Content:
-    return Content(_FLOAT * dimension * build["nlist"], _FLOAT * dimension + _NUMBER)
-
-
-def _ivf_pq(build: Mapping[str, Any], dimension: int) -> Content:
-    centres, codes = build["nlist"], 1 << build["nbits"]
-    refined = _FLOAT * dimension if build["refine"] == "flat" else 0
-    code = -(-build["M"] * build["nbits"] // 8)
-    return Content(_FLOAT * dimension * (centres + codes), code + _NUMBER + refined)
-
-
-_MODELS: dict[str, Callable[[Mapping[str, Any], int], Content]] = {
-    "faiss-hnsw": _faiss_hnsw,
-    "hnswlib": _hnswlib,
-    "usearch": _usearch,
-    "faiss-ivf-flat": _ivf_flat,
-    "faiss-ivf-pq": _ivf_pq,
-}

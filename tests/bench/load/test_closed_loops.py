@@ -125,9 +125,11 @@ def test_filters_go_along_where_there_are_any():
 def test_queries_are_views_that_lie_together():
     vectors = np.asfortranarray(np.random.default_rng(0).random((6, 4)).astype(np.float32))
     questions = Questions(vectors, 3)
-    assert all(each[0].flags.c_contiguous for each in questions.single)
-    assert all(each[0].base is questions.vectors for each in questions.single)
-    assert questions.together(np.array([4, 1]))[0].flags.c_contiguous
+    alone = [batch.vectors for batch, _ in questions.single]
+    assert all(each.flags.c_contiguous and each.base is questions.vectors for each in alone)
+    assert [list(batch.rows) for batch, _ in questions.single] == [[row] for row in range(6)]
+    together, _ = questions.together(np.array([4, 1]))
+    assert together.vectors.flags.c_contiguous and list(together.rows) == [4, 1]
 
 
 def test_an_engine_may_write_its_answers_into_the_same_memory():
@@ -145,8 +147,8 @@ def test_short_answers_are_filled_up(dtype):
 
 def test_answers_of_different_width_stay_apart():
     class Ragged(Echo):
-        def search(self, queries, k, filters=None):
-            return super().search(queries, k)[:, : int(queries[0, 0]) % 4]
+        def search(self, batch, k):
+            return super().search(batch, k)[:, : int(batch.vectors[0, 0]) % 4]
 
     block = run_block(Ragged(), throughput(batch=2), numbered(7), np.arange(7))
     widths = (np.arange(7) // 2 * 2) % 4

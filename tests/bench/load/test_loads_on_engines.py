@@ -49,11 +49,11 @@ def interrupting():
     process, left = os.getpid(), [signal.SIGINT]
 
     class Interrupting(Echo):
-        def search(self, queries, k, filters=None):
+        def search(self, batch, k):
             # The order comes again; one client takes the signal, in whichever process.
-            if 7 in queries[:, 0] and left:
+            if 7 in batch.vectors[:, 0] and left:
                 os.kill(process, left.pop())
-            return super().search(queries, k, filters)
+            return super().search(batch, k)
 
     return Interrupting(0.001)
 

@@ -20,9 +20,9 @@ class Timed(Engine):
         self.milliseconds, self.now, self.asked = milliseconds, 10**9, []
         monkeypatch.setattr(time, "perf_counter_ns", lambda: self.now)
 
-    def search(self, queries, k, filters=None):
+    def search(self, batch, k):
         self.now += int(self.milliseconds(len(self.asked)) * 1e6)
-        self.asked.append(int(queries[0, 0]))
+        self.asked.append(int(batch.vectors[0, 0]))
         return np.zeros((1, k), np.int64)
 
 
@@ -76,7 +76,7 @@ def test_by_the_real_clock_it_ends(questions):
         name = "quick"
         metrics = frozenset(Metric)
 
-        def search(self, queries, k, filters=None):
+        def search(self, batch, k):
             return np.zeros((1, k), np.int64)
 
     warmed = warm_up(Quick(), questions, np.arange(50), first=True)

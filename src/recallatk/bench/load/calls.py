@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Calls
+from recallatk.engines.batch import QueryBatch
 from recallatk.errors import EngineError, MismatchError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-    Arguments = tuple[Any, ...]
+    Arguments = tuple[QueryBatch, int]
     Whole = NDArray[np.int64]
 
 
@@ -45,16 +46,14 @@ class Questions:
         """Arguments of `search` for each query alone."""
         filters = self.filters or [None] * len(self)
         return [
-            (self.vectors[query : query + 1], *self._options([each])) for query, each in enumerate(filters)
+            (QueryBatch(self.vectors[query : query + 1], [each], rows=range(query, query + 1)), self.k)
+            for query, each in enumerate(filters)
         ]
 
     def together(self, queries: Whole) -> Arguments:
         """Arguments of `search` for several queries in one call."""
-        filters = [None] if self.filters is None else [self.filters[query] for query in queries.tolist()]
-        return (self.vectors[queries], *self._options(filters))
-
-    def _options(self, filters: list[Filter | None]) -> Arguments:
-        return (self.k,) if all(each is None for each in filters) else (self.k, filters)
+        filters = None if self.filters is None else [self.filters[query] for query in queries.tolist()]
+        return QueryBatch(self.vectors[queries], filters, rows=queries), self.k
 
 
 class Script:

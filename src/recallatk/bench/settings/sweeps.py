@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 USUAL_K = (1, 10, 100)
 # A sweep goes from a quarter of the default to eight times it, doubling.
 _BELOW, _ABOVE, _STEPS = 4, 8, 6
-_LISTS = ("nlist", "lists", "num_leaves")
 # So many rows for each list are what its centre is usually learned from.
 _ROWS_A_LIST = 39
 # Beyond so many numbers a second build is no small matter.
@@ -83,7 +82,7 @@ def build_values(engine: type[Engine], rows: int, dimension: int) -> dict[str, A
     values: dict[str, Any] = {}
     for knob in engine.build_knobs:
         value: Any = knob.default
-        if knob.name in _LISTS:
+        if knob.name == engine.list_knob:
             usual = 2 ** round(math.log2(4 * math.sqrt(rows)))
             value = int(min(max(usual, knob.low), knob.high, max(1, rows // _ROWS_A_LIST)))
         values[knob.name] = _fitting(engine, knob, value, shape)

@@ -1,7 +1,8 @@
-"""Re-ranking for the quantised engines of faiss: the best by their codes, ranked again by their vectors."""
+"""faiss-sq and faiss-pq-fastscan: scans over codes, and re-ranking of the best by their vectors."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Knob
@@ -10,6 +11,8 @@ from recallatk.engines.faiss_library import FaissEngine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from recallatk.engines.snippet import Setting
 
 REFINE = Knob("refine", default="flat", choices=("flat", "none"), help="whether the vectors are kept")
 K_FACTOR = Knob(
@@ -30,12 +33,26 @@ M_DIVIDES_DIMENSION = Constraint(
 )
 
 
+class FaissSq(FaissEngine):
+    """IndexScalarQuantizer. It takes no updates: a deletion would number the rows behind it anew."""
+
+    name = "faiss-sq"
+    build_knobs = (
+        Knob("type", default="SQ8", choices=("SQ8", "SQ6", "SQ4", "SQfp16", "SQbf16"), help="of a dimension"),
+    )
+    whole_vectors = ("type", ())
+    factory = "{type}"
+
+
 class FaissRefined(FaissEngine):
     """An index of codes, inside an IndexRefineFlat where the vectors are kept."""
 
-    def refine(self, parameters: Mapping[str, Any]) -> str:
-        """How the recipe ends."""
-        return ",RFlat" if parameters["refine"] == "flat" else ""
+    quantized = True
+
+    @classmethod
+    def recipe(cls, parameters: Mapping[str, Any]) -> str:
+        """The codes, and the vectors where they are kept."""
+        return super().recipe(parameters) + (",RFlat" if parameters["refine"] == "flat" else "")
 
     def apply(self, settings: Mapping[str, Any]) -> None:
         """Set how many candidates are ranked again."""
@@ -45,7 +62,7 @@ class FaissRefined(FaissEngine):
         elif settings["k_factor"]:
             raise self.unable("refine by vectors that it does not keep; build with refine=flat")
 
-    def searched(self) -> Any:
+    def answering(self) -> Any:
         """The codes alone where nothing is to be ranked again."""
         import faiss
 
@@ -65,3 +82,31 @@ class FaissRefined(FaissEngine):
 
     def _keeps_vectors(self) -> bool:
         return hasattr(self.index, "refine_index")
+
+    @classmethod
+    def effort_lines(cls, setting: Setting) -> list[str]:
+        """How many candidates are ranked again."""
+        found, factor = super().effort_lines(setting), setting.search["k_factor"]
+        refines = factor and setting.build["refine"] == "flat"
+        return [*found, f"index.k_factor = {factor}"] if refines else found
+
+    @classmethod
+    def answering_name(cls, setting: Setting) -> str:
+        """The codes alone where nothing is to be ranked again."""
+        codes_only = setting.build["refine"] == "flat" and setting.search["k_factor"] == 0
+        return "index.base_index" if codes_only else "index"
+
+
+class FaissPqFastScan(FaissRefined):
+    """IndexPQFastScan, codes of four bits held in registers; it takes no filters."""
+
+    name = "faiss-pq-fastscan"
+    abilities = replace(FaissRefined.abilities, filters=False)
+    build_knobs = (Knob("M", default=8, low=1, high=4096, help="subquantisers of four bits"), REFINE)
+    search_knobs = (K_FACTOR,)
+    constraints = (
+        M_DIVIDES_DIMENSION,
+        VECTORS_TO_REFINE_BY,
+        Constraint("16 rows or more to learn its codes from", ("rows",), lambda rows: bool(rows >= 16)),
+    )
+    factory = "PQ{M}x4fs"

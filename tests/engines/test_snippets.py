@@ -9,9 +9,9 @@ from recallatk.core import Metric
 from recallatk.engines import get_engine, registered
 from recallatk.engines.duckdb import _extension
 from recallatk.engines.postgres_server import DSN_VARIABLE, bundled_server, stop_bundled_server
+from recallatk.engines.snippet import snippet
 from recallatk.errors import UsageError
-from recallatk.testing.asking import K, data, rebuild, recall, vectors_of
-from recallatk.tune.snippets import snippet
+from recallatk.testing.contract_ground import K, batch_of, data, rebuild, recall, vectors_of
 
 ATTACHED = ("callable", "command", "http")
 SETTINGS = [
@@ -71,7 +71,7 @@ def adapted(name, dataset, build, search):
     """What our adapter finds with the same parameters."""
     with get_engine(name)() as engine:
         rebuild(engine, dataset, build, search)
-        return recall(engine.search(vectors_of(dataset), K), dataset)
+        return recall(engine.search(batch_of(dataset), K), dataset)
 
 
 def padded(found):
