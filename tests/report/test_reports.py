@@ -14,10 +14,10 @@ from recallatk.cli.live import described
 from recallatk.core import Caution, Failure, Load, Mean, Trial
 from recallatk.errors import UsageError
 from recallatk.report.charts.points import curve_of
+from recallatk.report.labels import cut, fitted
 from recallatk.report.markdown import escaped
-from recallatk.report.naming import cut, fitted
-from recallatk.report.summary import summarise
 from recallatk.report.text import printable
+from recallatk.report.trial_lines import summarise
 
 
 def one_run(name="data", engine="faiss-hnsw", evidence="graph", measured=True, version="faiss 1.2.3"):

@@ -83,7 +83,7 @@ def described(candidate: Candidate) -> str:
 
 
 def _named(candidate: Candidate) -> str:
-    from recallatk.report.naming import listed
+    from recallatk.report.labels import listed
     from recallatk.report.text import printable
 
     return printable(f"{candidate.engine}({listed(candidate.build)})[{listed(candidate.search)}]")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from recallatk.report.as_dict import run_to_dict
 from recallatk.report.assessment import assessment_to_dict, assessment_to_text
 from recallatk.report.charts import charts_of
 from recallatk.report.exports import export
-from recallatk.report.markdown import to_markdown
-from recallatk.report.text import to_text
-
-if TYPE_CHECKING:
-    from recallatk.report.html import to_html, tuned_to_html
+from recallatk.report.run_report import to_html, to_markdown, to_text
+from recallatk.report.tuned import tuned_to_html, tuned_to_markdown, tuned_to_text
 
 __all__ = [
     "assessment_to_dict",
@@ -24,13 +19,6 @@ __all__ = [
     "to_markdown",
     "to_text",
     "tuned_to_html",
+    "tuned_to_markdown",
+    "tuned_to_text",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # The page needs the analysis of single queries, for which a line in a terminal should not wait.
-    if name not in ("to_html", "tuned_to_html"):
-        raise AttributeError(f"module 'recallatk.report' has no attribute {name!r}")
-    from recallatk.report import html
-
-    return getattr(html, name)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
-from recallatk.report.summary import summarise
+from recallatk.report.trial_lines import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.core import Caution, Failure, Mean, Run, Trial, WarmUp
     from recallatk.goals import Verdict
-    from recallatk.report.summary import Line
+    from recallatk.report.trial_lines import TrialLine
 
 _NOT_MEASURED = (
     "latency_ms",
@@ -79,7 +79,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
 
 def _trials(run: Run) -> list[dict[str, Any]]:
     """In the planned order; what nobody planned comes after."""
-    done: dict[Trial, list[Line]] = {}
+    done: dict[Trial, list[TrialLine]] = {}
     for line in summarise(run):
         done.setdefault(line.trial, []).append(line)
     failed = {each.trial: each for each in run.failures}
@@ -116,7 +116,7 @@ def _unmeasured(failure: Failure | None) -> dict[str, Any]:
     }
 
 
-def _measured(line: Line) -> dict[str, Any]:
+def _measured(line: TrialLine) -> dict[str, Any]:
     measurement, built, late = line.measurement, line.measurement.build, line.lateness
     return {
         "measures": {name: _mean(mean) for name, mean in measurement.score.measures.items()},

@@ -1,4 +1,4 @@
-"""An assessment as the terminal shows it and as one JSON object."""
+"""An assessment of answers as a document and as one JSON object."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.score_ties import OTHER_TOOLS
 from recallatk.counting import counted
-from recallatk.report.summary import number
-from recallatk.report.text import aligned, printable
+from recallatk.report.document import Document, Form, Section, Sentences, Table, build_sections
+from recallatk.report.labels import interval, number
+from recallatk.report.text import render_text
 
 if TYPE_CHECKING:
     from recallatk.analysis.assessing import Assessment
-    from recallatk.analysis.distribution import Distribution, Estimate
+    from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
     from recallatk.core import Mean
+    from recallatk.report.document import Builders
 
 _SHOWN = 12
+_BARS = " ▁▂▃▄▅▆▇█"
 _NAMED = 5
 # Where coverage of the interval was measured to fall short of 93 %.
 _NEAR_ONE, _FEW = 0.97, 500
@@ -35,52 +38,32 @@ _ANOMALIES = {
 
 def assessment_to_text(assessment: Assessment) -> str:
     """The measures, what explains them, and a warning for everything odd."""
-    parts = [
-        _heading(assessment),
-        [*_measures(assessment), *_explained(assessment)],
-        _relevance(assessment),
-        *(_segment_lines(name, found) for name, found in assessment.segments.items()),
-        [f"{each.in_words}." for each in assessment.differences],
-        _warnings(assessment),
-    ]
-    return "\n\n".join("\n".join(printable(line) for line in part) for part in parts if part)
+    return render_text(Document("", build_sections(SECTIONS, assessment, Form.TEXT)))
 
 
-def _heading(assessment: Assessment) -> list[str]:
+def _heading(assessment: Assessment) -> Section:
     score = assessment.score
     lines = [f"{assessment.name}: {counted(score.queries, 'query', 'queries')}, {score.scored:,} scored"]
     if score.sampled_from is not None:
         lines.append(
             f"a corpus sample of {score.sampled_from:,} rows: recall on it does not carry over to all of them"
         )
-    return lines
+    return Section("", [Sentences(lines)])
 
 
-def _measures(assessment: Assessment) -> list[str]:
-    rows = [["measure", "mean", "95 % interval", "by ids", "queries"]]
+def _measures(assessment: Assessment) -> Section:
+    rows = []
     for name, mean in assessment.score.measures.items():
-        differs = mean.ids is not None and mean.ids != mean.value
-        rows.append(
-            [
-                name,
-                number(mean.value, ".4f"),
-                _interval(mean),
-                number(mean.ids, ".4f") if differs else "",
-                f"{mean.n:,}",
-            ]
-        )
-    return aligned(rows)
+        by_ids = number(mean.ids, ".4f") if mean.ids is not None and mean.ids != mean.value else ""
+        rows.append([name, number(mean.value, ".4f"), interval(mean, ".4f"), by_ids, f"{mean.n:,}"])
+    return Section("", [Table("", ["measure", "mean", "95 % interval", "by ids", "queries"], rows, 1)])
 
 
-def _interval(mean: Mean | Estimate) -> str:
-    return "-" if mean.low is None or mean.high is None else f"{mean.low:.4f} to {mean.high:.4f}"
-
-
-def _explained(assessment: Assessment) -> list[str]:
+def _explained(assessment: Assessment) -> Section:
     name = f"recall@{assessment.k}"
-    lines = [""]
+    lines = []
     if name in assessment.distribution:
-        lines += _spread(name, assessment.distribution[name])
+        lines.append(_spread(name, assessment.distribution[name]))
     if name in assessment.at_least:
         lines.append(
             f"{name} is at least {assessment.at_least[name]:.4f} with 95 % confidence (betting bound, the "
@@ -95,29 +78,28 @@ def _explained(assessment: Assessment) -> list[str]:
         lines.append(f"{assessment.planning[0].upper()}{assessment.planning[1:]}.")
     if assessment.diagnosis is not None:
         lines.append(f"Diagnosis: {assessment.diagnosis.in_words}")
-    return lines
+    return Section("", [Sentences(lines)])
 
 
-def _spread(name: str, found: Distribution) -> list[str]:
+def _spread(name: str, found: Distribution) -> str:
     p1, p5, median = (found.quantiles[each].value for each in ("p1", "p5", "median"))
     most = max(found.histogram)
     bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in found.histogram)
-    return [
+    return (
         f"{name} of single queries: worst {found.least:.2f}, p1 {p1:.2f}, p5 {p5:.2f}, median {median:.2f}; "
         f"{found.zeros.value:.1%} at 0, {found.ones.value:.1%} at 1; from 0 to 1 [{bars}]"
-    ]
+    )
 
 
-_BARS = " ▁▂▃▄▅▆▇█"
-
-
-def _relevance(assessment: Assessment) -> list[str]:
+def _relevance(assessment: Assessment) -> Section | None:
     if not assessment.relevance:
-        return []
-    rows = [["relevance by judgements, not recall@k", "mean", "95 % interval", "queries"]]
-    for name, mean in assessment.relevance.items():
-        rows.append([name, number(mean.value, ".4f"), _interval(mean), f"{mean.n:,}"])
-    return [*aligned(rows), f"{_relevance_order(assessment)}."]
+        return None
+    rows = [
+        [name, number(mean.value, ".4f"), interval(mean, ".4f"), f"{mean.n:,}"]
+        for name, mean in assessment.relevance.items()
+    ]
+    header = ["relevance by judgements, not recall@k", "mean", "95 % interval", "queries"]
+    return Section("", [Table("", header, rows, 1), Sentences([f"{_relevance_order(assessment)}."])])
 
 
 def _relevance_order(assessment: Assessment) -> str:
@@ -128,21 +110,27 @@ def _relevance_order(assessment: Assessment) -> str:
     return f"Relevance ranks the answers as recall@k does: by {ties.order}; {OTHER_TOOLS}"
 
 
-def _segment_lines(name: str, found: list[Segment]) -> list[str]:
-    if not found:
-        return []
+def _segments(assessment: Assessment) -> list[Section]:
+    return [_segment_section(name, found) for name, found in assessment.segments.items() if found]
+
+
+def _segment_section(name: str, found: list[Segment]) -> Section:
     measure = next(iter(found[0].measures))
-    rows = [[f"by {name}", measure, "95 % interval", "queries"]]
+    rows = []
     for each in found[:_SHOWN]:
         mean = each.measures[measure]
-        rows.append([f"  {each.name}", number(mean.value, ".4f"), _interval(mean), f"{each.queries:,}"])
-    lines = aligned(rows)
-    if len(found) > _SHOWN:
-        lines.append(f"  ... and {len(found) - _SHOWN:,} better ones; --json has them all")
-    return lines
+        rows.append([f"  {each.name}", number(mean.value, ".4f"), interval(mean, ".4f"), f"{each.queries:,}"])
+    more = len(found) - _SHOWN
+    better = [f"  ... and {more:,} better ones; --json has them all"] if more > 0 else []
+    header = [f"by {name}", measure, "95 % interval", "queries"]
+    return Section("", [Table("", header, rows, 1), Sentences(better)])
 
 
-def _warnings(assessment: Assessment) -> list[str]:
+def _differences(assessment: Assessment) -> Section:
+    return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
+
+
+def _warnings(assessment: Assessment) -> Section:
     lines = []
     for kind, said in _ANOMALIES.items():
         count = assessment.score.anomalies.get(kind)
@@ -153,7 +141,7 @@ def _warnings(assessment: Assessment) -> list[str]:
     untold = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if untold:
         lines.append(f"not told: {' and '.join(untold)} ids. Give --corpus and --queries to count them")
-    return lines
+    return Section("", [Sentences(lines)])
 
 
 def _tie_warnings(assessment: Assessment) -> list[str]:
@@ -173,6 +161,17 @@ def _names(assessment: Assessment) -> str:
     missing = assessment.score.missing
     more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     return f" ({', '.join(map(str, missing[:_NAMED]))}{more})"
+
+
+SECTIONS: Builders = (
+    (Form.ALL, _heading),
+    (Form.ALL, _measures),
+    (Form.ALL, _explained),
+    (Form.ALL, _relevance),
+    (Form.ALL, _segments),
+    (Form.ALL, _differences),
+    (Form.ALL, _warnings),
+)
 
 
 def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from recallatk.core import Run
-    from recallatk.report.charts.kinds import Row
     from recallatk.report.charts.points import Curve
+    from recallatk.report.charts.theme import Row
 
 _SIGNS = "●■▲◆✚▼○□△◇✕▽"
 _WIDTH, _HEIGHT, _MARGIN = 60, 12, 9

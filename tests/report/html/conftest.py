@@ -14,7 +14,7 @@ from made_runs import HOSTILE, large_run, make_measurement, make_run, varied_run
 
 from recallatk.core import Caution, Dataset, Failure, Metric, Trial
 from recallatk.datasets import make_corpus, make_queries
-from recallatk.report.html import to_html
+from recallatk.report import to_html
 
 
 @pytest.fixture(scope="session")

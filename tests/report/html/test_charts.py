@@ -8,9 +8,8 @@ from made_runs import make_measurement, make_run, scored_run, varied_run
 
 from recallatk.core import Load, Trial
 from recallatk.report.charts import charts_of
-from recallatk.report.charts.rendering import specification, write_images
-from recallatk.report.charts.theme import COLOURS, SHAPES, colours, shapes
-from recallatk.report.html import report_data
+from recallatk.report.charts.theme import COLOURS, SHAPES, colours, shapes, specification, write_images
+from recallatk.report.run_report import RunReport
 
 
 def every(value, name):
@@ -23,7 +22,7 @@ def every(value, name):
 
 def test_pictures_are_what_they_are_called(tmp_path):
     run, dataset, truth = scored_run(queries=40)
-    charts = report_data(run, truth, dataset).charts
+    charts = RunReport(run, truth, dataset).charts
     assert {"recall-latency", "recall-qps", "recall-across-k", "distribution", "cost"} <= set(charts)
     for path in write_images(charts, tmp_path, "png"):
         assert path.read_bytes().startswith(b"\x89PNG")
@@ -34,7 +33,7 @@ def test_pictures_are_what_they_are_called(tmp_path):
 
 def test_every_chart_keeps_to_the_schema():
     run, dataset, truth = scored_run(queries=40)
-    made = report_data(run, truth, dataset, others=[run], names=["one", "other"]).charts
+    made = RunReport(run, truth, dataset, others=[run], names=["one", "other"]).charts
     for name, chart in {**made, **{f"plain {name}": each for name, each in charts_of(run).items()}}.items():
         assert chart.to_dict(validate=True), name
 

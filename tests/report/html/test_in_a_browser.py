@@ -203,7 +203,7 @@ def test_hostile_texts_stay_texts(browser, hostile_page):
 
 def test_the_data_can_be_saved(browser, measured, real_page):
     from recallatk.history import load_run
-    from recallatk.report.exports.csv import csv_text
+    from recallatk.report.exports.tabular import csv_text
 
     browser.open(real_page)
     browser.run("document.querySelector('[data-file=\"trials.csv\"]').click()")

@@ -1,19 +1,22 @@
-"""What all curves have in common: points by engine, intervals in both directions, the front, goals."""
+"""Curves of recall against a cost: points by engine, intervals, the Pareto front, goals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from recallatk.goals import Budget
 from recallatk.goals.target import is_loss
 from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_colour, by_shape, finished, inline
-from recallatk.report.naming import cut
+from recallatk.report.labels import cut
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from recallatk.report.charts.kinds import Chart, Row
+    from recallatk.report.charts.points import Curve
+    from recallatk.report.charts.theme import Chart, Row
+
 
 # Whiskers of more points than this hide the points.
 _MOST_WHISKERS = 80
@@ -44,7 +47,7 @@ class Drawable(Protocol):
 
 
 @dataclass(frozen=True)
-class Axis:
+class CostAxis:
     """The cost that recall is drawn against."""
 
     field: str
@@ -71,7 +74,7 @@ SAID = {
 
 def draw(
     curve: Drawable,
-    axis: Axis,
+    axis: CostAxis,
     description: str,
     chosen: int | None,
     *,
@@ -165,7 +168,7 @@ def _base(condition: str = "") -> Any:
     return alt.Chart().transform_filter(f"datum.load === load{condition}")
 
 
-def _whiskers(drawn: list[Row], axis: Axis, across: str, x: Any, y: Any, colour: Any) -> list[Any]:
+def _whiskers(drawn: list[Row], axis: CostAxis, across: str, x: Any, y: Any, colour: Any) -> list[Any]:
     import altair as alt
 
     field = axis.field
@@ -209,7 +212,7 @@ def _marks(
     ).properties(name="points")
 
 
-def _goal_rules(curve: Drawable, axis: Axis) -> list[Any]:
+def _goal_rules(curve: Drawable, axis: CostAxis) -> list[Any]:
     """A line for the recall that is wanted, and one for what it may cost."""
     import altair as alt
 
@@ -218,3 +221,23 @@ def _goal_rules(curve: Drawable, axis: Axis) -> list[Any]:
     if axis.goal is not None:
         rules.append(alt.Chart(inline([{"at": axis.goal}])).mark_rule(**rule).encode(y="at:Q"))
     return rules
+
+
+def latency_curve(curve: Curve, chosen: int | None = None) -> Chart | None:
+    """The curve that says what recall costs one caller; lower and further right is better."""
+    limits = [each.limit for each in curve.goals if isinstance(each, Budget) and each.name == curve.tail]
+    axis = CostAxis("latency", f"{curve.tail} latency (ms)", limits[0] if limits else None)
+    said = (
+        f"{curve.measure} of every setting against its {curve.tail} latency in milliseconds, with 95 % "
+        "intervals; the band behind the points is the Pareto front."
+    )
+    return draw(curve, axis, said, chosen)
+
+
+def qps_curve(curve: Curve, chosen: int | None = None) -> Chart | None:
+    """The curve that says what recall costs a machine; higher and further right is better."""
+    said = (
+        f"{curve.measure} of every setting against the queries that it answered a second, with the 95 % "
+        "interval of recall and the span over rounds; the band behind the points is the Pareto front."
+    )
+    return draw(curve, CostAxis("qps", "Queries answered (1/s)", None), said, chosen)

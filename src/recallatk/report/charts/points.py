@@ -1,26 +1,28 @@
-"""The measured trials of a run as points between recall and cost: what every chart is drawn from."""
+"""The measured trials of a run as points between recall and cost, and the selection that a page shows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.goals import Target
 from recallatk.goals.runs import goals_of
-from recallatk.report.naming import cut, fitted, listed, naming
-from recallatk.report.summary import number, summarise, tail_of
-from recallatk.report.tables import interval, megabytes
+from recallatk.report.labels import cut, fitted, interval, listed, megabytes, naming, number
 from recallatk.report.text import printable
+from recallatk.report.trial_lines import summarise, tail_of
 
 if TYPE_CHECKING:
     from recallatk.analysis.latency import Percentile
     from recallatk.core import Load, Mean, Run
     from recallatk.goals import Goal
-    from recallatk.report.charts.kinds import Row
-    from recallatk.report.naming import Naming
-    from recallatk.report.summary import Line
+    from recallatk.report.charts.theme import Row
+    from recallatk.report.labels import Naming
+    from recallatk.report.trial_lines import TrialLine
+
 
 LONGEST_LABEL, LONGEST_PARAMETERS, LONGEST_NAME = 80, 400, 48
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
@@ -31,7 +33,7 @@ class Curve:
     """Every measured trial as a point, and what all of them share."""
 
     run: Run
-    lines: list[Line]
+    lines: list[TrialLine]
     names: Naming
     measure: str | None
     """The recall on the axis; None where none was measured."""
@@ -81,7 +83,9 @@ def _short(texts: list[str], width: int) -> list[str]:
     return fitted([printable(text) for text in texts], width)
 
 
-def _point(place: int, line: Line, label: str, engine: str, load: int, measure: str | None, tail: str) -> Row:
+def _point(
+    place: int, line: TrialLine, label: str, engine: str, load: int, measure: str | None, tail: str
+) -> Row:
     measurement, trial = line.measurement, line.trial
     built, mean = measurement.build, measurement.score.measures.get(measure or "")
     return {
@@ -98,9 +102,9 @@ def _point(place: int, line: Line, label: str, engine: str, load: int, measure: 
         "qpsLow": line.qps.low,
         "qpsHigh": line.qps.high,
         "recallText": _with_interval(mean, ".4f"),
-        "p50Text": _milliseconds(line.latency_ms["p50"]),
-        "p95Text": _milliseconds(line.latency_ms["p95"]),
-        "p99Text": _milliseconds(line.latency_ms["p99"]),
+        "p50Text": number(line.latency_ms["p50"].value, ".3f", "ms"),
+        "p95Text": number(line.latency_ms["p95"].value, ".3f", "ms"),
+        "p99Text": number(line.latency_ms["p99"].value, ".3f", "ms"),
         "qpsText": number(line.qps.median, ",.0f"),
         "memoryText": f"{megabytes(built.memory_bytes)} MB",
         "buildText": f"{number(built.seconds, '.2f')} s",
@@ -128,10 +132,6 @@ def _with_interval(found: Mean | None, shape: str) -> str:
     return value if ends == "-" else f"{value} (95 %: {ends})"
 
 
-def _milliseconds(found: Percentile) -> str:
-    return "-" if found.value is None else f"{found.value:.3f} ms"
-
-
 def _mark_fronts(points: list[Row]) -> None:
     """Whether a point is on the front of its load, and of its load and engine, by latency and by QPS."""
     from recallatk.analysis.pareto import front
@@ -146,3 +146,73 @@ def _mark_fronts(points: list[Row]) -> None:
             costs = [None if each[axis] is None else sign * each[axis] for each in members]
             for place in front([each["recall"] for each in members], costs):
                 members[place][f"{axis}{kind}"] = True
+
+
+MOST_SHOWN = 1_000
+_FRONTS = ("latencyFront", "qpsFront", "latencyEngineFront", "qpsEngineFront")
+
+
+def shortened(curve: Curve, always: int | None = None) -> tuple[Curve, int | None]:
+    """The curve with at most a thousand points: the fronts, and those nearest to them.
+
+    Args:
+        curve: every setting that was measured.
+        always: a point that is kept in any case.
+
+    Returns:
+        The curve, its points numbered anew, and the new number of the point that is always kept.
+    """
+    if len(curve.points) <= MOST_SHOWN:
+        return curve, always
+    ranked = _ranked(curve)
+    if always is not None:
+        ranked = [always, *(each for each in ranked if each != always)]
+    places = sorted(ranked[:MOST_SHOWN])
+    loads = {load: number for number, load in enumerate(sorted({curve.points[n]["load"] for n in places}))}
+    points = [
+        {**curve.points[place], "n": number, "load": loads[curve.points[place]["load"]]}
+        for number, place in enumerate(places)
+    ]
+    part = replace(
+        curve,
+        lines=[curve.lines[place] for place in places],
+        points=points,
+        loads=[curve.loads[load] for load in loads],
+        left_out=len(curve.points) - len(places),
+    )
+    return part, None if always is None else places.index(always)
+
+
+def _ranked(curve: Curve) -> list[int]:
+    """Every point: the fronts, evenly thinned, then the others by how much dearer than a front they are."""
+    front = [each for each in curve.points if any(each[name] for name in _FRONTS)]
+    front.sort(key=lambda each: (each["load"], each["recall"] or 0.0))
+    chosen = front if len(front) <= MOST_SHOWN else _thinned(front)
+    first = [each["n"] for each in chosen]
+    dearer = _dearer(curve.points)
+    others = sorted(set(range(len(curve.points))).difference(first), key=lambda n: (dearer[n], n))
+    return [*first, *others]
+
+
+def _thinned(front: list[Row]) -> list[Row]:
+    step = (len(front) - 1) / (MOST_SHOWN - 1)
+    return [front[round(place * step)] for place in range(MOST_SHOWN)]
+
+
+def _dearer(points: list[Row]) -> list[float]:
+    """How many times the latency of each is that of the front at its recall, under the same load."""
+    fronts: dict[int, list[tuple[float, float]]] = {}
+    for each in points:
+        if each["latencyFront"]:
+            fronts.setdefault(each["load"], []).append((each["recall"], each["latency"]))
+    for found in fronts.values():
+        found.sort()
+    return [_times(each, fronts.get(each["load"], [])) for each in points]
+
+
+def _times(point: Row, front: list[tuple[float, float]]) -> float:
+    if not point["latency"] or point["recall"] is None:
+        return math.inf
+    place = bisect_left(front, point["recall"], key=lambda each: each[0])
+    cheapest = front[place][1] if place < len(front) else 0.0
+    return float(point["latency"] / cheapest) if cheapest else math.inf

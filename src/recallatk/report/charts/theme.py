@@ -1,13 +1,24 @@
-"""How charts look: one palette for light and dark, quiet axes, no decoration."""
+"""Look of charts and their image files: one palette for light and dark, quiet axes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from recallatk.files import atomic_file, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import altair as alt
 
-    from recallatk.report.charts.kinds import Chart, Row
+    Chart: TypeAlias = alt.LayerChart | alt.Chart | alt.HConcatChart | alt.VConcatChart
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from recallatk.files import PathLike
+
+
+Row: TypeAlias = dict[str, Any]
+
 
 # All have a contrast of 3:1 and more against white and against the dark page. Shapes repeat after six and
 # colours after eight, so that the first 24 engines have a pair of their own, whatever colours one sees.
@@ -16,6 +27,15 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 INK, QUIET, GRID = "#1c2430", "#5a6472", "#dfe3e8"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 WIDTH, HEIGHT = 640, 360
+# Outlines of the shapes in a box of 16 by 16, for a legend outside of charts.
+_OUTLINES = {
+    "circle": "M8 2a6 6 0 1 0 .01 0Z",
+    "square": "M3 3h10v10H3Z",
+    "triangle-up": "M8 2l6 11H2Z",
+    "diamond": "M8 1l5 7-5 7-5-7Z",
+    "cross": "M6 2h4v4h4v4h-4v4H6v-4H2V6h4Z",
+    "triangle-down": "M8 14L2 3h12Z",
+}
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
@@ -26,6 +46,12 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 def shapes(names: Sequence[str]) -> dict[str, str]:
     """The shape of each engine, likewise."""
     return {name: SHAPES[place % len(SHAPES)] for place, name in enumerate(names)}
+
+
+def legend(names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Each engine with its colour and the outline of its shape."""
+    found = zip(names, colours(names).values(), shapes(names).values(), strict=True)
+    return [(name, colour, _OUTLINES[shape]) for name, colour, shape in found]
 
 
 def by_colour(names: Sequence[str], field: str = "engine", title: str = "Engine") -> Any:
@@ -89,3 +115,43 @@ def finished(chart: Any, description: str, *, own_legend: bool = False) -> Chart
         title={"color": INK, "fontSize": 13, "anchor": "start", "fontWeight": 600},
     )
     return made
+
+
+_SCALE = 2.0
+
+
+@contextmanager
+def unchecked_charts() -> Iterator[None]:
+    """Altair without its schema checks, which take half of the time of drawing and are left to tests."""
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(False):
+        yield
+
+
+def specification(chart: Chart) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart; that it keeps to the schema is for tests to see."""
+    found: dict[str, Any] = chart.to_dict(validate=False)
+    return found
+
+
+def write_images(charts: Mapping[str, Chart], folder: PathLike, format: str) -> list[Path]:
+    """Write each chart as NAME.png or NAME.svg, on white paper."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, chart in charts.items():
+        path = target / f"{name}.{format}"
+        _write(specification(chart) | {"background": "white"}, path, format)
+        written.append(path)
+    return written
+
+
+def _write(drawn: dict[str, Any], path: Path, format: str) -> None:
+    import vl_convert
+
+    if format == "svg":
+        write_text(path, vl_convert.vegalite_to_svg(drawn))
+        return
+    with atomic_file(path) as scratch:
+        Path(scratch).write_bytes(vl_convert.vegalite_to_png(drawn, scale=_SCALE))

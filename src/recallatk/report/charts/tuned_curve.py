@@ -1,16 +1,158 @@
-"""What a tuning measured: recall against what is to be cheap, with the choice and what else has a name."""
+"""The curve of a tuning: its settings as points, with the choice and what else has a name."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recallatk.report.charts.curve import Axis, draw, titled
+from recallatk.errors import RecallError
+from recallatk.goals import Budget, Target, parse_goal
+from recallatk.goals.target import is_loss
+from recallatk.report.charts.curve import CostAxis, draw, titled
+from recallatk.report.charts.points import LONGEST_LABEL, LONGEST_NAME, LONGEST_PARAMETERS
 from recallatk.report.charts.theme import INK
-from recallatk.report.charts.tuned_points import AXES
+from recallatk.report.labels import Naming, cut, fitted, interval, listed, number
+from recallatk.report.text import printable
+from recallatk.report.tuned_words import MIB, held, marks_of, measure_of, trial_of
 
 if TYPE_CHECKING:
-    from recallatk.report.charts.kinds import Chart, Row
-    from recallatk.report.charts.tuned_points import TunedCurve
+    from recallatk.core.tuned import Candidate, Tuned
+    from recallatk.report.charts.theme import Chart, Row
+
+
+AXES = {
+    "p95": "p95 latency (ms)",
+    "qps": "Queries a second (1/s)",
+    "memory": "Memory (MiB)",
+    "build": "Build time (s)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TunedCurve:
+    """Every setting that the outcome holds, the front first and by rising recall."""
+
+    tuned: Tuned
+    candidates: list[Candidate]
+    names: Naming
+    measure: str | None
+    """That of the first target; None where nothing was measured."""
+    engines: dict[str, str]
+    points: list[Row]
+    wanted: tuple[float, ...]
+    """What the first target asks of that measure."""
+    limit: float | None
+    """What a budget allows of the cost on the axis, in its unit."""
+
+    @property
+    def ringed(self) -> int | None:
+        """The number of the choice, or of what comes nearest."""
+        wanted = self.tuned.choice or self.tuned.nearest
+        trials = [trial_of(each) for each in self.candidates]
+        return None if wanted is None else trials.index(trial_of(wanted))
+
+
+def tuned_curve(tuned: Tuned) -> TunedCurve:
+    """The points of a tuning: its front, the choice, the runner-up, the knee and the nearest miss."""
+    candidates, measure = held(tuned), measure_of(tuned)
+    names = Naming(trial_of(each) for each in candidates)
+    engines = dict(zip(names.engines, _short(names.engines, LONGEST_NAME), strict=True))
+    labels = _short([names.label(trial_of(each)) for each in candidates], LONGEST_LABEL)
+    points = [
+        _point(tuned, place, each, label, engines[each.engine], measure)
+        for place, (each, label) in enumerate(zip(candidates, labels, strict=True))
+    ]
+    _mark_engine_fronts(points, tuned.prefer, loss=is_loss(measure or ""))
+    return TunedCurve(tuned, candidates, names, measure, engines, points, _wanted(tuned), _limit(tuned))
+
+
+def cost_of(candidate: Candidate, prefer: str) -> float | None:
+    """The cost on the axis, in its unit."""
+    memory = candidate.memory_bytes
+    found = {
+        "qps": candidate.qps,
+        "memory": None if memory is None else memory / MIB,
+        "build": candidate.build_seconds,
+    }
+    return found[prefer] if prefer in found else candidate.latency_ms.get(prefer)
+
+
+def _point(
+    tuned: Tuned, place: int, candidate: Candidate, label: str, engine: str, measure: str | None
+) -> Row:
+    mean = candidate.measures.get(measure or "")
+    value = None if mean is None else mean.value
+    cost = cost_of(candidate, tuned.prefer)
+    ends, mark = interval(mean, ".4f"), ", ".join(marks_of(tuned, candidate))
+    return {
+        "n": place,
+        "engine": engine,
+        "label": label,
+        "mark": mark,
+        "markText": mark or "-",
+        "load": 0,
+        "build": _parameters(candidate.build),
+        "search": _parameters(candidate.search),
+        "recall": value,
+        "recallLow": value if mean is None or mean.low is None else mean.low,
+        "recallHigh": value if mean is None or mean.high is None else mean.high,
+        **dict.fromkeys(("cost", "costLow", "costHigh"), cost),
+        "costFront": trial_of(candidate) in {trial_of(each) for each in tuned.front},
+        "recallText": number(value, ".4f") + ("" if ends == "-" else f" (95 %: {ends})"),
+        "boundText": number(candidate.bound, ".4f"),
+        "queriesText": f"{candidate.queries:,}",
+        **{f"{name}Text": number(candidate.latency_ms.get(name), ".3f", "ms") for name in ("p50", "p95")},
+        "qpsText": number(candidate.qps, ",.0f"),
+        "memoryText": number(cost_of(candidate, "memory"), ",.1f", "MiB"),
+        "buildText": number(candidate.build_seconds, ",.1f", "s"),
+    }
+
+
+def _parameters(parameters: Any) -> str:
+    return cut(printable(listed(parameters)), LONGEST_PARAMETERS) or "-"
+
+
+def _short(texts: list[str], width: int) -> list[str]:
+    return fitted([printable(text) for text in texts], width)
+
+
+def _mark_engine_fronts(points: list[Row], prefer: str, *, loss: bool) -> None:
+    """Whether a point is on the front of its engine, among those that are shown."""
+    from recallatk.analysis.pareto import front
+
+    for engine in {point["engine"] for point in points}:
+        members = [point for point in points if point["engine"] == engine]
+        recalls = [
+            None if each["recall"] is None else (-1 if loss else 1) * each["recall"] for each in members
+        ]
+        costs = [
+            None if each["cost"] is None else (-1 if prefer == "qps" else 1) * each["cost"]
+            for each in members
+        ]
+        best = set(front(recalls, costs))
+        for place, point in enumerate(members):
+            point["costEngineFront"] = place in best
+
+
+def _wanted(tuned: Tuned) -> tuple[float, ...]:
+    """What the first target asks of its measure: of a percentile, the share of queries that reach it."""
+    goal = _parsed(tuned.targets[0]) if tuned.targets else None
+    return (goal.goal,) if isinstance(goal, Target) else ()
+
+
+def _limit(tuned: Tuned) -> float | None:
+    limits = [goal for goal in map(_parsed, tuned.budgets) if isinstance(goal, Budget)]
+    limit = next((each.limit for each in limits if each.name == tuned.prefer), None)
+    return limit / MIB if limit is not None and tuned.prefer == "memory" else limit
+
+
+def _parsed(text: str) -> Target | Budget | None:
+    """The goal of a text from a file; None where it states none."""
+    try:
+        return parse_goal(text)
+    except RecallError:
+        return None
+
 
 # A limit further off than this would squeeze the points into a corner.
 _FAR = 2.5
@@ -30,7 +172,7 @@ _SAID = {
 }
 
 
-def chart(curve: TunedCurve) -> Chart | None:
+def tuned_chart(curve: TunedCurve) -> Chart | None:
     """The curve that the choice was made on; None where nothing was measured."""
     prefer = curve.tuned.prefer
     title = AXES.get(prefer, f"{prefer} latency (ms)")
@@ -38,7 +180,7 @@ def chart(curve: TunedCurve) -> Chart | None:
         f"{titled(curve.measure or 'recall')} of every setting measured at full size against {title}, with "
         "95 % intervals; the band behind the points is the Pareto front, dashed lines are what was asked for."
     )
-    axis = Axis("cost", title, curve.limit if limit_is_near(curve) else None)
+    axis = CostAxis("cost", title, curve.limit if limit_is_near(curve) else None)
     return draw(curve, axis, said, curve.ringed, said=_SAID, more=_named(curve), follows=False)
 
 

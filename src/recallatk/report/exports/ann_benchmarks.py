@@ -13,8 +13,8 @@ from recallatk.errors import UsageError
 from recallatk.files import atomic_file
 from recallatk.hdf5 import new_hdf5_file
 from recallatk.redaction import is_url, without_secrets, writable
-from recallatk.report.exports.exported import Exported
-from recallatk.report.naming import listed
+from recallatk.report.exports import Exported
+from recallatk.report.labels import listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

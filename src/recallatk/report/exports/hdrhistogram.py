@@ -11,7 +11,7 @@ import numpy as np
 
 from recallatk.errors import MissingExtraError
 from recallatk.files import write_text
-from recallatk.report.exports.exported import Exported
+from recallatk.report.exports import Exported
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:

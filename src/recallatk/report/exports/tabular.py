@@ -1,16 +1,26 @@
-"""A run as flat rows: one per trial, one column for every number."""
+"""A run as flat rows, one per trial and one column per number: CSV, Parquet, and JSON as it is."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recallatk.files import atomic_file, write_text
+from recallatk.redaction import writable
 from recallatk.report.as_dict import run_to_dict
+from recallatk.report.exports import Exported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+
     from recallatk.core import Run
+    from recallatk.files import PathLike
+
 
 Row = dict[str, Any]
 
@@ -95,3 +105,79 @@ def _prefixed(prefix: str, values: Mapping[str, Any]) -> Row:
 
 def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+# Spreadsheets run text that begins with these, or that does so behind white space.
+_RUN = ("=", "+", "-", "@")
+
+
+def write_csv(run: Run, out: PathLike) -> Exported:
+    """Write a header and the trials; what was not measured is empty."""
+    write_text(out, csv_text(run))
+    return Exported((Path(out),))
+
+
+def csv_text(run: Run) -> str:
+    """The table as text."""
+    columns, rows = flat_rows(run)
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow([_csv_cell(name) for name in columns])
+    writer.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
+    return target.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return inert(writable(value)) if isinstance(value, str) else value
+
+
+def inert(text: str) -> str:
+    """The text behind an apostrophe where a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.lstrip().startswith(_RUN) or text.startswith(("\t", "\r", "\n")) else text
+
+
+_LARGEST = 1 << 63
+
+
+def write_parquet(run: Run, out: PathLike) -> Exported:
+    """Write the trials as typed columns."""
+    import pyarrow.parquet as pq
+
+    with atomic_file(out) as scratch:
+        pq.write_table(arrow_table(run), scratch, compression="zstd", write_page_checksum=True)
+    return Exported((Path(out),))
+
+
+def arrow_table(run: Run) -> pa.Table:
+    """The trials as typed columns in memory."""
+    import pyarrow as pa
+
+    columns, rows = flat_rows(run)
+    arrays = {writable(name): _column(name, [row[name] for row in rows]) for name in columns}
+    about = {name: value for name, value in run_to_dict(run).items() if name != "trials"}
+    return pa.table(arrays).replace_schema_metadata({b"recallatk.run": json.dumps(about).encode()})
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    """One type for the whole column: a parameter may be a number in one engine and a word in another."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values if value is not None}
+    if not kinds:
+        return pa.nulls(len(values), pa.string() if name in TEXTS else pa.float64())
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    if kinds == {int} and all(value is None or -_LARGEST <= value < _LARGEST for value in values):
+        return pa.array(values, pa.int64())
+    if kinds <= {int, float}:
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    texts = [None if value is None else writable(str(value)) for value in values]
+    return pa.array(texts, pa.string())
+
+
+def write_json(run: Run, out: PathLike) -> Exported:
+    """Write the object, indented."""
+    write_text(out, json.dumps(run_to_dict(run), indent=2, allow_nan=False) + "\n")
+    return Exported((Path(out),))

@@ -1,4 +1,4 @@
-"""One line of numbers per measurement: what every form of report shows."""
+"""The numbers of each measured trial, and which trials are on the Pareto front of their load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class TrialLine:
     """One measured trial, its recall and its price."""
 
     measurement: Measurement
@@ -52,10 +52,10 @@ class Line:
 
 
 # Every part of a report asks for the same lines, and a run may have thousands.
-_SUMMARISED: WeakKeyDictionary[Run, tuple[Line, ...]] = WeakKeyDictionary()
+_SUMMARISED: WeakKeyDictionary[Run, tuple[TrialLine, ...]] = WeakKeyDictionary()
 
 
-def summarise(run: Run) -> list[Line]:
+def summarise(run: Run) -> list[TrialLine]:
     """Every measurement of a run, in its order."""
     if run not in _SUMMARISED:
         lines = [_line(measurement) for measurement in run.measurements]
@@ -65,7 +65,7 @@ def summarise(run: Run) -> list[Line]:
     return list(_SUMMARISED[run])
 
 
-def _by_load(lines: Sequence[Line]) -> dict[Load, list[int]]:
+def _by_load(lines: Sequence[TrialLine]) -> dict[Load, list[int]]:
     """The places of the lines under each load: other loads are other questions."""
     found: dict[Load, list[int]] = {}
     for place, line in enumerate(lines):
@@ -78,12 +78,12 @@ def measure_names(run: Run) -> list[str]:
     return list(dict.fromkeys(name for each in run.measurements for name in each.score.measures))
 
 
-def tail_of(lines: list[Line]) -> str:
+def tail_of(lines: list[TrialLine]) -> str:
     """The latency that recall is weighed against: p95, or p50 where a sample is too small for that."""
     return "p95" if all(line.latency_ms["p95"].value is not None for line in lines) else "p50"
 
 
-def prices(lines: Sequence[Line]) -> list[str]:
+def prices(lines: Sequence[TrialLine]) -> list[str]:
     """What recall is weighed against under each load that has a front, in words and without repeats."""
     found = []
     for load, places in _by_load(lines).items():
@@ -92,7 +92,7 @@ def prices(lines: Sequence[Line]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _price(load: Load, members: list[Line]) -> str:
+def _price(load: Load, members: list[TrialLine]) -> str:
     if load.mode is Mode.LATENCY:
         return tail_of(members)
     if load.mode is Mode.THROUGHPUT:
@@ -100,7 +100,7 @@ def _price(load: Load, members: list[Line]) -> str:
     return "p99" if load.p99_ms is None else "highest rate"
 
 
-def _cost(line: Line, tail: str) -> float | None:
+def _cost(line: TrialLine, tail: str) -> float | None:
     load = line.trial.load
     if load.mode is Mode.LATENCY:
         return line.latency_ms[tail].value
@@ -110,7 +110,7 @@ def _cost(line: Line, tail: str) -> float | None:
     return None if gain is None else -gain
 
 
-def _best(lines: list[Line], places: list[int], measure: str | None) -> list[int]:
+def _best(lines: list[TrialLine], places: list[int], measure: str | None) -> list[int]:
     """The front of the lines at these places, which are under one load."""
     from recallatk.analysis.pareto import front
 
@@ -120,21 +120,15 @@ def _best(lines: list[Line], places: list[int], measure: str | None) -> list[int
     return [places[each] for each in found]
 
 
-def _line(measurement: Measurement) -> Line:
-
+def _line(measurement: Measurement) -> TrialLine:
     from recallatk.analysis.latency import keeping_up, percentiles, qps
 
     calls, load = measurement.calls, measurement.trial.load
     closed = load.mode is not Mode.RATE
-    return Line(
+    return TrialLine(
         measurement=measurement,
         latency_ms=percentiles(calls),
         qps=qps(calls, one_client=closed and load.clients == 1),
         lateness=None if closed else keeping_up(calls),
         asked=int(measurement.asked.sum()),
     )
-
-
-def number(value: float | None, shape: str) -> str:
-    """A number in a shape, or a dash for what was not measured."""
-    return "-" if value is None else format(value, shape)

@@ -9,25 +9,25 @@ import numpy as np
 from recallatk.analysis.diagnosis import Diagnosis, diagnose
 from recallatk.analysis.measures import RecallWithin
 from recallatk.core import Score
-from recallatk.report.html.facts import cutoff
-from recallatk.report.html.groupings import FEWEST
-from recallatk.report.html.texts import Texts
-from recallatk.report.naming import cut
-from recallatk.report.summary import number
-from recallatk.report.tables import Table, interval
+from recallatk.report.document import Table
+from recallatk.report.labels import cut, interval, number
+from recallatk.report.per_query import FEWEST, cutoff
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from recallatk.analysis.distribution import Distribution, Estimate
     from recallatk.analysis.segments import Segment
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset, Records, Truth
     from recallatk.report.charts.points import Curve
-    from recallatk.report.html.facts import Facts, Missed, Poor
+    from recallatk.report.per_query import Facts, Missed, Poor
+
 
 Part = dict[str, Any]
 
 
-def followed(
+def setting_details(
     curve: Curve, facts: dict[int, Facts], truth: Truth | None, dataset: Dataset | None
 ) -> list[Part]:
     """One part for each point, in their order."""
@@ -179,3 +179,56 @@ def _missed(missed: Missed, texts: Texts) -> list[str]:
         number(missed.margin, ".4f"),
         "nowhere" if missed.returned_at is None else str(missed.returned_at),
     ]
+
+
+_NAMES = ("text", "query", "title", "name", "content")
+_LONGEST = 280
+# A column of so many rows is read whole, of more row by row.
+_WHOLE = 250_000
+
+
+class Texts:
+    """Ids and words, as far as truth and data have them."""
+
+    def __init__(self, truth: Truth, dataset: Dataset | None) -> None:
+        self.truth, self.dataset = truth, dataset
+        self._columns: dict[str, pa.ChunkedArray] = {}
+
+    def query_id(self, number: int) -> str:
+        """The user's id of a query."""
+        ids = self.truth.query_ids
+        return _shown(number if ids is None else ids[number].as_py())
+
+    def query(self, number: int) -> str:
+        """What a query says; empty where nobody knows."""
+        if self.dataset is not None:
+            return self._read("queries", self.dataset.queries, number)
+        columns = self.truth.query_columns
+        name = _text_column([] if columns is None else columns.column_names)
+        return "" if columns is None or name is None else _shown(columns[name][number].as_py())
+
+    def row_id(self, row: int) -> str:
+        """The user's id of a corpus row."""
+        return _shown(self.truth.ids_of(np.array([row]))[0].as_py())
+
+    def row(self, row: int) -> str:
+        """What a corpus row says; empty where nobody knows."""
+        return "" if self.dataset is None else self._read("corpus", self.dataset.corpus, row)
+
+    def _read(self, part: str, records: Records, number: int) -> str:
+        name = _text_column(records.metadata_names)
+        if name is None:
+            return ""
+        if records.rows > _WHOLE:
+            return _shown(records.columns.read([name], number, number + 1)[name][0].as_py())
+        if part not in self._columns:
+            self._columns[part] = records.columns.read([name], 0, records.rows)[name]
+        return _shown(self._columns[part][number].as_py())
+
+
+def _text_column(names: list[str]) -> str | None:
+    return next((name for name in _NAMES if name in names), None)
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else cut(printable(str(value)), _LONGEST)

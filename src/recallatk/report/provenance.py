@@ -7,8 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from recallatk.errors import RecallError
-from recallatk.report.naming import cut
-from recallatk.report.tables import Table
+from recallatk.report.document import Table
+from recallatk.report.labels import cut
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:

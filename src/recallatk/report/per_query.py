@@ -1,21 +1,24 @@
-"""What single queries tell of a setting: the spread of recall, segments, and the worst of them."""
+"""Recall of a setting query by query: its spread, its segments, and the worst queries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from recallatk.analysis.answers import ABSENT, PADDING, bounded
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
 from recallatk.analysis.distribution import distribution
 from recallatk.analysis.measures import Recall
-from recallatk.analysis.segments import Grouping, segments
+from recallatk.analysis.segments import Grouping, automatic, by_column, segments
 from recallatk.analysis.summarising import mean_of
 from recallatk.core import Score
-from recallatk.report.html.groupings import groupings_of, worst_groups
+from recallatk.errors import RecallError
+from recallatk.report.labels import cut, interval
+from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from recallatk.analysis.segments import Segment
     from recallatk.core import Dataset, Mean, Measurement, Truth
     from recallatk.report.charts.points import Curve
+    from recallatk.report.charts.theme import Row
+
 
 # Settings beyond so many keep their means only, or the file would be too large to send.
 MOST_DETAILED = 60
@@ -80,7 +85,7 @@ def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict
     if k is None:
         return {}
     if truth is None or truth.depth < k:
-        return _kept(curve)
+        return _spreads_alone(curve)
     told = [
         number for number in detailed(curve) if len(curve.lines[number].measurement.answers) == len(truth)
     ]
@@ -102,7 +107,7 @@ def cutoff(measure: str | None) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _kept(curve: Curve) -> dict[int, Facts]:
+def _spreads_alone(curve: Curve) -> dict[int, Facts]:
     """The spread alone, of scores that still have each query's own value."""
     found = {}
     for number in detailed(curve):
@@ -181,3 +186,105 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[Missed, ...]:
         row, later = int(truth.rows[place, rank]), None if at >= places.never else at + 1
         found.append(Missed(rank + 1, row, score, margin, later))
     return tuple(found)
+
+
+# A segment of fewer queries is neither drawn nor called out: its recall is mostly chance.
+FEWEST = 10
+_MOST_SEGMENTS, _MOST_VALUES = 12, 30
+_MOST_COLUMNS, _MOST_LINES = 12, 12
+
+
+def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:
+    """By the columns that the settings name, else by those of few values; then by what the truth tells."""
+    columns = _query_columns(truth, dataset)
+    text = None if dataset is None else dataset.queries.text_column
+    asked = (curve.run.settings.get("measure") or {}).get("by") or _few_valued(columns)
+    found = []
+    for name in asked:
+        try:
+            found.append(by_column(columns, str(name)))
+        except RecallError:
+            continue
+    return [*found, *automatic(truth, columns, text)]
+
+
+def _query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:
+    """Everything that is known beside the queries."""
+    return truth.query_columns if dataset is None else dataset.queries.metadata
+
+
+def _few_valued(columns: pa.Table | None) -> list[str]:
+    """Columns of text that have several values, each of them more than once in the mean."""
+    names = []
+    if columns is None:
+        return []
+    for name in columns.column_names:
+        column = columns[name]
+        if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+            count = len(column.unique())
+            if 1 < count <= min(_MOST_VALUES, len(column) // 2):
+                names.append(name)
+    return names
+
+
+def worst_groups(grouping: Grouping, values: NDArray[np.float64]) -> tuple[Grouping, int]:
+    """The grouping cut to its worst segments, those of many queries first; and how many are left out."""
+    names = [each for each in dict.fromkeys(grouping.labels) if each is not None]
+    if grouping.order is not None or len(names) <= _MOST_SEGMENTS:
+        return grouping, 0
+
+    def place(name: Any) -> tuple[bool, float, str]:
+        inside = values[grouping.labels == name]
+        some = inside[~np.isnan(inside)]
+        return len(some) < FEWEST, float(some.mean()) if len(some) else 2.0, str(name)
+
+    names.sort(key=place)
+    kept = set(names[:_MOST_SEGMENTS])
+    labels = np.array([each if each in kept else None for each in grouping.labels], object)
+    return Grouping(grouping.name, labels), len(names) - _MOST_SEGMENTS
+
+
+def heat_map(curve: Curve, facts: dict[int, Facts]) -> tuple[list[Row], list[str], list[str]]:
+    """Recall by segment and setting of the first load's front, by rising recall.
+
+    Returns:
+        A row for each segment and setting, the settings, and the segments.
+    """
+    measure = curve.measure or ""
+    front = [each for each in curve.main if each["latencyFront"] and each["n"] in facts]
+    front = _thinned(sorted(front, key=lambda each: each["recall"]))
+    rows: list[Row] = []
+    lines: dict[str, None] = {}
+    for name in facts[front[-1]["n"]].segments if front else ():
+        kept = _drawn_segments(facts[front[-1]["n"]].segments[name])
+        for point in front:
+            for each in facts[point["n"]].segments.get(name, ()):
+                mean = each.measures[measure]
+                if each.name not in kept or mean.value is None:
+                    continue
+                segment = f"{cut(printable(name), 36)}: {cut(printable(each.name), 40)}"
+                lines.setdefault(segment)
+                rows.append(
+                    {
+                        "segment": segment,
+                        "setting": point["label"],
+                        "recall": mean.value,
+                        "queries": each.queries,
+                        "text": f"{mean.value:.4f} ({interval(mean, '.4f')})",
+                    }
+                )
+    return rows, [each["label"] for each in front], list(lines)
+
+
+def _drawn_segments(found: list[Segment]) -> set[str]:
+    """Those of many queries where there are any."""
+    many = [each for each in found if each.queries >= FEWEST]
+    return {each.name for each in (many or found)[:_MOST_LINES]}
+
+
+def _thinned(front: list[Row]) -> list[Row]:
+    """At most so many, spread evenly, with both ends."""
+    if len(front) <= _MOST_COLUMNS:
+        return front
+    step = (len(front) - 1) / (_MOST_COLUMNS - 1)
+    return [front[round(place * step)] for place in range(_MOST_COLUMNS)]

@@ -9,12 +9,10 @@ import numpy as np
 
 from recallatk.analysis.comparing import compare, holm
 from recallatk.errors import RecallError
-from recallatk.report.charts.points import curve_of
-from recallatk.report.charts.selection import shortened
-from recallatk.report.html.facts import cutoff
-from recallatk.report.naming import cut
-from recallatk.report.summary import number
-from recallatk.report.tables import Table
+from recallatk.report.charts.points import curve_of, shortened
+from recallatk.report.document import Table
+from recallatk.report.labels import cut, number
+from recallatk.report.per_query import cutoff
 from recallatk.report.text import printable
 from recallatk.report.verdict import spoken_verdict
 

@@ -1,0 +1,203 @@
+"""The outcome of a tuning in words and cells: its verdict, its settings, and what each was measured to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recallatk.core import Trial
+from recallatk.counting import counted
+from recallatk.goals.target import is_loss
+from recallatk.report.labels import listed, number
+
+if TYPE_CHECKING:
+    from recallatk.core import Mean
+    from recallatk.core.tuned import Candidate, Tuned
+    from recallatk.report.labels import Naming
+
+
+MIB = 1 << 20
+
+
+def verdict(tuned: Tuned) -> list[str]:
+    """One sentence with the setting and its numbers beside the goals, and what else must be known."""
+    if not tuned.met or tuned.choice is None:
+        return _missed(tuned)
+    said = f"Run {setting(tuned.choice)}: {_kept(tuned)}; {_taken(tuned, tuned.choice)}."
+    if tuned.looks > 1:
+        said += f" It is look {tuned.looks} at the held-out queries: settings before it were not confirmed."
+    return [said]
+
+
+def setting(candidate: Candidate) -> str:
+    """The engine and all of its parameters, in words."""
+    build = [each for each in candidate.build if each[1] != ""]
+    search = [each for each in candidate.search if each[1] != ""]
+    parts = [f"built with {listed(build)}"] if build else []
+    parts += [f"searched with {listed(search)}"] if search else []
+    return f"{candidate.engine}{' ' if parts else ''}{', '.join(parts)}"
+
+
+def mean_in_words(mean: Mean) -> str:
+    """The mean with its interval and its queries."""
+    among = "" if mean.low is None or mean.high is None else f"{mean.low:.4f} to {mean.high:.4f}, "
+    return f"{number(mean.value, '.4f')} ({among}{counted(mean.n, 'query', 'queries')})"
+
+
+def costs_in_words(candidate: Candidate) -> str:
+    """What a setting takes."""
+    costs = {name: of_budget(name, candidate) for name in ("p95", "qps", "memory", "build")}
+    return ", ".join(_COST_WORDS[name].format(said) for name, said in costs.items() if said != "-")
+
+
+_COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "built in {}"}
+
+
+def of_budget(name: str, candidate: Candidate) -> str:
+    """What a setting was measured to take of a budget; a dash where it was not."""
+    if name in ("memory", "size"):
+        value = getattr(candidate, f"{name}_bytes")
+        return number(None if value is None else value / MIB, ",.1f", "MiB")
+    if name == "build":
+        return number(candidate.build_seconds, ",.1f", "s")
+    if name == "qps":
+        return number(candidate.qps, ",.0f", "queries a second")
+    return number(candidate.latency_ms.get(name), ".3f", "ms")
+
+
+def _kept(tuned: Tuned) -> str:
+    """Each measure on the held-out queries, beside its target."""
+    means = list(tuned.validated.items())
+    if len(means) != len(tuned.targets):
+        said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in means)
+        return f"on held-out queries {said}, for the target {' and '.join(tuned.targets)}"
+    pairs = zip(means, tuned.targets, strict=True)
+    said = ", ".join(f"{name} {mean_in_words(mean)} for {target}" for (name, mean), target in pairs)
+    return f"on held-out queries {said}"
+
+
+def _taken(tuned: Tuned, candidate: Candidate) -> str:
+    """What it takes, with the budget beside it where there is one."""
+    budgets = {text.split()[0]: text for text in tuned.budgets}
+    names = dict.fromkeys(["p95", "qps", "memory", "build", *budgets])
+    said = []
+    for name in names:
+        value = of_budget(name, candidate)
+        if name in budgets:
+            word = _COST_WORDS.get(name, f"{name} {{}}").format("not measured" if value == "-" else value)
+            said.append(f"{word} for {budgets[name]}")
+        elif value != "-":
+            said.append(_COST_WORDS[name].format(value))
+    return ", ".join(said) or "its costs were not measured"
+
+
+def _missed(tuned: Tuned) -> list[str]:
+    within = f" within {' and '.join(tuned.budgets)}" if tuned.budgets else ""
+    lines = [f"No setting was proved to keep {' and '.join(tuned.targets)}{within}."]
+    if tuned.binding:
+        lines.append(tuned.binding)
+    if tuned.nearest is not None:
+        measures = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.nearest.measures.items())
+        said = ", ".join(part for part in (measures, costs_in_words(tuned.nearest)) if part)
+        lines.append(f"The nearest miss is {setting(tuned.nearest)}: while choosing {said}.")
+    if tuned.validated:
+        said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.validated.items())
+        lines.append(f"The last look at the held-out queries had {said}; there were {tuned.looks}.")
+    return lines
+
+
+_NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
+_COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
+
+
+def trial_of(candidate: Candidate) -> Trial:
+    """The setting alone."""
+    return Trial(candidate.engine, tuple(candidate.build), tuple(candidate.search))
+
+
+def marks_of(tuned: Tuned, candidate: Candidate) -> list[str]:
+    """What a setting is to the outcome, in words."""
+    named = {
+        "choice": tuned.choice,
+        "runner-up": tuned.runner_up,
+        "knee": tuned.knee,
+        "nearest miss": tuned.nearest,
+    }
+    trial = trial_of(candidate)
+    return [word for word, each in named.items() if each is not None and trial_of(each) == trial]
+
+
+def held(tuned: Tuned) -> list[Candidate]:
+    """Every setting of the outcome once, the front first; of the choice what the verdict says of it."""
+    found: dict[Trial, Candidate] = {}
+    for each in (tuned.choice, *tuned.front, tuned.runner_up, tuned.knee, tuned.nearest):
+        if each is not None:
+            found.setdefault(trial_of(each), each)
+    front = dict.fromkeys(trial_of(each) for each in tuned.front)
+    return [found[each] for each in (*front, *(other for other in found if other not in front))]
+
+
+def measure_of(tuned: Tuned) -> str | None:
+    """The measure of the first target; None where nothing was measured."""
+    return next((name for each in held(tuned) for name in each.measures), None)
+
+
+def bound_name(measure: str | None) -> str:
+    """What the decision bound of a measure says: a recall is at least that, a loss at most."""
+    return "at most" if is_loss(measure or "") else "at least"
+
+
+def number_names(measure: str | None) -> list[str]:
+    """The names of `numbers`."""
+    return [bound_name(measure), *_NUMBERS]
+
+
+def numbers(candidate: Candidate) -> list[str]:
+    """What a setting was measured to do, in the order of the names."""
+    memory = candidate.memory_bytes
+    return [
+        number(candidate.bound, ".4f"),
+        number(candidate.latency_ms.get("p95"), ".3f"),
+        number(candidate.qps, ",.0f"),
+        number(None if memory is None else memory / MIB, ",.1f"),
+        number(candidate.build_seconds, ",.1f"),
+        f"{candidate.queries:,}",
+    ]
+
+
+def about_front(tuned: Tuned, names: Naming, measure: str) -> list[str]:
+    """What the front is, what its settings share, and its knee."""
+    if not tuned.front:
+        return []
+    lines = [
+        f"No other setting that was measured is as good in both {measure} and {_cost(tuned)}. All on the "
+        "queries to choose by; held-out ones were not asked."
+    ]
+    lines += [f"All of {name}: {same}." for name in names.engines if (same := _same(names, name))]
+    if tuned.knee is not None:
+        label = names.label(trial_of(tuned.knee))
+        better = "less" if is_loss(measure) else "more"
+        lines.append(f"Knee, a suggestion: {label}. Beyond it {better} {measure} costs more.")
+    return lines
+
+
+def about_prices(tuned: Tuned, measure: str) -> list[str]:
+    """What more of the measure costs from one round number to the next."""
+    if not tuned.prices:
+        return []
+    steps = "; ".join(f"from {each.low:g} to {each.high:g} costs {each.ratio:.2f}x" for each in tuned.prices)
+    return [f"The price of {measure} in {_cost(tuned)}: {steps}.", *about_noise(tuned)]
+
+
+def about_noise(tuned: Tuned) -> list[str]:
+    """That the machine was noisy, if it was, for wherever latencies stand beside each other."""
+    return [f"Caution: {each.message}." for each in tuned.cautions if each.kind == "noise"]
+
+
+def _cost(tuned: Tuned) -> str:
+    return _COSTS.get(tuned.prefer, tuned.prefer)
+
+
+def _same(names: Naming, engine: str) -> str:
+    """What all settings of an engine have in common, and their lines leave out."""
+    said = names.engine(engine).removeprefix(engine)
+    return said[1:-1] if said.endswith(")") else said.removeprefix("()")
