@@ -26,7 +26,7 @@ from recallatk.core import Caution, Failure, Load, Trial, WarmUp
 from recallatk.report import run_to_dict, to_html, to_markdown, to_text
 from recallatk.report.charts.points import MOST_SHOWN, curve_of, shortened
 from recallatk.report.run_report import RunReport
-from recallatk.report.verdict import spoken_verdict
+from recallatk.report.verdict_words import spoken_verdict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "history"))
 

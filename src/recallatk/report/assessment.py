@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.score_ties import OTHER_TOOLS
 from recallatk.counting import counted
+from recallatk.report.as_dict import mean_to_dict
 from recallatk.report.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.report.labels import interval, number
 from recallatk.report.text import render_text
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from recallatk.analysis.assessing import Assessment
     from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
-    from recallatk.core import Mean
     from recallatk.report.document import Builders
 
 _SHOWN = 12
@@ -182,7 +182,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "queries": score.queries,
         "scored": score.scored,
         "k": assessment.k,
-        "measures": {name: _mean(mean) for name, mean in score.measures.items()},
+        "measures": {name: mean_to_dict(mean) for name, mean in score.measures.items()},
         "at_least": dict(assessment.at_least),
         "distribution": {name: _distribution(found) for name, found in assessment.distribution.items()},
         "anomalies": dict(score.anomalies),
@@ -192,7 +192,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         },
         "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
         "planning": assessment.planning or None,
-        "relevance": {name: _mean(mean) for name, mean in assessment.relevance.items()},
+        "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
         "comparisons": [{**each._asdict(), "in_words": each.in_words} for each in assessment.differences],
@@ -211,10 +211,6 @@ def _score_ties(assessment: Assessment) -> dict[str, Any] | None:
     }
 
 
-def _mean(mean: Mean) -> dict[str, Any]:
-    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
-
-
 def _distribution(found: Distribution) -> dict[str, Any]:
     return {
         "n": found.n,
@@ -227,7 +223,10 @@ def _distribution(found: Distribution) -> dict[str, Any]:
 
 
 def _segment(segment: Segment) -> dict[str, Any]:
-    return {"queries": segment.queries, **{name: _mean(mean) for name, mean in segment.measures.items()}}
+    return {
+        "queries": segment.queries,
+        **{name: mean_to_dict(mean) for name, mean in segment.measures.items()},
+    }
 
 
 def _diagnosis(assessment: Assessment) -> dict[str, Any]:

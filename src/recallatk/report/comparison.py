@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.answers import bounded
+from recallatk.analysis.compared import Compared
 from recallatk.analysis.comparing import compare, holm
+from recallatk.analysis.measures import Recall
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import curve_of, shortened
 from recallatk.report.document import Table
 from recallatk.report.labels import cut, number
-from recallatk.report.per_query import cutoff
 from recallatk.report.text import printable
-from recallatk.report.verdict import spoken_verdict
+from recallatk.report.verdict_words import spoken_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +91,7 @@ def _side_by_side(curves: dict[str, Curve]) -> Table:
 def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
     """The same settings in the first run and in another: recall query by query, latency as a ratio."""
     (title, first), *others = curves.items()
-    k, known = cutoff(first.measure), {each.trial: each for each in first.run.measurements}
+    k, known = first.k, {each.trial: each for each in first.run.measurements}
     pairs = [
         (name, curve, known[each.trial], each)
         for name, curve in others
@@ -126,10 +128,6 @@ def _difference(truth: Truth | None, k: int, mine: Measurement, theirs: Measurem
 
 
 def _values(truth: Truth | None, k: int, measurement: Measurement) -> NDArray[np.float64] | None:
-    from recallatk.analysis.answers import bounded
-    from recallatk.analysis.compared import Compared
-    from recallatk.analysis.measures import Recall
-
     known = measurement.values(f"recall@{k}")
     if known is not None or truth is None or truth.depth < k or len(truth) != len(measurement.answers):
         return known

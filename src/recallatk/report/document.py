@@ -26,8 +26,12 @@ class Form(Flag):
     ALL = TEXT | MARKDOWN | HTML
 
 
+class Block:
+    """A part of a section, which each renderer shows in its own way or skips."""
+
+
 @dataclass(frozen=True)
-class Sentences:
+class Sentences(Block):
     """Paragraphs."""
 
     lines: Sequence[str]
@@ -36,7 +40,7 @@ class Sentences:
 
 
 @dataclass(frozen=True)
-class Items:
+class Items(Block):
     """A list, each item of which stands alone."""
 
     lines: Sequence[str]
@@ -45,7 +49,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Heading:
+class Heading(Block):
     """A heading inside a section."""
 
     title: str
@@ -54,7 +58,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """Cells as text, not yet escaped; what was not measured is a dash.
 
     The title is shown where the heading above does not say the same.
@@ -71,7 +75,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Code:
+class Code(Block):
     """Text to paste, line by line as it is."""
 
     text: str
@@ -102,7 +106,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Linted:
+class Linted(Block):
     """The linter's findings, and how many there are in a sentence."""
 
     remarks: Sequence[Remark]
@@ -110,7 +114,7 @@ class Linted:
 
 
 @dataclass(frozen=True)
-class Lead:
+class Lead(Block):
     """The sentence that a reader must see, with its outcome in a word."""
 
     sentence: str
@@ -121,14 +125,14 @@ class Lead:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Block):
     """A chart drawn with characters, for terminals."""
 
     lines: Sequence[str]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Figure(Block):
     """A chart; nothing is shown where it is None."""
 
     name: str
@@ -139,14 +143,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class Tiles(Block):
     """Large numbers: each a name, a value and what stands below it."""
 
     tiles: Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
-class Details:
+class Details(Block):
     """Blocks that a reader opens."""
 
     title: str
@@ -155,35 +159,18 @@ class Details:
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Block):
     """Blocks side by side, where there is room."""
 
     blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
-class Widget:
+class Widget(Block):
     """A part of the page that has a macro of its own in `widgets.html.jinja`."""
 
     name: str
     values: Mapping[str, Any] = field(default_factory=dict)
-
-
-Block: TypeAlias = (
-    Sentences
-    | Items
-    | Heading
-    | Table
-    | Code
-    | Linted
-    | Lead
-    | Drawing
-    | Figure
-    | Tiles
-    | Details
-    | Columns
-    | Widget
-)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def run_repr_html(run: Run) -> str:
     from recallatk.report.charts.points import curve_of
     from recallatk.report.run_report import RunReport
     from recallatk.report.run_tables import settings_table
-    from recallatk.report.verdict import spoken_verdict
+    from recallatk.report.verdict_words import spoken_verdict
 
     curve = curve_of(run)
     found, table = spoken_verdict(curve), settings_table(curve)

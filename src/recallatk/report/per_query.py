@@ -17,6 +17,7 @@ from recallatk.analysis.segments import Grouping, automatic, by_column, segments
 from recallatk.analysis.summarising import mean_of
 from recallatk.core import Score
 from recallatk.errors import RecallError
+from recallatk.report.charts.points import thinned
 from recallatk.report.labels import cut, interval
 from recallatk.report.text import printable
 
@@ -37,13 +38,13 @@ WORST = 8
 
 @dataclass(frozen=True)
 class Missed:
-    """A true neighbour that was not returned among the first k."""
+    """A true neighbor that was not returned among the first k."""
 
     rank: int
     row: int
     score: float | None
     margin: float | None
-    """How much better than the k-th neighbour it is; None without scores."""
+    """How much better than the k-th neighbor it is; None without scores."""
     returned_at: int | None
     """The place at which it came after all, where that is beyond k."""
 
@@ -81,7 +82,7 @@ def detailed(curve: Curve) -> list[int]:
 
 def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict[int, Facts]:
     """What can be told of each setting; nothing without a truth or each query's own value."""
-    k = cutoff(curve.measure)
+    k = curve.k
     if k is None:
         return {}
     if truth is None or truth.depth < k:
@@ -99,12 +100,6 @@ def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict
     cut = [worst_groups(each, _means([every.values for every in asked.values()])) for each in groupings]
     facts = {number: _facts(each, k, cut) for number, each in asked.items()}
     return {number: facts[numbers[0]] for numbers in same.values() for number in numbers}
-
-
-def cutoff(measure: str | None) -> int | None:
-    """The k of `recall@k`."""
-    text = (measure or "").removeprefix("recall@")
-    return int(text) if text.isdecimal() else None
 
 
 def _spreads_alone(curve: Curve) -> dict[int, Facts]:
@@ -252,7 +247,7 @@ def heat_map(curve: Curve, facts: dict[int, Facts]) -> tuple[list[Row], list[str
     """
     measure = curve.measure or ""
     front = [each for each in curve.main if each["latencyFront"] and each["n"] in facts]
-    front = _thinned(sorted(front, key=lambda each: each["recall"]))
+    front = thinned(sorted(front, key=lambda each: each["recall"]), _MOST_COLUMNS)
     rows: list[Row] = []
     lines: dict[str, None] = {}
     for name in facts[front[-1]["n"]].segments if front else ():
@@ -280,11 +275,3 @@ def _drawn_segments(found: list[Segment]) -> set[str]:
     """Those of many queries where there are any."""
     many = [each for each in found if each.queries >= FEWEST]
     return {each.name for each in (many or found)[:_MOST_LINES]}
-
-
-def _thinned(front: list[Row]) -> list[Row]:
-    """At most so many, spread evenly, with both ends."""
-    if len(front) <= _MOST_COLUMNS:
-        return front
-    step = (len(front) - 1) / (_MOST_COLUMNS - 1)
-    return [front[round(place * step)] for place in range(_MOST_COLUMNS)]

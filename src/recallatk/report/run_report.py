@@ -18,8 +18,8 @@ from recallatk.report.plot import plot
 from recallatk.report.run_notes import cautions, failures, notes
 from recallatk.report.run_tables import tables
 from recallatk.report.text import render_text
-from recallatk.report.trial_lines import summarise
-from recallatk.report.verdict import goal_said, spoken_verdict
+from recallatk.report.trial_lines import trial_lines
+from recallatk.report.verdict_words import goal_said, spoken_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from recallatk.report.per_query import Facts
     from recallatk.report.setting_detail import Part
     from recallatk.report.trial_lines import TrialLine
-    from recallatk.report.verdict import SpokenVerdict
+    from recallatk.report.verdict_words import SpokenVerdict
 
 _GROUPS = ("mode", "load")
 _NOT_TOLD = "no recall was measured, or the truth does not fit the answers"
@@ -44,30 +44,19 @@ _NOT_TOLD = "no recall was measured, or the truth does not fit the answers"
 class RunReport:
     """A run with everything that sections say of it, computed when the first of them asks.
 
-    Args:
-        run: what was measured.
-        truth: what it was scored against; by default what the run names, if that is still the same.
-        dataset: what it was measured on, likewise; it has the words of queries and rows.
-        judged: the verdict on its goals; by default what the run tells without its truth and data.
-        findings: what a linter found: objects with rule, severity, title, message, why and remedy; None:
-            nobody looked.
-        others: more runs, to compare with this one.
-        names: what the runs are called, this one first.
-        no_truth: why there is no truth, where somebody has looked for it.
-        wide: with every interval and percentile, and whole parameters.
-        by: one table per `mode`, or one per `load`.
-        logs: where the logs of failed trials are.
-        go_on: the command that measures what is missing.
+    Its fields are the arguments of `to_text` and `to_html`.
     """
 
     run: Run
     truth: Truth | None = None
     dataset: Dataset | None = None
     judged: Verdict | None = None
+    """On its goals; None: what the run tells without its truth and data."""
     findings: Iterable[Any] | None = None
     others: Sequence[Run] = ()
     names: Sequence[str] = ()
     no_truth: str = ""
+    """Why there is no truth, where somebody has looked for it."""
     wide: bool = False
     by: str = "mode"
     logs: str | None = None
@@ -85,7 +74,7 @@ class RunReport:
     @cached_property
     def lines(self) -> list[TrialLine]:
         """The numbers of every measured trial."""
-        return summarise(self.run)
+        return trial_lines(self.run)
 
     @property
     def title(self) -> str:
@@ -288,16 +277,7 @@ def to_markdown(
     logs: str | None = None,
     go_on: str | None = None,
 ) -> str:
-    """A heading, the tables, what failed, what to be careful about, and notes.
-
-    Args:
-        run: what was measured.
-        verdict: on its goals; by default what the run tells without its truth and data.
-        wide: with every interval and percentile, and whole parameters.
-        by: one table per `mode`, or one per `load`.
-        logs: where the logs of failed trials are.
-        go_on: the command that measures what is missing.
-    """
+    """The same as Markdown under headings, with the arguments of `to_text`."""
     report = RunReport(run, judged=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
     return render_markdown(report.document(Form.MARKDOWN))
 

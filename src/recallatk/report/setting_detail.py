@@ -11,7 +11,7 @@ from recallatk.analysis.measures import RecallWithin
 from recallatk.core import Score
 from recallatk.report.document import Table
 from recallatk.report.labels import cut, interval, number
-from recallatk.report.per_query import FEWEST, cutoff
+from recallatk.report.per_query import FEWEST
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _by_ids(ids: float | None, value: float | None) -> str:
 
 def _diagnosed(curve: Curve, place: int, facts: Facts | None) -> str:
     """What is wrong in words; the single queries tell more than the means where there are any."""
-    score, k = curve.lines[place].measurement.score, cutoff(curve.measure)
+    score, k = curve.lines[place].measurement.score, curve.k
     if k is None:
         return "No recall was measured."
     if facts is not None and facts.within is not None:
@@ -113,8 +113,7 @@ def _tails(measure: str, found: Distribution) -> Table:
 
 
 def _estimated(found: Estimate, shape: str) -> list[str]:
-    ends = "-" if found.low is None or found.high is None else f"{found.low:{shape}} to {found.high:{shape}}"
-    return [f"{found.value:{shape}}", ends]
+    return [f"{found.value:{shape}}", interval(found, shape)]
 
 
 def _spread_said(measure: str, found: Distribution) -> str:

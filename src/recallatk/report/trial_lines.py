@@ -52,17 +52,17 @@ class TrialLine:
 
 
 # Every part of a report asks for the same lines, and a run may have thousands.
-_SUMMARISED: WeakKeyDictionary[Run, tuple[TrialLine, ...]] = WeakKeyDictionary()
+_KNOWN_LINES: WeakKeyDictionary[Run, tuple[TrialLine, ...]] = WeakKeyDictionary()
 
 
-def summarise(run: Run) -> list[TrialLine]:
+def trial_lines(run: Run) -> list[TrialLine]:
     """Every measurement of a run, in its order."""
-    if run not in _SUMMARISED:
+    if run not in _KNOWN_LINES:
         lines = [_line(measurement) for measurement in run.measurements]
         measure = headline_measure(run)
         best = {place for members in _by_load(lines).values() for place in _best(lines, members, measure)}
-        _SUMMARISED[run] = tuple(replace(line, front=place in best) for place, line in enumerate(lines))
-    return list(_SUMMARISED[run])
+        _KNOWN_LINES[run] = tuple(replace(line, front=place in best) for place, line in enumerate(lines))
+    return list(_KNOWN_LINES[run])
 
 
 def _by_load(lines: Sequence[TrialLine]) -> dict[Load, list[int]]:

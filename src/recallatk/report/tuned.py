@@ -28,26 +28,24 @@ from recallatk.report.labels import Naming, interval, number
 from recallatk.report.markdown import render_markdown
 from recallatk.report.text import render_text
 from recallatk.report.tuned_file import TUNED, tuned_text
-from recallatk.report.tuned_tables import (
-    MOST_ATTEMPTS,
-    attempts_table,
-    front_table,
-    page_name,
-    price_table,
-    settings_table,
-    short,
-    tried_table,
-)
 from recallatk.report.tuned_words import (
+    MOST_ATTEMPTS,
     about_front,
     about_noise,
     about_prices,
+    attempts_table,
     costs_in_words,
+    front_table,
     mean_in_words,
     measure_of,
     of_budget,
+    page_name,
+    price_table,
     setting,
+    settings_table,
+    short,
     trial_of,
+    tried_table,
     verdict,
 )
 
@@ -143,7 +141,7 @@ def _verdict(report: TunedReport) -> Section:
     tuned = report.tuned
     first, *others = verdict(tuned)
     lead = Lead(first, "Met" if tuned.met else "Not met", tuned.met)
-    blocks: list[Block] = [lead, Sentences(others), *_tiles(tuned)]
+    blocks = [lead, Sentences(others), *_tiles(tuned)]
     return Section("Verdict", blocks, "verdict", headed=Form.HTML)
 
 

@@ -12,7 +12,7 @@ from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
 from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.errors import FormatError
 from recallatk.redaction import public
-from recallatk.report.as_dict import plain
+from recallatk.report.as_dict import mean_to_dict, plain
 from recallatk.report.findings import findings_from_dict, findings_to_dict
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
             "format_version": FORMAT_VERSION,
             "met": tuned.met,
             "choice": _candidate(choice),
-            "validated": {name: _mean(mean) for name, mean in tuned.validated.items()},
+            "validated": {name: mean_to_dict(mean) for name, mean in tuned.validated.items()},
             "latency_ms": None if choice is None else dict(choice.latency_ms),
             "qps": getattr(choice, "qps", None),
             "memory_bytes": getattr(choice, "memory_bytes", None),
@@ -72,7 +72,7 @@ def _candidate(candidate: Candidate | None) -> dict[str, Any] | None:
     return {
         "engine": candidate.engine,
         **_parameters(candidate),
-        "measures": {name: _mean(mean) for name, mean in candidate.measures.items()},
+        "measures": {name: mean_to_dict(mean) for name, mean in candidate.measures.items()},
         "bound": candidate.bound,
         "latency_ms": dict(candidate.latency_ms),
         "qps": candidate.qps,
@@ -98,11 +98,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def _segment(segment: tuple[str, Mean] | None) -> dict[str, Any] | None:
-    return None if segment is None else {"name": segment[0], **_mean(segment[1])}
-
-
-def _mean(mean: Mean) -> dict[str, Any]:
-    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+    return None if segment is None else {"name": segment[0], **mean_to_dict(segment[1])}
 
 
 def tuned_from_dict(found: Mapping[str, Any], where: str = "tuned.json") -> Tuned:

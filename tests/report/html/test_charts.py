@@ -8,7 +8,7 @@ from made_runs import make_measurement, make_run, scored_run, varied_run
 
 from recallatk.core import Load, Trial
 from recallatk.report.charts import charts_of
-from recallatk.report.charts.theme import COLOURS, SHAPES, colours, shapes, specification, write_images
+from recallatk.report.charts.theme import COLORS, SHAPES, colors, shapes, specification, write_images
 from recallatk.report.run_report import RunReport
 
 
@@ -52,12 +52,12 @@ def test_bars_begin_at_zero():
         assert each["scale"]["zero"] is True
 
 
-def test_engines_have_the_same_colour_and_shape_everywhere_and_no_two_share_both():
+def test_engines_have_the_same_color_and_shape_everywhere_and_no_two_share_both():
     names = [f"engine {place}" for place in range(24)]
-    pairs = list(zip(colours(names).values(), shapes(names).values(), strict=True))
+    pairs = list(zip(colors(names).values(), shapes(names).values(), strict=True))
     assert len(set(pairs)) == 24
     assert all(one[0] != other[0] or one[1] != other[1] for one, other in itertools.pairwise(pairs))
-    assert len(set(COLOURS)) == 8 and len(set(SHAPES)) == 6
+    assert len(set(COLORS)) == 8 and len(set(SHAPES)) == 6
     charts = charts_of(varied_run())
     scales = [
         (tuple(each["domain"]), tuple(each["range"]))

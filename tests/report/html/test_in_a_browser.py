@@ -115,8 +115,8 @@ def test_everything_has_a_name_for_those_who_do_not_see_it(browser, real_page):
     assert nameless == []
 
 
-def luminance(colour):
-    parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+def luminance(color):
+    parts = [int(each) / 255 for each in re.findall(r"\d+", color)[:3]]
     linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -128,8 +128,8 @@ def contrast(one, other):
 
 BACKGROUND = """((element) => {
   for (let at = element; at; at = at.parentElement) {
-    const colour = getComputedStyle(at).backgroundColor;
-    if (!colour.startsWith('rgba') || !colour.endsWith(' 0)')) return colour;
+    const color = getComputedStyle(at).backgroundColor;
+    if (!color.startsWith('rgba') || !color.endsWith(' 0)')) return color;
   }
   return 'rgb(255, 255, 255)';
 })"""

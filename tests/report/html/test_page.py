@@ -23,7 +23,7 @@ from recallatk.report.as_dict import run_to_dict
 from recallatk.report.charts.points import curve_of
 from recallatk.report.html.page import inert_json
 from recallatk.report.run_report import RunReport
-from recallatk.report.verdict import spoken_verdict
+from recallatk.report.verdict_words import spoken_verdict
 
 LARGEST = 3_000_000
 LONG = TEN_THOUSAND[:600]

@@ -16,7 +16,7 @@ def charts_of(run: Run) -> dict[str, Chart]:
     from recallatk.report.charts.breakdowns import build_costs, recall_across_k
     from recallatk.report.charts.curve import latency_curve, qps_curve
     from recallatk.report.charts.points import curve_of
-    from recallatk.report.verdict import spoken_verdict
+    from recallatk.report.verdict_words import spoken_verdict
 
     curve = curve_of(run)
     chosen = spoken_verdict(curve).number

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.headline import recall_cutoffs
 from recallatk.report.charts.curve import cost_scale, recall_scale
-from recallatk.report.charts.theme import COLOURS, HEIGHT, QUIET, WIDTH, by_colour, by_shape, finished, inline
+from recallatk.report.charts.theme import COLORS, HEIGHT, QUIET, WIDTH, by_color, by_shape, finished, inline
 from recallatk.report.labels import cut, fitted
 from recallatk.report.text import printable
 
@@ -33,7 +34,7 @@ def recall_across_k(curve: Curve, chosen: int | None = None) -> Chart | None:
     behind = alt.Chart().transform_filter("datum.front && datum.load === 0 && datum.n !== chosen")
     mine = alt.Chart().transform_filter("datum.n === chosen")
     said = [alt.Tooltip("label:N", title="Setting"), alt.Tooltip("text:N", title="Recall")]
-    strong: dict[str, Any] = {"color": COLOURS[0]}
+    strong: dict[str, Any] = {"color": COLORS[0]}
     layers = [
         behind.mark_line(color=QUIET, opacity=0.55, strokeWidth=1).encode(x=x, y=y, detail="n:N"),
         mine.mark_rule(strokeWidth=2, **strong).encode(
@@ -55,8 +56,8 @@ def recalls(measurement: Measurement, point: Row) -> list[Row]:
 
     found = []
     for name, mean in measurement.score.measures.items():
-        cutoff = name.removeprefix("recall@")
-        if cutoff == name or not cutoff.isdecimal() or mean.value is None:
+        cutoffs = recall_cutoffs([name])
+        if not cutoffs or mean.value is None:
             continue
         found.append(
             {
@@ -64,7 +65,7 @@ def recalls(measurement: Measurement, point: Row) -> list[Row]:
                 "load": point["load"],
                 "front": point["latencyFront"],
                 "label": point["label"],
-                "k": int(cutoff),
+                "k": cutoffs[0],
                 "recall": mean.value,
                 "low": mean.value if mean.low is None else mean.low,
                 "high": mean.value if mean.high is None else mean.high,
@@ -92,7 +93,7 @@ def recall_distribution(found: Mapping[int, Distribution], measure: str, chosen:
     drawn = (
         alt.Chart(inline(rows))
         .transform_filter("datum.n === chosen")
-        .mark_bar(color=COLOURS[0])
+        .mark_bar(color=COLORS[0])
         .encode(
             x=alt.X(
                 "bin:N", sort=list(BINS), title=f"{measure} of a single query", axis=alt.Axis(labelAngle=-40)
@@ -123,7 +124,7 @@ def segment_heat_map(rows: list[Row], measure: str, columns: list[str], lines: l
 
     Args:
         rows: one for each segment and setting: `segment`, `setting`, `recall`, `queries`, `text`.
-        measure: what the colour is.
+        measure: what the color is.
         columns: the settings, by rising recall.
         lines: the segments, grouping by grouping.
     """
@@ -138,7 +139,7 @@ def segment_heat_map(rows: list[Row], measure: str, columns: list[str], lines: l
         alt.Tooltip("queries:Q", title="Queries", format=","),
     ]
     least = min(row["recall"] for row in rows)
-    # Several channels change along it, so that it is read without colour too.
+    # Several channels change along it, so that it is read without color too.
     scale = alt.Scale(scheme="viridis", domain=[max(0.0, least), 1.0], clamp=True)
     drawn = (
         alt.Chart(inline(rows))
@@ -185,7 +186,7 @@ def _panel(curve: Curve, rows: list[Row], field: str, title: str, *, first: bool
     x = alt.X(f"{field}:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4))
     said = [alt.Tooltip("whole:N", title="Index"), alt.Tooltip(f"{field}:Q", title=title, format=",.4~g")]
     bars = alt.Chart(inline(rows)).mark_bar(height={"band": 0.7})
-    encoded = bars.encode(x=x, y=y, color=by_colour(list(curve.engines.values())), tooltip=said)
+    encoded = bars.encode(x=x, y=y, color=by_color(list(curve.engines.values())), tooltip=said)
     return encoded.properties(width=170, height={"step": 24})
 
 
@@ -230,7 +231,7 @@ def run_comparison(curves: Mapping[str, Curve]) -> Chart | None:
     first = next(iter(curves.values()))
     x = alt.X("recall:Q", title=f"{first.measure} (share of the true neighbours)", scale=recall_scale(rows))
     y = alt.Y("latency:Q", title=f"{first.tail} latency (ms)", scale=cost_scale(rows, "latency"))
-    colour, shape = by_colour(names, "run", "Run"), by_shape(names, "run", "Run")
+    color, shape = by_color(names, "run", "Run"), by_shape(names, "run", "Run")
     said = [alt.Tooltip("run:N", title="Run"), alt.Tooltip("label:N", title="Setting")]
     said += [
         alt.Tooltip("recallText:N", title="Recall"),
@@ -239,8 +240,8 @@ def run_comparison(curves: Mapping[str, Curve]) -> Chart | None:
     base = alt.Chart()
     lines = base.transform_filter("datum.latencyFront").mark_line(strokeWidth=1.5)
     drawn = alt.layer(
-        lines.encode(x=x, y=y, color=colour, order=alt.Order("recall:Q")),
-        base.mark_point(filled=True, size=80).encode(x=x, y=y, color=colour, shape=shape, tooltip=said),
+        lines.encode(x=x, y=y, color=color, order=alt.Order("recall:Q")),
+        base.mark_point(filled=True, size=80).encode(x=x, y=y, color=color, shape=shape, tooltip=said),
         data=inline(rows),
     ).properties(width=WIDTH, height=HEIGHT)
     return finished(drawn, "Recall against latency of all runs, each with the line of its Pareto front.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from recallatk.goals import Budget
 from recallatk.goals.target import is_loss
-from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_colour, by_shape, finished, inline
+from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_color, by_shape, finished, inline
 from recallatk.report.labels import cut
 from recallatk.report.text import printable
 
@@ -104,14 +104,14 @@ def draw(
     scale = loss_scale(drawn, wanted) if is_loss(curve.measure) else recall_scale(drawn, wanted)
     x = alt.X("recall:Q", title=across, scale=scale, axis=alt.Axis(tickCount=8))
     y = alt.Y(f"{axis.field}:Q", title=axis.title, scale=cost_scale(drawn, axis.field))
-    colour = by_colour(engines)
+    color = by_color(engines)
     layers = [
         *_goal_rules(curve, axis),
-        *_whiskers(drawn, axis, across, x, y, colour),
+        *_whiskers(drawn, axis, across, x, y, color),
         _line(f"{axis.field}Front", x, y, alt.value(QUIET), width=5, opacity=0.22).properties(name="front"),
-        _line(f"{axis.field}EngineFront", x, y, colour, width=1.5, opacity=0.9),
+        _line(f"{axis.field}EngineFront", x, y, color, width=1.5, opacity=0.9),
         _ring(x, y),
-        _marks(drawn, axis.field, x, y, colour, by_shape(engines), said, follows=follows),
+        _marks(drawn, axis.field, x, y, color, by_shape(engines), said, follows=follows),
         *(each.encode(x=x, y=y) for each in more),
     ]
     ringed = alt.param(name="chosen", value=-1 if chosen is None else chosen)
@@ -168,23 +168,23 @@ def _base(condition: str = "") -> Any:
     return alt.Chart().transform_filter(f"datum.load === load{condition}")
 
 
-def _whiskers(drawn: list[Row], axis: CostAxis, across: str, x: Any, y: Any, colour: Any) -> list[Any]:
+def _whiskers(drawn: list[Row], axis: CostAxis, across: str, x: Any, y: Any, color: Any) -> list[Any]:
     import altair as alt
 
     field = axis.field
     some = f" && datum.{field}Front" if len(drawn) > _MOST_WHISKERS else ""
     rules = _base(some).mark_rule(opacity=0.45)
     return [
-        rules.encode(x=alt.X("recallLow:Q", title=across), x2="recallHigh:Q", y=y, color=colour),
-        rules.encode(x=x, y=alt.Y(f"{field}Low:Q", title=axis.title), y2=f"{field}High:Q", color=colour),
+        rules.encode(x=alt.X("recallLow:Q", title=across), x2="recallHigh:Q", y=y, color=color),
+        rules.encode(x=x, y=alt.Y(f"{field}Low:Q", title=axis.title), y2=f"{field}High:Q", color=color),
     ]
 
 
-def _line(flag: str, x: Any, y: Any, colour: Any, *, width: float, opacity: float) -> Any:
+def _line(flag: str, x: Any, y: Any, color: Any, *, width: float, opacity: float) -> Any:
     import altair as alt
 
     line = _base(f" && datum.{flag}").mark_line(strokeWidth=width, opacity=opacity)
-    return line.encode(x=x, y=y, color=colour, order=alt.Order("recall:Q"))
+    return line.encode(x=x, y=y, color=color, order=alt.Order("recall:Q"))
 
 
 def _ring(x: Any, y: Any) -> Any:
@@ -194,7 +194,7 @@ def _ring(x: Any, y: Any) -> Any:
 
 
 def _marks(
-    drawn: list[Row], field: str, x: Any, y: Any, colour: Any, shape: Any, said: Mapping[str, str],
+    drawn: list[Row], field: str, x: Any, y: Any, color: Any, shape: Any, said: Mapping[str, str],
     *, follows: bool,
 ) -> Any:  # fmt: skip
     import altair as alt
@@ -205,7 +205,7 @@ def _marks(
     return base.encode(
         x=x,
         y=y,
-        color=colour,
+        color=color,
         shape=shape,
         opacity=alt.condition(f"datum.{field}EngineFront", alt.value(1), alt.value(0.5)),
         tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in said.items()],

@@ -21,8 +21,8 @@ Row: TypeAlias = dict[str, Any]
 
 
 # All have a contrast of 3:1 and more against white and against the dark page. Shapes repeat after six and
-# colours after eight, so that the first 24 engines have a pair of their own, whatever colours one sees.
-COLOURS = ("#0b7fc4", "#d4560a", "#118a63", "#bd5492", "#8f7a0a", "#7a6ad8", "#c23b4b", "#5c7f8f")
+# colors after eight, so that the first 24 engines have a pair of their own, whatever colors one sees.
+COLORS = ("#0b7fc4", "#d4560a", "#118a63", "#bd5492", "#8f7a0a", "#7a6ad8", "#c23b4b", "#5c7f8f")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK, QUIET, GRID = "#1c2430", "#5a6472", "#dfe3e8"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
@@ -38,9 +38,9 @@ _OUTLINES = {
 }
 
 
-def colours(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each engine, by its place in the run."""
-    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+def colors(names: Sequence[str]) -> dict[str, str]:
+    """The color of each engine, by its place in the run."""
+    return {name: COLORS[place % len(COLORS)] for place, name in enumerate(names)}
 
 
 def shapes(names: Sequence[str]) -> dict[str, str]:
@@ -49,21 +49,21 @@ def shapes(names: Sequence[str]) -> dict[str, str]:
 
 
 def legend(names: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Each engine with its colour and the outline of its shape."""
-    found = zip(names, colours(names).values(), shapes(names).values(), strict=True)
-    return [(name, colour, _OUTLINES[shape]) for name, colour, shape in found]
+    """Each engine with its color and the outline of its shape."""
+    found = zip(names, colors(names).values(), shapes(names).values(), strict=True)
+    return [(name, color, _OUTLINES[shape]) for name, color, shape in found]
 
 
-def by_colour(names: Sequence[str], field: str = "engine", title: str = "Engine") -> Any:
-    """A colour for each engine, the same in all charts."""
+def by_color(names: Sequence[str], field: str = "engine", title: str = "Engine") -> Any:
+    """A color for each engine, the same in all charts."""
     import altair as alt
 
-    scale = alt.Scale(domain=list(names), range=list(colours(names).values()))
+    scale = alt.Scale(domain=list(names), range=list(colors(names).values()))
     return alt.Color(f"{field}:N", scale=scale, title=title)
 
 
 def by_shape(names: Sequence[str], field: str = "engine", title: str = "Engine") -> Any:
-    """A shape for each engine, so that nothing is told by colour alone."""
+    """A shape for each engine, so that nothing is told by color alone."""
     import altair as alt
 
     scale = alt.Scale(domain=list(names), range=list(shapes(names).values()))

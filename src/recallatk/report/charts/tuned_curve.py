@@ -9,10 +9,17 @@ from recallatk.errors import RecallError
 from recallatk.goals import Budget, Target, parse_goal
 from recallatk.goals.target import is_loss
 from recallatk.report.charts.curve import CostAxis, draw, titled
-from recallatk.report.charts.points import LONGEST_LABEL, LONGEST_NAME, LONGEST_PARAMETERS
+from recallatk.report.charts.points import (
+    LONGEST_LABEL,
+    LONGEST_NAME,
+    mark_front,
+    parameters_text,
+    short_labels,
+    with_ends,
+    with_interval,
+)
 from recallatk.report.charts.theme import INK
-from recallatk.report.labels import Naming, cut, fitted, interval, listed, number
-from recallatk.report.text import printable
+from recallatk.report.labels import Naming, number
 from recallatk.report.tuned_words import MIB, held, marks_of, measure_of, trial_of
 
 if TYPE_CHECKING:
@@ -56,8 +63,8 @@ def tuned_curve(tuned: Tuned) -> TunedCurve:
     """The points of a tuning: its front, the choice, the runner-up, the knee and the nearest miss."""
     candidates, measure = held(tuned), measure_of(tuned)
     names = Naming(trial_of(each) for each in candidates)
-    engines = dict(zip(names.engines, _short(names.engines, LONGEST_NAME), strict=True))
-    labels = _short([names.label(trial_of(each)) for each in candidates], LONGEST_LABEL)
+    engines = dict(zip(names.engines, short_labels(names.engines, LONGEST_NAME), strict=True))
+    labels = short_labels([names.label(trial_of(each)) for each in candidates], LONGEST_LABEL)
     points = [
         _point(tuned, place, each, label, engines[each.engine], measure)
         for place, (each, label) in enumerate(zip(candidates, labels, strict=True))
@@ -81,9 +88,8 @@ def _point(
     tuned: Tuned, place: int, candidate: Candidate, label: str, engine: str, measure: str | None
 ) -> Row:
     mean = candidate.measures.get(measure or "")
-    value = None if mean is None else mean.value
     cost = cost_of(candidate, tuned.prefer)
-    ends, mark = interval(mean, ".4f"), ", ".join(marks_of(tuned, candidate))
+    mark = ", ".join(marks_of(tuned, candidate))
     return {
         "n": place,
         "engine": engine,
@@ -91,14 +97,12 @@ def _point(
         "mark": mark,
         "markText": mark or "-",
         "load": 0,
-        "build": _parameters(candidate.build),
-        "search": _parameters(candidate.search),
-        "recall": value,
-        "recallLow": value if mean is None or mean.low is None else mean.low,
-        "recallHigh": value if mean is None or mean.high is None else mean.high,
+        "build": parameters_text(candidate.build),
+        "search": parameters_text(candidate.search),
+        **with_ends("recall", mean),
         **dict.fromkeys(("cost", "costLow", "costHigh"), cost),
         "costFront": trial_of(candidate) in {trial_of(each) for each in tuned.front},
-        "recallText": number(value, ".4f") + ("" if ends == "-" else f" (95 %: {ends})"),
+        "recallText": with_interval(mean, ".4f"),
         "boundText": number(candidate.bound, ".4f"),
         "queriesText": f"{candidate.queries:,}",
         **{f"{name}Text": number(candidate.latency_ms.get(name), ".3f", "ms") for name in ("p50", "p95")},
@@ -108,30 +112,11 @@ def _point(
     }
 
 
-def _parameters(parameters: Any) -> str:
-    return cut(printable(listed(parameters)), LONGEST_PARAMETERS) or "-"
-
-
-def _short(texts: list[str], width: int) -> list[str]:
-    return fitted([printable(text) for text in texts], width)
-
-
 def _mark_engine_fronts(points: list[Row], prefer: str, *, loss: bool) -> None:
     """Whether a point is on the front of its engine, among those that are shown."""
-    from recallatk.analysis.pareto import front
-
     for engine in {point["engine"] for point in points}:
         members = [point for point in points if point["engine"] == engine]
-        recalls = [
-            None if each["recall"] is None else (-1 if loss else 1) * each["recall"] for each in members
-        ]
-        costs = [
-            None if each["cost"] is None else (-1 if prefer == "qps" else 1) * each["cost"]
-            for each in members
-        ]
-        best = set(front(recalls, costs))
-        for place, point in enumerate(members):
-            point["costEngineFront"] = place in best
+        mark_front(members, "cost", "costEngineFront", gain=prefer == "qps", loss=loss)
 
 
 def _wanted(tuned: Tuned) -> tuple[float, ...]:
