@@ -56,7 +56,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
 
 
 def _trials(run: Run) -> list[dict[str, Any]]:
-    """In the planned order; what nobody planned comes after."""
+    """In planned order; unplanned trials come last."""
     done: dict[Trial, list[TrialLine]] = {}
     for line in trial_lines(run):
         done.setdefault(line.trial, []).append(line)
@@ -140,7 +140,7 @@ def mean_to_dict(mean: Mean) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value in types that JSON has; numbers that are not finite are null."""
+    """The value in JSON types; non-finite numbers become null."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, str):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHOWN = 12
 _BARS = " ▁▂▃▄▅▆▇█"
 _NAMED = 5
-# Where coverage of the interval was measured to fall short of 93 %.
+# Where the interval's measured coverage falls below 93 %.
 _NEAR_ONE, _FEW = 0.97, 500
 _ANOMALIES = {
     "missing": "queries that were not answered at all and score 0",
@@ -103,7 +103,7 @@ def _relevance(assessment: Assessment) -> Section | None:
 
 
 def _relevance_order(assessment: Assessment) -> str:
-    """The order that relevance goes by, which is the one that recall@k goes by."""
+    """How answers are ordered for relevance and for recall@k alike."""
     ties = assessment.score_ties
     if ties is None:
         return "Relevance ranks the answers as recall@k does: in the order of the answers"
@@ -145,7 +145,7 @@ def _warnings(assessment: Assessment) -> Section:
 
 
 def _tie_warnings(assessment: Assessment) -> list[str]:
-    """Where other evaluators may count other answers."""
+    """Warnings about score ties, which other evaluators may break differently."""
     ties = assessment.score_ties
     found = {} if ties is None else {k: count for k, count in ties.queries.items() if count}
     if ties is None or not found:

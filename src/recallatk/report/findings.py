@@ -88,5 +88,5 @@ def findings_to_dict(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def findings_from_dict(found: Mapping[str, Any]) -> list[Finding]:
-    """The findings that plain values say."""
+    """Parse findings from plain values."""
     return [Finding(**{**each, "severity": Severity(each["severity"])}) for each in found["findings"]]

@@ -1,4 +1,4 @@
-"""Documents as Markdown, fit for a page or a comment."""
+"""Markdown renderer: documents for a page or a comment."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _code(text: str) -> list[str]:
-    """The code behind a fence that is longer than any inside it."""
+    """Fenced code, with a fence longer than any inside it."""
     fence = "`" * max(3, *(len(found) + 1 for found in [*_FENCE.findall(text), ""]))
     return [fence, *(printable(line) for line in text.split("\n")), fence, ""]
 
@@ -77,11 +77,11 @@ def _linted(block: Linted) -> list[str]:
     lines = []
     for each in block.remarks:
         lines.append(f"- **{each.severity} {each.code}**: {escaped(each.sentence)}")
-        # These are the rule's own words, and no text from data.
+        # Rules write these, not users: no escaping needed.
         lines += [f"  {each.why} {each.remedy}"] if each.explained else []
     return [*lines, *([""] if lines else []), block.count, ""]
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Text with Markdown's special characters escaped."""
     return _SPECIAL.sub(r"\\\1", printable(text))

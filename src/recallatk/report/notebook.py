@@ -1,4 +1,4 @@
-"""Runs and scores where notebooks show them: small tables of HTML, Arrow tables."""
+"""Runs and scores for notebooks: small HTML tables and Arrow tables."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from recallatk.report.charts.theme import Row
 
 
-# Settings beyond so many keep their means only, or the file would be too large to send.
+# More settings keep only their means, or the file would be too large to send.
 MOST_DETAILED = 60
 WORST = 8
 
 
 @dataclass(frozen=True)
-class Missed:
+class MissedNeighbor:
     """A true neighbor that was not returned among the first k."""
 
     rank: int
@@ -46,16 +46,16 @@ class Missed:
     margin: float | None
     """How much better than the k-th neighbor it is; None without scores."""
     returned_at: int | None
-    """The place at which it came after all, where that is beyond k."""
+    """Its rank among the answers where that is beyond k; None if it was not returned."""
 
 
 @dataclass(frozen=True)
-class Poor:
+class WorstQuery:
     """A query of low recall, and what it missed."""
 
     query: int
     recall: float
-    missed: tuple[Missed, ...]
+    missed: tuple[MissedNeighbor, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +68,20 @@ class Facts:
     segments: dict[str, list[Segment]] = field(default_factory=dict)
     """By grouping: all in their own order, or the worst, the larger ones before the small."""
     better: dict[str, int] = field(default_factory=dict)
-    """How many segments of a grouping are left out."""
-    worst: tuple[Poor, ...] = ()
+    """Number of segments left out per grouping."""
+    worst: tuple[WorstQuery, ...] = ()
     within: tuple[int, Mean] | None = None
-    """How much of the true top k stands among so many more answers."""
+    """Depth, and the recall of the true top k within that many answers."""
 
 
 def detailed(curve: Curve) -> list[int]:
-    """The points that are told in detail: the front, then the others, the first load before the rest."""
+    """The points with details: the front, then others, the first load before the rest."""
     order = sorted(curve.points, key=lambda each: (each["load"] != 0, not each["latencyFront"], each["n"]))
     return sorted(each["n"] for each in order[:MOST_DETAILED])
 
 
 def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict[int, Facts]:
-    """What can be told of each setting; nothing without a truth or each query's own value."""
+    """Per-query facts by point; empty without a truth or stored per-query values."""
     k = curve.k
     if k is None:
         return {}
@@ -90,7 +90,7 @@ def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict
     told = [
         number for number in detailed(curve) if len(curve.lines[number].measurement.answers) == len(truth)
     ]
-    # Under another load an index mostly answers the same.
+    # An index mostly returns the same answers under every load.
     same: dict[tuple[bytes, bytes], list[int]] = {}
     for number in told:
         measurement = curve.lines[number].measurement
@@ -103,7 +103,7 @@ def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict
 
 
 def _spreads_alone(curve: Curve) -> dict[int, Facts]:
-    """The spread alone, of scores that still have each query's own value."""
+    """The spread alone, from stored per-query values."""
     found = {}
     for number in detailed(curve):
         values = curve.lines[number].measurement.values(curve.measure or "")
@@ -131,7 +131,7 @@ def _asked(measurement: Measurement, truth: Truth, k: int) -> _Asked:
 
 
 def _means(values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Of each query over all settings, by which segments are chosen for all settings alike."""
+    """Mean per query over all settings, so that all settings show the same segments."""
     if not values:
         return np.empty(0)
     known = np.sum([~np.isnan(each) for each in values], axis=0)
@@ -158,16 +158,16 @@ def _facts(asked: _Asked, k: int, groupings: list[tuple[Grouping, int]]) -> Fact
 
 def _worst(
     compared: Compared, values: NDArray[np.float64], asked: NDArray[np.int64], k: int
-) -> tuple[Poor, ...]:
+) -> tuple[WorstQuery, ...]:
     order = np.argsort(np.where(np.isnan(values), 2.0, values), kind="stable")[:WORST]
     return tuple(
-        Poor(int(asked[place]), float(values[place]), _missed(compared, int(place), k))
+        WorstQuery(int(asked[place]), float(values[place]), _missed(compared, int(place), k))
         for place in order
         if values[place] < 1.0
     )
 
 
-def _missed(compared: Compared, place: int, k: int) -> tuple[Missed, ...]:
+def _missed(compared: Compared, place: int, k: int) -> tuple[MissedNeighbor, ...]:
     truth, places = compared.truth, compared.places
     cut = min(k, int(compared.available[place]))
     found = []
@@ -179,18 +179,18 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[Missed, ...]:
         last = None if truth.scores is None else float(truth.scores[place, cut - 1])
         margin = None if score is None or last is None else abs(score - last)
         row, later = int(truth.rows[place, rank]), None if at >= places.never else at + 1
-        found.append(Missed(rank + 1, row, score, margin, later))
+        found.append(MissedNeighbor(rank + 1, row, score, margin, later))
     return tuple(found)
 
 
-# A segment of fewer queries is neither drawn nor called out: its recall is mostly chance.
+# Smaller segments are neither drawn nor called out: their recall is mostly chance.
 FEWEST = 10
 _MOST_SEGMENTS, _MOST_VALUES = 12, 30
 _MOST_COLUMNS, _MOST_LINES = 12, 12
 
 
 def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:
-    """By the columns that the settings name, else by those of few values; then by what the truth tells."""
+    """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
     columns = _query_columns(truth, dataset)
     text = None if dataset is None else dataset.queries.text_column
     asked = (curve.run.settings.get("measure") or {}).get("by") or _few_valued(columns)
@@ -204,12 +204,12 @@ def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Gr
 
 
 def _query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:
-    """Everything that is known beside the queries."""
+    """The columns of the queries."""
     return truth.query_columns if dataset is None else dataset.queries.metadata
 
 
 def _few_valued(columns: pa.Table | None) -> list[str]:
-    """Columns of text that have several values, each of them more than once in the mean."""
+    """Categorical text columns."""
     names = []
     if columns is None:
         return []
@@ -223,7 +223,7 @@ def _few_valued(columns: pa.Table | None) -> list[str]:
 
 
 def worst_groups(grouping: Grouping, values: NDArray[np.float64]) -> tuple[Grouping, int]:
-    """The grouping cut to its worst segments, those of many queries first; and how many are left out."""
+    """The grouping reduced to its worst segments, large ones first, and how many are left out."""
     names = [each for each in dict.fromkeys(grouping.labels) if each is not None]
     if grouping.order is not None or len(names) <= _MOST_SEGMENTS:
         return grouping, 0
@@ -272,6 +272,6 @@ def heat_map(curve: Curve, facts: dict[int, Facts]) -> tuple[list[Row], list[str
 
 
 def _drawn_segments(found: list[Segment]) -> set[str]:
-    """Those of many queries where there are any."""
+    """Names of the segments to draw, large ones if there are any."""
     many = [each for each in found if each.queries >= FEWEST]
     return {each.name for each in (many or found)[:_MOST_LINES]}

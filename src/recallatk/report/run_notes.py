@@ -1,4 +1,4 @@
-"""What a reader needs to judge a run: what was timed, on what, how sure it is, what was odd, what failed."""
+"""Notes, failures and cautions of a run: what was timed, on which machine, how certain, what was odd."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _LISTED = 6
 _LONGEST_EVIDENCE = _LONGEST_MESSAGE = 300
-# As engines write it whose calls may pass the index by: `317 of 476 calls (66.6%)`.
+# Format of evidence from engines that may bypass the index: `317 of 476 calls (66.6%)`.
 _SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
 
 
 def notes(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
-    """One sentence or two for each thing that a reader must know."""
+    """One or two sentences per fact that a reader must know."""
     if not lines:
         return [*_unchecked(run), *_sample(run), _machine(run)]
     ordered = [
@@ -105,7 +105,7 @@ def _evidence(lines: list[TrialLine], names: Naming) -> list[str]:
     for name, members in _by_engine(lines, names).items():
         if not members:
             continue
-        # The setting whose index answered the smallest share of its calls stands for all.
+        # The setting whose index answered the smallest share of its calls represents its engine.
         ordered = sorted(members, key=lambda line: _share(line.measurement.exercised))
         texts = list(dict.fromkeys(line.measurement.exercised for line in ordered))
         whose = f", {name}" if len(names.engines) > 1 else ""
@@ -119,7 +119,7 @@ def _evidence(lines: list[TrialLine], names: Naming) -> list[str]:
 
 
 def _share(evidence: str | None) -> float:
-    """The share of calls that the index answered, where the evidence states one; else all."""
+    """The share of calls that the index answered; 1 where the evidence states none."""
     found = _SHARE.search(evidence or "")
     return 1.0 if found is None else float(found[1]) / 100
 
@@ -135,7 +135,7 @@ def _front(run: Run, lines: list[TrialLine]) -> list[str]:
 
 
 def _intervals(run: Run, lines: list[TrialLine]) -> list[str]:
-    """How sure each recall is; nothing for a run that was saved without intervals."""
+    """Intervals of each recall; nothing for a run that was saved without them."""
     said = []
     for name in measure_names(run):
         means = [line.measurement.score.measures.get(name) for line in lines]
@@ -155,7 +155,7 @@ def _intervals(run: Run, lines: list[TrialLine]) -> list[str]:
 
 
 def _ties(run: Run, lines: list[TrialLine]) -> list[str]:
-    """The strict-id values of every measure that ties at the boundary change."""
+    """Strict-id values of the measures that boundary ties change."""
     said = []
     for name in measure_names(run):
         means = [mean for mean in (line.measurement.score.measures.get(name) for line in lines) if mean]
@@ -181,7 +181,7 @@ def _odd(lines: list[TrialLine], names: Naming) -> list[str]:
 
 
 def _each(said: str, lines: list[TrialLine], names: Naming, find: Callable[[TrialLine], str]) -> list[str]:
-    """One note for each trial in which something was found, up to a number that can be read."""
+    """One note per trial in which something was found, up to a readable number."""
     found = [(line, what) for line in lines if (what := find(line))]
     more = len(found) - _LISTED
     notes = [f"{said} {names.label(line.trial)}: {what}." for line, what in found[:_LISTED]]

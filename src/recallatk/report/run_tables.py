@@ -70,7 +70,7 @@ def _table(run: Run, lines: list[TrialLine], names: Naming, title: str, *, wide:
 
 
 def in_order(lines: list[TrialLine], measure: str | None) -> list[TrialLine]:
-    """The Pareto front by rising recall, then the others likewise; what has no recall comes last."""
+    """The Pareto front by rising recall, then the others likewise; trials without recall come last."""
 
     def place(line: TrialLine) -> tuple[bool, bool, float]:
         recall = line.value(measure)
@@ -175,7 +175,7 @@ def setting_order(curve: Curve) -> list[int]:
 
 
 def settings_table(curve: Curve) -> Table:
-    """One line per measured setting, in the order above."""
+    """One row per measured setting, in the order of `setting_order`."""
     several = len(curve.loads) > 1
     header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall", "95 % interval"]
     header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
@@ -202,7 +202,7 @@ def settings_table(curve: Curve) -> Table:
 
 
 def cost_table(curve: Curve) -> Table:
-    """One line per index that was built."""
+    """One row per index that was built."""
     rows = [
         [
             row["whole"],

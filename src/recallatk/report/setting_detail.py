@@ -1,4 +1,4 @@
-"""What the page shows of one setting, so that it can follow the reader from one to another."""
+"""The details of each setting, which the page swaps when a reader chooses another one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recallatk.analysis.segments import Segment
     from recallatk.core import Dataset, Records, Truth
     from recallatk.report.charts.points import Curve
-    from recallatk.report.per_query import Facts, Missed, Poor
+    from recallatk.report.per_query import Facts, MissedNeighbor, WorstQuery
 
 
 Part = dict[str, Any]
@@ -30,7 +30,7 @@ Part = dict[str, Any]
 def setting_details(
     curve: Curve, facts: dict[int, Facts], truth: Truth | None, dataset: Dataset | None
 ) -> list[Part]:
-    """One part for each point, in their order."""
+    """One part per point, in point order."""
     texts = None if truth is None else Texts(truth, dataset)
     return [_part(curve, point["n"], facts.get(point["n"]), texts) for point in curve.points]
 
@@ -89,7 +89,7 @@ def _by_ids(ids: float | None, value: float | None) -> str:
 
 
 def _diagnosed(curve: Curve, place: int, facts: Facts | None) -> str:
-    """What is wrong in words; the single queries tell more than the means where there are any."""
+    """Diagnosis in words, from single queries where they are available and from means otherwise."""
     score, k = curve.lines[place].measurement.score, curve.k
     if k is None:
         return "No recall was measured."
@@ -158,7 +158,7 @@ def _worst_said(facts: Facts, measure: str) -> str:
     return f"Worse than all queries together, by their whole interval: {listed}{more}."
 
 
-def _poor(poor: Poor, measure: str, texts: Texts) -> Part:
+def _poor(poor: WorstQuery, measure: str, texts: Texts) -> Part:
     rows = [_missed(each, texts) for each in poor.missed]
     header = ["Id", "Text", "True rank", "Score", "Better than the k-th by", "Returned at"]
     table = Table("What it missed", header, rows, 2)
@@ -169,7 +169,7 @@ def _poor(poor: Poor, measure: str, texts: Texts) -> Part:
     }
 
 
-def _missed(missed: Missed, texts: Texts) -> list[str]:
+def _missed(missed: MissedNeighbor, texts: Texts) -> list[str]:
     return [
         texts.row_id(missed.row),
         texts.row(missed.row) or "-",
@@ -182,12 +182,12 @@ def _missed(missed: Missed, texts: Texts) -> list[str]:
 
 _NAMES = ("text", "query", "title", "name", "content")
 _LONGEST = 280
-# A column of so many rows is read whole, of more row by row.
+# Columns up to this many rows are read whole, longer ones row by row.
 _WHOLE = 250_000
 
 
 class Texts:
-    """Ids and words, as far as truth and data have them."""
+    """Ids and texts of queries and corpus rows, where truth and data have them."""
 
     def __init__(self, truth: Truth, dataset: Dataset | None) -> None:
         self.truth, self.dataset = truth, dataset
@@ -199,7 +199,7 @@ class Texts:
         return _shown(number if ids is None else ids[number].as_py())
 
     def query(self, number: int) -> str:
-        """What a query says; empty where nobody knows."""
+        """The text of a query; empty if unknown."""
         if self.dataset is not None:
             return self._read("queries", self.dataset.queries, number)
         columns = self.truth.query_columns
@@ -211,7 +211,7 @@ class Texts:
         return _shown(self.truth.ids_of(np.array([row]))[0].as_py())
 
     def row(self, row: int) -> str:
-        """What a corpus row says; empty where nobody knows."""
+        """The text of a corpus row; empty if unknown."""
         return "" if self.dataset is None else self._read("corpus", self.dataset.corpus, row)
 
     def _read(self, part: str, records: Records, number: int) -> str:

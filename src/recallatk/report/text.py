@@ -1,4 +1,4 @@
-"""Documents as plain text for terminals, with nothing in it that a terminal would obey."""
+"""Text renderer: documents as plain text for terminals, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _table(table: Table, above: str) -> list[str]:
     if not table.rows:
         return []
     title = [] if table.title in ("", above) else [table.title]
-    # Escapes are longer than what they stand for, so that they come before the widths.
+    # Escapes are longer than the characters they replace, so escape before measuring widths.
     rows = [[printable(cell) for cell in row] for row in [table.header, *table.rows]]
     return [*title, *_aligned(rows, table.words)]
 
@@ -82,5 +82,5 @@ def _linted(block: Linted) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Text in which control and direction characters are spelled out instead of obeyed."""
+    """Text with control and direction characters escaped."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

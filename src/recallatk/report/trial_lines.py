@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TrialLine:
-    """One measured trial, its recall and its price."""
+    """One measured trial: its recall and its costs."""
 
     measurement: Measurement
     latency_ms: dict[str, Percentile]
     qps: Spread
     lateness: Lateness | None
-    """How far the sending was behind, for an open loop."""
+    """How late queries were sent, in an open loop."""
     asked: int
-    """How many different queries were asked."""
+    """Number of distinct queries sent."""
     front: bool = False
     """No other trial under the same load is as good in recall and cost and better in one."""
 
@@ -37,12 +37,12 @@ class TrialLine:
 
     @property
     def not_asked(self) -> int:
-        """How many queries there was no time for."""
+        """Number of queries that were never sent."""
         return len(self.measurement.answers) - self.asked
 
     @property
     def changed(self) -> int:
-        """How many calls got another answer than their query's first."""
+        """Number of calls whose answer differs from the first one to the same query."""
         return 0 if self.measurement.others is None else len(self.measurement.others)
 
     def value(self, measure: str | None) -> float | None:
@@ -51,12 +51,12 @@ class TrialLine:
         return None if found is None else found.value
 
 
-# Every part of a report asks for the same lines, and a run may have thousands.
+# Every section needs the same lines, and a run may have thousands.
 _KNOWN_LINES: WeakKeyDictionary[Run, tuple[TrialLine, ...]] = WeakKeyDictionary()
 
 
 def trial_lines(run: Run) -> list[TrialLine]:
-    """Every measurement of a run, in its order."""
+    """One line per measurement, in the order of the run."""
     if run not in _KNOWN_LINES:
         lines = [_line(measurement) for measurement in run.measurements]
         measure = headline_measure(run)
@@ -66,7 +66,7 @@ def trial_lines(run: Run) -> list[TrialLine]:
 
 
 def _by_load(lines: Sequence[TrialLine]) -> dict[Load, list[int]]:
-    """The places of the lines under each load: other loads are other questions."""
+    """The places of the lines under each load; fronts are never compared across loads."""
     found: dict[Load, list[int]] = {}
     for place, line in enumerate(lines):
         found.setdefault(line.trial.load, []).append(place)
@@ -74,17 +74,17 @@ def _by_load(lines: Sequence[TrialLine]) -> dict[Load, list[int]]:
 
 
 def measure_names(run: Run) -> list[str]:
-    """Every measure of the run, in the order in which they come up."""
+    """Names of all measures, in order of first appearance."""
     return list(dict.fromkeys(name for each in run.measurements for name in each.score.measures))
 
 
 def tail_of(lines: list[TrialLine]) -> str:
-    """The latency that recall is weighed against: p95, or p50 where a sample is too small for that."""
+    """The latency percentile to compare by: p95, or p50 where a sample is too small for it."""
     return "p95" if all(line.latency_ms["p95"].value is not None for line in lines) else "p50"
 
 
 def prices(lines: Sequence[TrialLine]) -> list[str]:
-    """What recall is weighed against under each load that has a front, in words and without repeats."""
+    """The costs that the fronts trade recall against, one per kind of load."""
     found = []
     for load, places in _by_load(lines).items():
         if any(lines[place].front for place in places):
@@ -111,7 +111,7 @@ def _cost(line: TrialLine, tail: str) -> float | None:
 
 
 def _best(lines: list[TrialLine], places: list[int], measure: str | None) -> list[int]:
-    """The front of the lines at these places, which are under one load."""
+    """The Pareto front among lines under one load."""
     from recallatk.analysis.pareto import front
 
     members = [lines[place] for place in places]

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from recallatk.report.charts.tuned_curve import TunedCurve
     from recallatk.report.document import Block, Builders
 
-# As many queries as an interval by resampling needs.
+# Fewer queries are too few for a bootstrap interval.
 _FEW_QUERIES = 30
 _PAGE_NOTES = (
     "The number beside the choice is of queries that it was not chosen by. Everything else is of the queries "
@@ -88,7 +88,7 @@ class TunedReport:
 
     @property
     def axis(self) -> str:
-        """What is to be cheap, with its unit."""
+        """The preferred cost, with its unit."""
         return AXES.get(self.tuned.prefer, f"{self.tuned.prefer} latency (ms)")
 
     def document(self, form: Form) -> Document:
@@ -146,7 +146,7 @@ def _verdict(report: TunedReport) -> Section:
 
 
 def _tiles(tuned: Tuned) -> list[Tiles]:
-    """The numbers of the verdict, each with what it is of and with what stands beside it."""
+    """The numbers of the verdict as tiles."""
     subject = tuned.choice if tuned.met and tuned.choice is not None else tuned.nearest
     if subject is None:
         return []
@@ -191,7 +191,7 @@ def _about_runner_up(tuned: Tuned) -> list[str]:
 
 
 def _traded(choice: Candidate, other: Candidate) -> list[str]:
-    """How many times as much the runner-up takes of whatever both were measured by and differ in."""
+    """Ratios of the runner-up's costs to the choice's, where both are measured and differ."""
     pairs = {
         "p95": (choice.latency_ms.get("p95"), other.latency_ms.get("p95")),
         "memory": (choice.memory_bytes, other.memory_bytes),

@@ -1,4 +1,4 @@
-"""tuned.json: the outcome of a tuning with the linter's findings, written and read back."""
+"""The file tuned.json: the outcome of a tuning with the linter's findings, written and read back."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _segment(segment: tuple[str, Mean] | None) -> dict[str, Any] | None:
 
 
 def tuned_from_dict(found: Mapping[str, Any], where: str = "tuned.json") -> Tuned:
-    """The tuning that a JSON object says; what was hidden when it was written stays hidden.
+    """Parse a tuning from its JSON object; redacted values stay redacted.
 
     Args:
         found: the object.
@@ -184,7 +184,7 @@ TUNED = "tuned.json"
 
 
 def described(tuned: Tuned, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
-    """Everything about a tuning; what the linter found stands under `audit`."""
+    """Everything about a tuning, with the linter's findings under `audit`."""
     found = tuned_to_dict(tuned)
     return found if findings is None else {**found, "audit": findings_to_dict(findings)}
 
@@ -195,7 +195,7 @@ def tuned_text(tuned: Tuned, findings: Sequence[Finding] | None = None) -> str:
 
 
 def read_tuned(path: PathLike) -> tuple[Tuned, list[Finding] | None]:
-    """A tuning from its file, and what the linter found of it; None where nobody looked."""
+    """Read a tuning and the linter's findings; None if the tuning was not linted."""
     where = str(path)
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -48,7 +48,7 @@ def mean_in_words(mean: Mean) -> str:
 
 
 def costs_in_words(candidate: Candidate) -> str:
-    """What a setting takes."""
+    """Costs of a setting in words."""
     costs = {name: of_budget(name, candidate) for name in ("p95", "qps", "memory", "build")}
     return ", ".join(_COST_WORDS[name].format(said) for name, said in costs.items() if said != "-")
 
@@ -57,7 +57,7 @@ _COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "bu
 
 
 def of_budget(name: str, candidate: Candidate) -> str:
-    """What a setting was measured to take of a budget; a dash where it was not."""
+    """The measured cost that a budget limits; a dash if not measured."""
     if name in ("memory", "size"):
         value = getattr(candidate, f"{name}_bytes")
         return number(None if value is None else value / MIB, ",.1f", "MiB")
@@ -80,7 +80,7 @@ def _kept(tuned: Tuned) -> str:
 
 
 def _taken(tuned: Tuned, candidate: Candidate) -> str:
-    """What it takes, with the budget beside it where there is one."""
+    """Costs of a setting, each with its budget where there is one."""
     budgets = {text.split()[0]: text for text in tuned.budgets}
     names = dict.fromkeys(["p95", "qps", "memory", "build", *budgets])
     said = []
@@ -119,7 +119,7 @@ def trial_of(candidate: Candidate) -> Trial:
 
 
 def marks_of(tuned: Tuned, candidate: Candidate) -> list[str]:
-    """What a setting is to the outcome, in words."""
+    """Roles of a setting in the outcome: choice, runner-up, knee, nearest miss."""
     named = {
         "choice": tuned.choice,
         "runner-up": tuned.runner_up,
@@ -131,7 +131,7 @@ def marks_of(tuned: Tuned, candidate: Candidate) -> list[str]:
 
 
 def held(tuned: Tuned) -> list[Candidate]:
-    """Every setting of the outcome once, the front first; of the choice what the verdict says of it."""
+    """Every setting of the outcome once, the front first; the choice as the verdict describes it."""
     found: dict[Trial, Candidate] = {}
     for each in (tuned.choice, *tuned.front, tuned.runner_up, tuned.knee, tuned.nearest):
         if each is not None:
@@ -146,7 +146,7 @@ def measure_of(tuned: Tuned) -> str | None:
 
 
 def bound_name(measure: str | None) -> str:
-    """What the decision bound of a measure says: a recall is at least that, a loss at most."""
+    """Name of the decision bound: a recall is "at least" it, a loss "at most"."""
     return "at most" if is_loss(measure or "") else "at least"
 
 
@@ -156,7 +156,7 @@ def number_names(measure: str | None) -> list[str]:
 
 
 def numbers(candidate: Candidate) -> list[str]:
-    """What a setting was measured to do, in the order of the names."""
+    """Measured values of a setting, in the order of `number_names`."""
     memory = candidate.memory_bytes
     return [
         number(candidate.bound, ".4f"),
@@ -193,7 +193,7 @@ def about_prices(tuned: Tuned, measure: str) -> list[str]:
 
 
 def about_noise(tuned: Tuned) -> list[str]:
-    """That the machine was noisy, if it was, for wherever latencies stand beside each other."""
+    """A caution where the machine was noisy, for text that compares latencies."""
     return [f"Caution: {each.message}." for each in tuned.cautions if each.kind == "noise"]
 
 
@@ -202,15 +202,15 @@ def _cost(tuned: Tuned) -> str:
 
 
 def _same(names: Naming, engine: str) -> str:
-    """What all settings of an engine have in common, and their lines leave out."""
+    """Parameters that all settings of an engine share, which labels omit."""
     said = names.engine(engine).removeprefix(engine)
     return said[1:-1] if said.endswith(")") else said.removeprefix("()")
 
 
 _CELL, _REASON, _LONGER_CELL = 60, 90, 120
-# A mark, and what a setting is called.
+# The columns of marks and of labels.
 _WORDS = 2
-# So many attempts can be read, and the page stays small; tuned.json has all.
+# The page lists this many attempts to stay small; tuned.json has all.
 MOST_ATTEMPTS = 300
 _PAGE_NAMES = {
     "p95 ms": "p95 (ms)",
@@ -221,7 +221,7 @@ _PAGE_NAMES = {
 
 
 def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
-    """The front with what each of its settings is to the outcome, without columns in which nothing stands."""
+    """The front with marks for choice, runner-up and knee, without empty columns."""
     labels = fitted([names.label(trial_of(each)) for each in tuned.front], _CELL)
     rows = []
     for each, label in zip(tuned.front, labels, strict=True):
@@ -232,7 +232,7 @@ def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
 
 
 def _without_empty(header: list[str], rows: list[list[str]]) -> Table:
-    """The table without columns in which nothing stands."""
+    """The table without empty columns."""
     kept = [place for place in range(len(header)) if any(row[place] not in ("", "-") for row in rows)]
     words = sum(place < _WORDS for place in kept)
     return Table("Front", [header[each] for each in kept], [[row[e] for e in kept] for row in rows], words)
@@ -262,13 +262,13 @@ def page_name(name: str) -> str:
 
 
 def price_table(tuned: Tuned) -> Table:
-    """How many times as much each round number costs as the one before."""
+    """Cost ratio of each round number to the one before."""
     rows = [[f"{each.low:g}", f"{each.high:g}", f"{each.ratio:.2f} times"] for each in tuned.prices]
     return Table("Between measured settings, never beyond them", ["From", "To", "Costs"], rows, 2, "narrow")
 
 
 def tried_table(tuned: Tuned) -> Table:
-    """Attempts by engine, what they were and what came of them, with the most common reason."""
+    """Attempts grouped by engine, kind and outcome, with the most common reason."""
     groups: dict[tuple[str, str, str], list[Attempt]] = {}
     most = max((each.rows for each in tuned.attempts), default=0)
     for each in tuned.attempts:

@@ -1,4 +1,4 @@
-"""The verdict on a run in words: the setting that meets its goals, or what the front offers without any."""
+"""The verdict on a run in words: the setting that meets its goals, or the knee of the front without goals."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _lead(found: Verdict) -> str:
 
 
 def _listed(goals: list[str]) -> str:
-    """Few goals by name; the list below the sentence has all of them."""
+    """One or two goals by name; the list below the sentence has all of them."""
     return " and ".join(goals) if len(goals) <= _NAMED else f"{len(goals)} goals"
 
 

@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from looking import ATTACK, LONG
+from chromium import ATTACK, LONG
 
 POINTS = "document.querySelectorAll('[data-chart=recall-latency] .points_marks path')"
 PAGES = ("real_page", "varied_page", "large_page", "hostile_page")

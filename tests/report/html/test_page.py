@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chromium import LONG as TEN_THOUSAND
 from hypothesis import given
 from hypothesis import strategies as st
-from looking import LONG as TEN_THOUSAND
 from made_runs import large_run, make_measurement, make_run, scored_run, varied_run
 
 from recallatk.analysis import score

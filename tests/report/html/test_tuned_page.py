@@ -9,7 +9,7 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from looking import ATTACK, LONG, MIRRORED
+from chromium import ATTACK, LONG, MIRRORED
 from made_tuned import made_candidate, made_tuned, missed_tuned
 
 from recallatk.core import Caution, Mean

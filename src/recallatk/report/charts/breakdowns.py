@@ -110,7 +110,7 @@ def recall_distribution(found: Mapping[int, Distribution], measure: str, chosen:
 
 
 def bins(found: Distribution, number: int) -> list[Row]:
-    """Ten bins, the last one parted: queries that found everything are a kind of their own."""
+    """Eleven bins: ten equal ones, with recall of exactly 1 counted apart."""
     ones = round(found.ones.value * found.n)
     counts = [*found.histogram[:-1], found.histogram[-1] - ones, ones]
     return [
@@ -139,7 +139,7 @@ def segment_heat_map(rows: list[Row], measure: str, columns: list[str], lines: l
         alt.Tooltip("queries:Q", title="Queries", format=","),
     ]
     least = min(row["recall"] for row in rows)
-    # Several channels change along it, so that it is read without color too.
+    # Lightness changes along this scheme, so it is readable without color.
     scale = alt.Scale(scheme="viridis", domain=[max(0.0, least), 1.0], clamp=True)
     drawn = (
         alt.Chart(inline(rows))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recallatk.report.charts.theme import Chart, Row
 
 
-# Whiskers of more points than this hide the points.
+# With more points than this, error bars would hide the points.
 _MOST_WHISKERS = 80
 # A range of costs beyond this is drawn on a logarithmic axis.
 _LOGARITHMIC = 4.0
@@ -56,7 +56,7 @@ class CostAxis:
     """A limit to draw, where the settings state one."""
 
 
-# What the one who points at a point may want to know.
+# Fields of a point's tooltip.
 SAID = {
     "engine": "Engine",
     "build": "Build",
@@ -132,7 +132,7 @@ def titled(measure: str) -> str:
 
 
 def loss_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
-    """As far as losses go, which are small and may be below zero."""
+    """A scale around the losses, which are small and may be below zero."""
     import altair as alt
 
     least = min([*(point["recallLow"] for point in drawn), *wanted])
@@ -142,7 +142,7 @@ def loss_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
 
 
 def recall_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
-    """From below the worst to 1 at the most: where the curve bends is at the upper end."""
+    """A scale from below the worst recall to at most 1, because curves bend at the upper end."""
     import altair as alt
 
     least = min([*(point["recallLow"] for point in drawn), *wanted])
@@ -162,7 +162,7 @@ def cost_scale(drawn: list[Row], field: str) -> Any:
 
 
 def _base(condition: str = "") -> Any:
-    """A layer over the points of the load that is shown; the data stand in the whole chart, once."""
+    """A layer over the points of the shown load; the data are in the outer chart once."""
     import altair as alt
 
     return alt.Chart().transform_filter(f"datum.load === load{condition}")
@@ -213,7 +213,7 @@ def _marks(
 
 
 def _goal_rules(curve: Drawable, axis: CostAxis) -> list[Any]:
-    """A line for the recall that is wanted, and one for what it may cost."""
+    """Dashed lines for the recall target and the cost limit."""
     import altair as alt
 
     rule: dict[str, Any] = {"strokeDash": [6, 4], "color": QUIET, "strokeWidth": 1.5}

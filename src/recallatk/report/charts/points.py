@@ -227,7 +227,7 @@ def thinned(points: list[Row], most: int) -> list[Row]:
 
 
 def _dearer(points: list[Row]) -> list[float]:
-    """How many times the latency of each is that of the front at its recall, under the same load."""
+    """Ratio of each point's latency to the front's at its recall, under the same load."""
     fronts: dict[int, list[tuple[float, float]]] = {}
     for each in points:
         if each["latencyFront"]:

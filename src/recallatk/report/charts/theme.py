@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 
 
-# All have a contrast of 3:1 and more against white and against the dark page. Shapes repeat after six and
-# colors after eight, so that the first 24 engines have a pair of their own, whatever colors one sees.
+# All have a contrast of at least 3:1 against white and against the dark page. Shapes repeat after six and
+# colors after eight, so that the first 24 engines have unique pairs, even for color-blind readers.
 COLORS = ("#0b7fc4", "#d4560a", "#118a63", "#bd5492", "#8f7a0a", "#7a6ad8", "#c23b4b", "#5c7f8f")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK, QUIET, GRID = "#1c2430", "#5a6472", "#dfe3e8"
@@ -63,7 +63,7 @@ def by_color(names: Sequence[str], field: str = "engine", title: str = "Engine")
 
 
 def by_shape(names: Sequence[str], field: str = "engine", title: str = "Engine") -> Any:
-    """A shape for each engine, so that nothing is told by color alone."""
+    """A shape for each engine, so that no information is in color alone."""
     import altair as alt
 
     scale = alt.Scale(domain=list(names), range=list(shapes(names).values()))
@@ -71,14 +71,14 @@ def by_shape(names: Sequence[str], field: str = "engine", title: str = "Engine")
 
 
 def inline(rows: list[Row]) -> Any:
-    """Rows as data that stand in the chart itself."""
+    """Rows as inline data."""
     import altair as alt
 
     return alt.InlineData(values=rows)
 
 
 def finished(chart: Any, description: str, *, own_legend: bool = False) -> Chart:
-    """The chart with the common look, and with words for those who do not see it.
+    """The chart with the common look and a description for screen readers.
 
     Args:
         chart: what to finish.
@@ -122,7 +122,7 @@ _SCALE = 2.0
 
 @contextmanager
 def unchecked_charts() -> Iterator[None]:
-    """Altair without its schema checks, which take half of the time of drawing and are left to tests."""
+    """Disable Altair's schema checks, which take half of the drawing time; tests do them."""
     from altair.utils.schemapi import debug_mode
 
     with debug_mode(False):
@@ -130,7 +130,7 @@ def unchecked_charts() -> Iterator[None]:
 
 
 def specification(chart: Chart) -> dict[str, Any]:
-    """The Vega-Lite specification of a chart; that it keeps to the schema is for tests to see."""
+    """The Vega-Lite specification of a chart; tests check it against the schema."""
     found: dict[str, Any] = chart.to_dict(validate=False)
     return found
 

@@ -139,7 +139,7 @@ def _parsed(text: str) -> Target | Budget | None:
         return None
 
 
-# A limit further off than this would squeeze the points into a corner.
+# A limit further away than this factor would squeeze the points into a corner.
 _FAR = 2.5
 _SAID = {
     "markText": "Called",
@@ -182,7 +182,7 @@ def _drawn(curve: TunedCurve) -> list[Row]:
 
 
 def _named(curve: TunedCurve) -> list[Any]:
-    """The words beside the points that have a name, on the side where no better setting can be."""
+    """Labels of the marked points, on the side where no better setting can be."""
     import altair as alt
 
     drawn = _drawn(curve)
@@ -208,6 +208,6 @@ def _named(curve: TunedCurve) -> list[Any]:
         .encode(text="mark:N")
         .properties(name=f"names{side['align']}")
         for low, side in sides.items()
-        # A layer without rows would have the chart complain.
+        # Vega-Lite warns about layers without rows.
         if low in named
     ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# What is text even where no trial has it.
+# Columns that are text even where no trial has a value.
 TEXTS = frozenset(
     ["version", "call", "evidence", "failure_kind", "failure_phase", "failure_message", "load.via"]
 )
@@ -36,7 +36,7 @@ _FLAT = (
 
 
 def flat_rows(run: Run) -> tuple[list[str], list[Row]]:
-    """The columns that any trial has, and the trials; what a trial does not have is None."""
+    """The union of all trials' columns, and one row per trial; missing values are None."""
     whole = run_to_dict(run)
     same = {"dataset": whole["dataset"], "metric": whole["metric"]}
     found = [{**same, **_row(trial)} for trial in whole["trials"]]
@@ -107,7 +107,7 @@ def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
-# Spreadsheets run text that begins with these, or that does so behind white space.
+# Spreadsheets execute text that begins with these, even after white space.
 _RUN = ("=", "+", "-", "@")
 
 
@@ -134,7 +134,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def inert(text: str) -> str:
-    """The text behind an apostrophe where a spreadsheet would take it for a formula."""
+    """Text with an apostrophe in front where a spreadsheet would execute it as a formula."""
     return f"'{text}" if text.lstrip().startswith(_RUN) or text.startswith(("\t", "\r", "\n")) else text
 
 
@@ -161,7 +161,7 @@ def arrow_table(run: Run) -> pa.Table:
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:
-    """One type for the whole column: a parameter may be a number in one engine and a word in another."""
+    """One type for the whole column: a parameter may be a number in one engine and text in another."""
     import pyarrow as pa
 
     kinds = {type(value) for value in values if value is not None}

@@ -1,1 +1,1 @@
-"""The renderer that makes one HTML file of a document, with its templates, style and script."""
+"""The HTML renderer with its templates, style and script."""

@@ -1,4 +1,4 @@
-"""Documents as one HTML file: template, style, script, data, and the policy that holds them."""
+"""HTML renderer: one file with template, style, script, data and a content security policy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from recallatk.report.document import Document
 
 _SENTENCE, _CELL, _CODE_LINE = 800, 400, 400
-# All that the page calls of the chart library.
+# The only name of the chart library that the page uses.
 _SNIPPET = "window.vegaEmbed=vegaEmbed;"
 
 
 def render_html(document: Document) -> str:
-    """One file with everything inside: nothing is loaded from anywhere, and a policy in it says so."""
+    """A self-contained file: it loads nothing, and its content security policy enforces that."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -60,7 +60,7 @@ def render_html(document: Document) -> str:
 
 
 def _data(document: Document) -> dict[str, Any]:
-    """What the script needs: charts, what follows a setting, and files to save."""
+    """The script's data: charts, parts that follow the chosen setting, and files to save."""
     texts = _TextTable()
     return {
         "chosen": document.chosen,
@@ -72,7 +72,7 @@ def _data(document: Document) -> dict[str, Any]:
 
 
 class _TextTable:
-    """Every text once: settings share most of their words."""
+    """Deduplicated texts: settings share most of their words."""
 
     def __init__(self) -> None:
         self.all: list[str] = []
@@ -97,29 +97,29 @@ class _TextTable:
 
 
 def shown(text: str, longest: int = _SENTENCE) -> str:
-    """Somebody's text: nothing in it is obeyed, and it is truncated where it is long."""
+    """User text with control characters escaped, truncated where it is long."""
     return cut(printable(text), longest)
 
 
 def _shown_code(text: str) -> str:
-    """Code with nothing in it that is obeyed; its lines stay lines."""
+    """Code with control characters escaped, line by line."""
     return "\n".join(shown(line, _CODE_LINE) for line in text.split("\n"))
 
 
 def _packed(text: str) -> str:
-    """A file to save, as small as it gets in a page."""
-    # Without a time in it, so that the same run gives the same page.
+    """A file to save, compressed."""
+    # No timestamp, so that the same run gives the same page.
     return base64.b64encode(gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0)).decode()
 
 
 def inert_json(value: Any) -> str:
-    """JSON that can stand in a script element whatever texts it holds."""
+    """JSON that is safe inside a script element, whatever texts it holds."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def policy(scripts: list[str], style: str) -> str:
-    """What the page may do: run these very scripts and this very style, and nothing else."""
+    """The content security policy: these scripts and this style, and nothing else."""
     allowed = " ".join(_content_hash(each) for each in scripts)
     return (
         f"default-src 'none'; script-src {allowed}; style-src {_content_hash(style)}; img-src data:; "
@@ -149,7 +149,7 @@ def chart_library() -> str:
     import vl_convert
 
     text: str = vl_convert.javascript_bundle(_SNIPPET)
-    # HTML knows no escape inside a script, so that its end may not be spelled there.
+    # HTML has no escape for an end tag inside a script.
     text = text.replace("</script", "<\\/script").replace("\r", "")
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
