@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from recallatk.report.charts.points import Curve
     from recallatk.report.charts.theme import Row
 
-
 # More settings keep only their means, or the file would be too large to send.
 MOST_DETAILED = 60
 WORST = 8
+# Smaller segments are neither drawn nor called out: their recall is mostly chance.
+FEWEST = 10
+_MOST_SEGMENTS, _MOST_VALUES = 12, 30
+_MOST_COLUMNS, _MOST_LINES = 12, 12
 
 
 @dataclass(frozen=True)
@@ -181,12 +184,6 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[MissedNeighbor, ...
         row, later = int(truth.rows[place, rank]), None if at >= places.never else at + 1
         found.append(MissedNeighbor(rank + 1, row, score, margin, later))
     return tuple(found)
-
-
-# Smaller segments are neither drawn nor called out: their recall is mostly chance.
-FEWEST = 10
-_MOST_SEGMENTS, _MOST_VALUES = 12, 30
-_MOST_COLUMNS, _MOST_LINES = 12, 12
 
 
 def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:

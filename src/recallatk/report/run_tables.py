@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from recallatk.report.labels import Naming
     from recallatk.report.trial_lines import TrialLine
 
-
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
 _MODE_TITLES = {
     Mode.LATENCY: "Latency: one client, one query at a time",

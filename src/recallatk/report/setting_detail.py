@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from recallatk.report.charts.points import Curve
     from recallatk.report.per_query import Facts, MissedNeighbor, WorstQuery
 
-
 Part = dict[str, Any]
+_NAMES = ("text", "query", "title", "name", "content")
+_LONGEST = 280
+# Columns up to this many rows are read whole, longer ones row by row.
+_WHOLE = 250_000
 
 
 def setting_details(
@@ -178,12 +181,6 @@ def _missed(missed: MissedNeighbor, texts: Texts) -> list[str]:
         number(missed.margin, ".4f"),
         "nowhere" if missed.returned_at is None else str(missed.returned_at),
     ]
-
-
-_NAMES = ("text", "query", "title", "name", "content")
-_LONGEST = 280
-# Columns up to this many rows are read whole, longer ones row by row.
-_WHOLE = 250_000
 
 
 class Texts:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from recallatk.core.findings import Finding
     from recallatk.files import PathLike
 
-
 # 1: the first.
 FORMAT_VERSION = 1
+TUNED = "tuned.json"
 
 
 def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
@@ -178,9 +178,6 @@ def _read_means(found: Mapping[str, Any]) -> dict[str, Mean]:
 
 def _read_mean(found: Mapping[str, Any]) -> Mean:
     return Mean(**{name: found[name] for name in ("value", "ids", "n", "low", "high")})
-
-
-TUNED = "tuned.json"
 
 
 def described(tuned: Tuned, findings: Sequence[Finding] | None = None) -> dict[str, Any]:

@@ -18,8 +18,21 @@ if TYPE_CHECKING:
     from recallatk.report.charts.tuned_curve import TunedCurve
     from recallatk.report.labels import Naming
 
-
 MIB = 1 << 20
+_COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "built in {}"}
+_NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
+_COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
+_CELL, _REASON, _LONGER_CELL = 60, 90, 120
+# The columns of marks and of labels.
+_WORDS = 2
+# The page lists this many attempts to stay small; tuned.json has all.
+MOST_ATTEMPTS = 300
+_PAGE_NAMES = {
+    "p95 ms": "p95 (ms)",
+    "QPS": "QPS (1/s)",
+    "memory MiB": "Memory (MiB)",
+    "build s": "Build (s)",
+}
 
 
 def verdict(tuned: Tuned) -> list[str]:
@@ -51,9 +64,6 @@ def costs_in_words(candidate: Candidate) -> str:
     """Costs of a setting in words."""
     costs = {name: of_budget(name, candidate) for name in ("p95", "qps", "memory", "build")}
     return ", ".join(_COST_WORDS[name].format(said) for name, said in costs.items() if said != "-")
-
-
-_COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "built in {}"}
 
 
 def of_budget(name: str, candidate: Candidate) -> str:
@@ -107,10 +117,6 @@ def _missed(tuned: Tuned) -> list[str]:
         said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.validated.items())
         lines.append(f"The last look at the held-out queries had {said}; there were {tuned.looks}.")
     return lines
-
-
-_NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
-_COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
 
 
 def trial_of(candidate: Candidate) -> Trial:
@@ -205,19 +211,6 @@ def _same(names: Naming, engine: str) -> str:
     """Parameters that all settings of an engine share, which labels omit."""
     said = names.engine(engine).removeprefix(engine)
     return said[1:-1] if said.endswith(")") else said.removeprefix("()")
-
-
-_CELL, _REASON, _LONGER_CELL = 60, 90, 120
-# The columns of marks and of labels.
-_WORDS = 2
-# The page lists this many attempts to stay small; tuned.json has all.
-MOST_ATTEMPTS = 300
-_PAGE_NAMES = {
-    "p95 ms": "p95 (ms)",
-    "QPS": "QPS (1/s)",
-    "memory MiB": "Memory (MiB)",
-    "build s": "Build (s)",
-}
 
 
 def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:

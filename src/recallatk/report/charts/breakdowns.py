@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from recallatk.report.charts.points import Curve
     from recallatk.report.charts.theme import Chart, Row
 
+BINS = (*(f"{low / 10:.1f} to {low / 10 + 0.1:.1f}" for low in range(9)), "0.9 to below 1", "1")
+# More builds than this are a table and no chart.
+_MOST_BARS = 30
+_LONGEST = 44
+
 
 def recall_across_k(curve: Curve, chosen: int | None = None) -> Chart | None:
     """A line over k for the chosen setting; None where there is one k only."""
@@ -73,9 +78,6 @@ def recalls(measurement: Measurement, point: Row) -> list[Row]:
             }
         )
     return sorted(found, key=lambda row: row["k"])
-
-
-BINS = (*(f"{low / 10:.1f} to {low / 10 + 0.1:.1f}" for low in range(9)), "0.9 to below 1", "1")
 
 
 def recall_distribution(found: Mapping[int, Distribution], measure: str, chosen: int) -> Chart | None:
@@ -153,11 +155,6 @@ def segment_heat_map(rows: list[Row], measure: str, columns: list[str], lines: l
         .properties(width=WIDTH, height=20 * len(lines))
     )
     return finished(drawn, f"{measure} of every segment of the queries at the settings of the front.")
-
-
-# More builds than this are a table and no chart.
-_MOST_BARS = 30
-_LONGEST = 44
 
 
 def build_costs(curve: Curve) -> Chart | None:

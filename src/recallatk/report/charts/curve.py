@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from recallatk.goals import Budget
 from recallatk.goals.target import is_loss
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from recallatk.report.charts.points import Curve
     from recallatk.report.charts.theme import Chart, Row
-
+    from recallatk.report.charts.tuned_curve import TunedCurve
 
 # With more points than this, error bars would hide the points.
 _MOST_WHISKERS = 80
@@ -24,26 +24,6 @@ _MOST_WHISKERS = 80
 _LOGARITHMIC = 4.0
 _ROOM = 14
 _LONGEST_TITLE = 60
-
-
-class Drawable(Protocol):
-    """Points between recall and a cost, and what all of them share."""
-
-    @property
-    def measure(self) -> str | None:
-        """What is on the axis of recall; None where nothing was measured."""
-
-    @property
-    def engines(self) -> dict[str, str]:
-        """What each engine is called in a chart."""
-
-    @property
-    def points(self) -> list[Row]:
-        """One for each setting."""
-
-    @property
-    def wanted(self) -> tuple[float, ...]:
-        """The values that targets ask of the measure on the axis."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +53,7 @@ SAID = {
 
 
 def draw(
-    curve: Drawable,
+    curve: Curve | TunedCurve,
     axis: CostAxis,
     description: str,
     chosen: int | None,
@@ -212,7 +192,7 @@ def _marks(
     ).properties(name="points")
 
 
-def _goal_rules(curve: Drawable, axis: CostAxis) -> list[Any]:
+def _goal_rules(curve: Curve | TunedCurve, axis: CostAxis) -> list[Any]:
     """Dashed lines for the recall target and the cost limit."""
     import altair as alt
 

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from recallatk.report.labels import Naming
     from recallatk.report.trial_lines import TrialLine
 
-
 LONGEST_LABEL, LONGEST_NAME = 80, 48
 _LONGEST_PARAMETERS = 400
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
+MOST_SHOWN = 1_000
+_FRONTS = ("latencyFront", "qpsFront", "latencyEngineFront", "qpsEngineFront")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,10 +172,6 @@ def mark_front(points: list[Row], axis: str, flag: str, *, gain: bool = False, l
 
 def _signed(points: list[Row], field: str, negative: bool) -> list[float | None]:
     return [-each[field] if negative and each[field] is not None else each[field] for each in points]
-
-
-MOST_SHOWN = 1_000
-_FRONTS = ("latencyFront", "qpsFront", "latencyEngineFront", "qpsEngineFront")
 
 
 def shortened(curve: Curve, always: int | None = None) -> tuple[Curve, int | None]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from recallatk.files import PathLike
 
-
 Row: TypeAlias = dict[str, Any]
 
 
@@ -36,6 +35,7 @@ _OUTLINES = {
     "cross": "M6 2h4v4h4v4h-4v4H6v-4H2V6h4Z",
     "triangle-down": "M8 14L2 3h12Z",
 }
+_SCALE = 2.0
 
 
 def colors(names: Sequence[str]) -> dict[str, str]:
@@ -115,9 +115,6 @@ def finished(chart: Any, description: str, *, own_legend: bool = False) -> Chart
         title={"color": INK, "fontSize": 13, "anchor": "start", "fontWeight": 600},
     )
     return made
-
-
-_SCALE = 2.0
 
 
 @contextmanager

@@ -26,12 +26,27 @@ if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate, Tuned
     from recallatk.report.charts.theme import Chart, Row
 
-
 AXES = {
     "p95": "p95 latency (ms)",
     "qps": "Queries a second (1/s)",
     "memory": "Memory (MiB)",
     "build": "Build time (s)",
+}
+# A limit further away than this factor would squeeze the points into a corner.
+_FAR = 2.5
+_SAID = {
+    "markText": "Called",
+    "engine": "Engine",
+    "build": "Build",
+    "search": "Search",
+    "recallText": "Measured",
+    "boundText": "Bound",
+    "queriesText": "Queries",
+    "p50Text": "p50",
+    "p95Text": "p95",
+    "qpsText": "QPS",
+    "memoryText": "Memory",
+    "buildText": "Build time",
 }
 
 
@@ -137,24 +152,6 @@ def _parsed(text: str) -> Target | Budget | None:
         return parse_goal(text)
     except RecallError:
         return None
-
-
-# A limit further away than this factor would squeeze the points into a corner.
-_FAR = 2.5
-_SAID = {
-    "markText": "Called",
-    "engine": "Engine",
-    "build": "Build",
-    "search": "Search",
-    "recallText": "Measured",
-    "boundText": "Bound",
-    "queriesText": "Queries",
-    "p50Text": "p50",
-    "p95Text": "p95",
-    "qpsText": "QPS",
-    "memoryText": "Memory",
-    "buildText": "Build time",
-}
 
 
 def tuned_chart(curve: TunedCurve) -> Chart | None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from recallatk.core import Run
     from recallatk.files import PathLike
 
-
 Row = dict[str, Any]
 
 # Columns that are text even where no trial has a value.
@@ -33,6 +32,9 @@ _FLAT = (
     *("build_seconds", "build_cpu_seconds", "build_threads", "search_threads"),
     *("memory_bytes", "peak_bytes", "size_bytes", "version", "call", "evidence"),
 )
+# Spreadsheets execute text that begins with these, even after white space.
+_RUN = ("=", "+", "-", "@")
+_LARGEST = 1 << 63
 
 
 def flat_rows(run: Run) -> tuple[list[str], list[Row]]:
@@ -107,10 +109,6 @@ def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
-# Spreadsheets execute text that begins with these, even after white space.
-_RUN = ("=", "+", "-", "@")
-
-
 def write_csv(run: Run, out: PathLike) -> Exported:
     """Write a header and the trials; what was not measured is empty."""
     write_text(out, csv_text(run))
@@ -136,9 +134,6 @@ def _csv_cell(value: Any) -> Any:
 def inert(text: str) -> str:
     """Text with an apostrophe in front where a spreadsheet would execute it as a formula."""
     return f"'{text}" if text.lstrip().startswith(_RUN) or text.startswith(("\t", "\r", "\n")) else text
-
-
-_LARGEST = 1 << 63
 
 
 def write_parquet(run: Run, out: PathLike) -> Exported:
