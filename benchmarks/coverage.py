@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 from recallatk import ground_truth, open_demo, score
-from recallatk.analysis.betting import SequentialTest, Verdict, lower_bound
+from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound
 from recallatk.analysis.intervals import bca_interval, mean_interval
 
 if TYPE_CHECKING:
@@ -237,8 +237,10 @@ def decided(population: Population, target: float, repeats: int, random: Any) ->
     for _ in range(repeats):
         test = SequentialTest(target)
         verdicts.append(test.update(population.draw(random, (1, MOST_QUERIES))[0]))
-        used.append(test.used if test.verdict is not Verdict.UNDECIDED else MOST_QUERIES + 1)
-    shares = (verdicts.count(verdict) / repeats for verdict in (Verdict.PASS, Verdict.FAIL))
+        used.append(test.used if test.verdict is not SequentialVerdict.UNDECIDED else MOST_QUERIES + 1)
+    shares = (
+        verdicts.count(verdict) / repeats for verdict in (SequentialVerdict.PASS, SequentialVerdict.FAIL)
+    )
     return Stops(population, target, *shares, float(np.median(used)))
 
 

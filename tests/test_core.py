@@ -8,7 +8,7 @@ from recallatk import Metric, Trial, make_corpus, make_queries, open_dataset, pa
 from recallatk.core import blocks
 from recallatk.errors import BadValueError, MismatchError, UsageError, choices
 from recallatk.filters.eligibility import Eligibility
-from recallatk.filters.rowset import RowSet
+from recallatk.filters.lookup import RowSet
 
 
 @pytest.mark.parametrize(("text", "higher"), [("cosine", True), ("ip", True), ("l2", False)])

@@ -1,6 +1,6 @@
 """One of something is not several."""
 
-from recallatk.counting import counted, share_of
+from recallatk.units import counted, share_of
 
 
 def test_numbers_agree_with_their_nouns():

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from blake3 import blake3
 
 from recallatk.core import QuerySet, Records, Vectors, blocks
-from recallatk.filters.distinct import distinct_filters
+from recallatk.filters.eligibility import distinct_filters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -1,4 +1,4 @@
-"""Durations, sizes and shares: text to number and back."""
+"""Quantities as text: counts in sentences, durations, sizes and shares."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import sys
 from decimal import Decimal
 
 from recallatk.errors import UsageError
+
+
+def counted(count: int, one: str, several: str) -> str:
+    """A number with its noun, such as `1 query` and `2 queries`."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def share_of(count: int, whole: int, noun: str, one: str, several: str) -> str:
+    """Some of a whole with their share and what is said of them: `1 of 50 queries (2.0%) is …`."""
+    return f"{count:,} of {whole:,} {noun} ({count / whole:.1%}) {one if count == 1 else several}"
+
 
 DURATION = "a duration such as 500ms, 5s, 10min or 2h"
 SIZE = "a size such as 500MiB or 8GiB, or a number of bytes"

@@ -17,10 +17,9 @@ from recallatk import (
     open_dataset,
     score,
 )
+from recallatk.analysis.answers import truth_from_lists
 from recallatk.analysis.distribution import distribution
-from recallatk.analysis.hardness import contrast, intrinsic_dimension
-from recallatk.analysis.lists import truth_from_lists
-from recallatk.analysis.segments import by_column
+from recallatk.analysis.segments import by_column, contrast, intrinsic_dimension
 from recallatk.core import Metric, Truth
 from recallatk.errors import MismatchError, UsageError
 

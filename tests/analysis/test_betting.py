@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recallatk.analysis.betting import (
     SequentialTest,
-    Verdict,
+    SequentialVerdict,
     is_at_least,
     lower_bound,
     upper_bound,
@@ -92,7 +92,11 @@ def test_batches_change_nothing(values, target, cuts):
 @settings(deadline=None, max_examples=60)
 @given(recalls, st.floats(0.05, 0.95))
 def test_fail_is_the_mirror_image_of_pass(values, target):
-    mirrored = {Verdict.PASS: Verdict.FAIL, Verdict.FAIL: Verdict.PASS, Verdict.UNDECIDED: Verdict.UNDECIDED}
+    mirrored = {
+        SequentialVerdict.PASS: SequentialVerdict.FAIL,
+        SequentialVerdict.FAIL: SequentialVerdict.PASS,
+        SequentialVerdict.UNDECIDED: SequentialVerdict.UNDECIDED,
+    }
     # Multiples of 1/8 have exact complements.
     values, target = np.round(values * 8) / 8, max(1, round(target * 8)) / 8
     if target < 1:
@@ -102,20 +106,20 @@ def test_fail_is_the_mirror_image_of_pass(values, target):
 
 def test_the_first_decision_stays_and_says_what_it_took():
     test = SequentialTest(0.5)
-    assert test.verdict is Verdict.UNDECIDED
+    assert test.verdict is SequentialVerdict.UNDECIDED
     assert test.capital_for == test.capital_against == 1.0
-    assert test.update(np.ones(5)) is Verdict.UNDECIDED
+    assert test.update(np.ones(5)) is SequentialVerdict.UNDECIDED
     assert test.used == 5
-    assert test.update(np.ones(500)) is Verdict.PASS
+    assert test.update(np.ones(500)) is SequentialVerdict.PASS
     assert 5 < test.used < 15
     assert test.capital_for >= 20 > test.capital_against
     used, capital = test.used, test.capital_for
-    assert test.update(np.zeros(5000)) is Verdict.PASS
+    assert test.update(np.zeros(5000)) is SequentialVerdict.PASS
     assert (test.used, test.capital_for) == (used, capital)
     before = SequentialTest(0.5)
     before.update(np.ones(used - 1))
-    assert before.verdict is Verdict.UNDECIDED
-    assert before.update(1.0) is Verdict.PASS
+    assert before.verdict is SequentialVerdict.UNDECIDED
+    assert before.update(1.0) is SequentialVerdict.PASS
 
 
 def test_capital_is_the_average_of_products_of_bets():
@@ -136,8 +140,8 @@ def test_capital_is_the_average_of_products_of_bets():
 def test_a_mean_at_the_target_is_rarely_decided(target):
     samples = beta_binomial(np.random.default_rng(7), target, 0.226, (300, 2000))
     verdicts = [is_at_least(values, target).verdict for values in samples]
-    assert verdicts.count(Verdict.PASS) / 300 <= most_of(300)
-    assert verdicts.count(Verdict.FAIL) / 300 <= most_of(300)
+    assert verdicts.count(SequentialVerdict.PASS) / 300 <= most_of(300)
+    assert verdicts.count(SequentialVerdict.FAIL) / 300 <= most_of(300)
 
 
 @pytest.mark.parametrize(("truth", "verdict", "most"), [(0.90, "FAIL", 61), (0.98, "PASS", 170)])

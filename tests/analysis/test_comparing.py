@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from recallatk.analysis.comparing import compare, holm
+from recallatk.analysis.comparison import compare, holm
 from recallatk.analysis.intervals import mean_interval
 from recallatk.errors import MismatchError, UsageError
 

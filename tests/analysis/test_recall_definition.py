@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recallatk import make_corpus, score
 from recallatk.core import Metric, Truth
 from recallatk.filters.eligibility import Eligibility
-from recallatk.filters.rowset import RowSet
+from recallatk.filters.lookup import RowSet
 
 ROWS = 10
 NAMES = [f"id-{row}" for row in range(ROWS)]

@@ -9,7 +9,7 @@ from ir_measures import RR, P, R, Success, nDCG
 from typer.testing import CliRunner
 
 from recallatk import assess, ground_truth, make_corpus, make_queries, open_dataset, read_answers, save_truth
-from recallatk.analysis.score_ties import ties_at
+from recallatk.analysis.answer_scores import ties_at
 from recallatk.cli import app
 
 ROWS, QUERIES, ANSWERED = 400, 120, 30

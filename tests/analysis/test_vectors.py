@@ -12,7 +12,7 @@ from faiss.contrib.evaluation import knn_intersection_measure
 from recallatk import make_corpus, score
 from recallatk.core import Metric, Truth
 from recallatk.filters.eligibility import Eligibility
-from recallatk.filters.rowset import RowSet
+from recallatk.filters.lookup import RowSet
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE = json.loads((DOCS / "test-vectors.json").read_text(encoding="utf-8"))

@@ -10,8 +10,7 @@ from recallatk import parse_filter
 from recallatk.errors import FilterError
 from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
 from recallatk.filters.eligibility import Eligibility, eligibility
-from recallatk.filters.lookup import Lookup
-from recallatk.filters.rowset import RowSet
+from recallatk.filters.lookup import Lookup, RowSet
 
 NAN = float("nan")
 

@@ -13,7 +13,7 @@ from recallatk import make_corpus, make_queries, open_dataset, parse_filter
 from recallatk.core import Dataset
 from recallatk.filters import And, Equals, In, Not, Or, Range
 from recallatk.filters import mask as mask_module
-from recallatk.filters.distinct import distinct_filters
+from recallatk.filters.eligibility import distinct_filters
 from recallatk.fingerprint import Hash, fingerprint_ids, fingerprint_queries, fingerprint_vectors
 
 ROWS, TERMS = 3_000, 5_000

@@ -14,7 +14,7 @@ from recallatk.analysis.latency import percentiles
 from recallatk.core import Load, Trial
 from recallatk.datasets import make_queries
 from recallatk.errors import UsageError
-from recallatk.goals import Estimate, GoalResult, Outcome, Verdict, evaluate, parse_goal, sort_goals
+from recallatk.goals import GoalEstimate, GoalResult, Outcome, Verdict, evaluate, parse_goal, sort_goals
 from recallatk.goals.evaluation import target_estimate
 from recallatk.goals.runs import goals_of, run_verdict
 from recallatk.testing import tiny_dataset
@@ -48,7 +48,7 @@ def outcome(text, found):
     ],
 )
 def test_a_recall_is_decided_by_its_bounds_and_not_by_its_mean(low, value, high, expected):
-    assert outcome("recall@10 >= 0.95", Estimate(value, low, high, sampled=True)) == expected
+    assert outcome("recall@10 >= 0.95", GoalEstimate(value, low, high, sampled=True)) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,20 @@ def test_a_recall_is_decided_by_its_bounds_and_not_by_its_mean(low, value, high,
     ],
 )
 def test_a_cost_without_bounds_is_decided_by_its_value(text, value, expected):
-    assert outcome(text, Estimate(value)) == expected
+    assert outcome(text, GoalEstimate(value)) == expected
 
 
 def test_a_percentile_whose_sample_is_too_small_for_a_bound_is_undecided():
-    assert outcome("p99 <= 5ms", Estimate(2.0, 1.5, None, sampled=True)) == "undecided"
-    assert outcome("p99 <= 5ms", Estimate(9.0, 8.0, None, sampled=True)) == "missed"
-    assert outcome("p95 <= 5ms", Estimate(4.9, 4.5, 5.2, sampled=True)) == "undecided"
-    assert outcome("p95 <= 5ms", Estimate(4.9, 4.5, 4.99, sampled=True)) == "met"
+    assert outcome("p99 <= 5ms", GoalEstimate(2.0, 1.5, None, sampled=True)) == "undecided"
+    assert outcome("p99 <= 5ms", GoalEstimate(9.0, 8.0, None, sampled=True)) == "missed"
+    assert outcome("p95 <= 5ms", GoalEstimate(4.9, 4.5, 5.2, sampled=True)) == "undecided"
+    assert outcome("p95 <= 5ms", GoalEstimate(4.9, 4.5, 4.99, sampled=True)) == "met"
 
 
 def test_what_nobody_measured_is_not_measured():
-    assert outcome("recall@10 >= 0.5", None) == outcome("memory <= 1GiB", Estimate(None)) == "not measured"
+    assert (
+        outcome("recall@10 >= 0.5", None) == outcome("memory <= 1GiB", GoalEstimate(None)) == "not measured"
+    )
 
 
 @pytest.mark.parametrize(

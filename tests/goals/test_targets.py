@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.measures import Recall, RecallWithin, Robustness
-from recallatk.analysis.relevance_loss import relevance_loss
+from recallatk.analysis.relevance import relevance_loss
 from recallatk.errors import MismatchError, UsageError
 from recallatk.goals import Target, parse_goal
 from recallatk.testing import tiny_dataset

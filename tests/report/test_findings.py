@@ -4,7 +4,7 @@ import json
 
 from made_runs import HOSTILE
 
-from recallatk.core.findings import Finding, Severity
+from recallatk.core.judgments import Finding, Severity
 from recallatk.report.findings import findings_to_dict, findings_to_markdown, findings_to_text
 
 

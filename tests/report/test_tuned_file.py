@@ -3,7 +3,7 @@
 import pytest
 from made_tuned import made_tuned
 
-from recallatk.core.findings import Finding, Severity
+from recallatk.core.judgments import Finding, Severity
 from recallatk.errors import FormatError
 from recallatk.report.tuned_file import read_tuned, tuned_text
 

@@ -16,7 +16,7 @@ from recallatk.core import Corpus, Dataset, Metric
 from recallatk.errors import UsageError
 from recallatk.testing import tiny_dataset
 from recallatk.truth import obtain_truth
-from recallatk.truth.budget import SMALLEST, Plan, heavy_queries, plan
+from recallatk.truth.memory_plan import SMALLEST, MemoryPlan, heavy_queries, plan
 from recallatk.units import parse_size
 
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -125,7 +125,7 @@ def test_a_corpus_that_fits_is_one_block_and_others_are_not():
     for rows, whole in ((100_000, True), (1_000_000, False)):
         dataset = shaped(rows, 100, 256)
         assert (plan(dataset, 10, "1GiB", 2).block_rows == rows) is whole
-    assert plan(shaped(1_000_000, 100, 256), 10, "8GiB", 2) == Plan(1_000_000, 100, 2)
+    assert plan(shaped(1_000_000, 100, 256), 10, "8GiB", 2) == MemoryPlan(1_000_000, 100, 2)
 
 
 def test_a_block_size_that_is_asked_for_is_what_is_taken():

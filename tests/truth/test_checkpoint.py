@@ -8,14 +8,14 @@ from test_updating import contents, made, numbers
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset
 from recallatk.filters import Equals, Range
-from recallatk.truth import obtain_truth, obtaining
-from recallatk.truth.budget import Plan
+from recallatk.truth import compute, obtain_truth
 from recallatk.truth.checkpoint import Checkpoint
-from recallatk.truth.obtaining import Way
-from recallatk.truth.search import Search
+from recallatk.truth.compute import Way
+from recallatk.truth.memory_plan import MemoryPlan
+from recallatk.truth.search import ExactSearch
 
 DEPTH = 6
-PLAN = Plan(block_rows=40, group_queries=5)
+PLAN = MemoryPlan(block_rows=40, group_queries=5)
 
 
 class Stopped(Exception):  # noqa: N818 - it stands for a key that was pressed
@@ -37,7 +37,7 @@ class Meter:
 def searched(dataset, checkpoint=None, stop=None, plan=PLAN, threads=1):
     """A truth by the search alone, and the progress it reported."""
     meter = Meter(stop)
-    search = Search(
+    search = ExactSearch(
         dataset, DEPTH, plan, threads=threads, backend="blas", progress=meter, checkpoint=checkpoint
     )
     return search.run().truth(dataset, {}), meter.steps
@@ -109,7 +109,9 @@ def test_a_search_stopped_again_and_again_comes_to_its_end(checkpoint, kind):
 
 
 @KINDS
-@pytest.mark.parametrize("plan", [Plan(17, 12), Plan(100, 1), Plan(600, 5), Plan(300, 12)], ids=str)
+@pytest.mark.parametrize(
+    "plan", [MemoryPlan(17, 12), MemoryPlan(100, 1), MemoryPlan(600, 5), MemoryPlan(300, 12)], ids=str
+)
 def test_a_search_goes_on_with_other_blocks_other_groups_and_more_threads(checkpoint, kind, plan):
     dataset = kind(np.random.default_rng(3))
     expected, steps = searched(dataset)
@@ -205,7 +207,7 @@ def test_a_foreign_file_in_its_place_is_passed_over(checkpoint, write):
 @pytest.fixture
 def planned(monkeypatch):
     def use(block_rows, group_queries):
-        monkeypatch.setattr(obtaining, "plan", lambda *_: Plan(block_rows, group_queries))
+        monkeypatch.setattr(compute, "plan", lambda *_: MemoryPlan(block_rows, group_queries))
 
     use(40, 5)
     return use

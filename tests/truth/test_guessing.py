@@ -8,9 +8,9 @@ from scipy.stats import hypergeom
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset
 from recallatk.core import Metric
-from recallatk.truth import guessing, scanner_blas
-from recallatk.truth.guessing import guessed_rank
-from recallatk.truth.search import Search
+from recallatk.truth import scanner_blas, thresholds
+from recallatk.truth.search import ExactSearch
+from recallatk.truth.thresholds import guessed_rank
 
 
 @given(st.integers(1, 2000), st.integers(1, 10**6), st.data())
@@ -39,13 +39,13 @@ def sweeps(monkeypatch):
     """Small tiles, and what became of the queries in each sweep: (stage, queries, missed)."""
     monkeypatch.setattr(scanner_blas, "_TILE_ROWS", 32)
     done = []
-    original = Search._conclude
+    original = ExactSearch._conclude
 
     def conclude(self, stage, group, candidates):
         done.append((stage, len(group), int(candidates.missed.sum())))
         original(self, stage, group, candidates)
 
-    monkeypatch.setattr(Search, "_conclude", conclude)
+    monkeypatch.setattr(ExactSearch, "_conclude", conclude)
     return done
 
 
@@ -78,7 +78,7 @@ def test_queries_whose_guess_was_too_high_are_done_again(sweeps, monkeypatch, me
     wanted = ground_truth(data(metric), depth=20, block_bytes=1 << 14)
     sweeps.clear()
     # So careless that a guess is a matter of chance.
-    monkeypatch.setattr(guessing, "_TOO_HIGH", 0.9)
+    monkeypatch.setattr(thresholds, "_TOO_HIGH", 0.9)
     found = ground_truth(data(metric), depth=20, backend=backend)
     assert bits(found) == bits(wanted)
     if backend == "blas":

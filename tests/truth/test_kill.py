@@ -26,11 +26,11 @@ import dataclasses, json, os, sys
 import numpy as np
 import psutil, pyarrow.csv, pyarrow.json, pyarrow.parquet, threadpoolctl
 from recallatk import open_dataset
-from recallatk.truth import obtain_truth, obtaining
-from recallatk.truth.budget import Plan
+from recallatk.truth import compute, obtain_truth
+from recallatk.truth.memory_plan import MemoryPlan
 
 def compute(asked, store):
-    obtaining.plan = lambda *_: Plan(asked["block_rows"], asked["group_queries"])
+    compute.plan = lambda *_: MemoryPlan(asked["block_rows"], asked["group_queries"])
     for corpus in asked["corpora"]:
         dataset = open_dataset(corpus, asked["queries"], metric=asked["metric"], where=asked["where"])
         if asked["own"]:

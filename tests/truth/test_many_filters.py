@@ -9,7 +9,7 @@ import pytest
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset
 from recallatk.filters import And, Equals, In, Not, Range
 from recallatk.truth import scanner_faiss
-from recallatk.truth.batches import batches
+from recallatk.truth.memory_plan import batches
 
 ROWS, QUERIES, DEPTH = 3000, 2100, 7
 

@@ -12,15 +12,14 @@ from spaces import METRICS, cases, kernel_metric, kernel_value, prepared
 from test_truth_oracle import KINDS, assert_exact, problems
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, parse_filter
-from recallatk.certificate import Decision
 from recallatk.core import Metric
+from recallatk.core.truth import Decision
 from recallatk.filters.eligibility import Eligibility
-from recallatk.truth import rotation, scanner_blas
-from recallatk.truth.rotation import RotatedSpace, Rotation, find_rotation, is_worth_looking
+from recallatk.truth import scanner_blas, space
 from recallatk.truth.scanner import Asked
-from recallatk.truth.scanner_prefix import PrefixScanner
-from recallatk.truth.search import Search
-from recallatk.truth.space import FLOAT32, Space
+from recallatk.truth.scanner_blas import PrefixScanner
+from recallatk.truth.search import ExactSearch
+from recallatk.truth.space import FLOAT32, RotatedSpace, Rotation, Space, find_rotation, is_worth_looking
 from recallatk.truth.sweep import Sweep
 
 
@@ -41,7 +40,7 @@ def always(monkeypatch):
         turned.append(len(group))
         return Rotation(axes(space.dimension), (space.dimension + 1) // 2)
 
-    monkeypatch.setattr(Search, "_rotation", turn)
+    monkeypatch.setattr(ExactSearch, "_rotation", turn)
     monkeypatch.setattr(scanner_blas, "_TILE_ROWS", 32)
     return turned
 
@@ -138,13 +137,13 @@ def test_turned_and_plain_truth_are_the_same_bits(always, metric, case):
 def test_queries_with_too_many_candidates_are_tried_unturned_first(always, monkeypatch):
     # Rows closer to each other than turned scores are to the real ones, but not than plain ones.
     stages = []
-    original = Search._conclude
+    original = ExactSearch._conclude
 
     def conclude(self, stage, group, candidates):
         stages.append((stage, int(candidates.missed.sum()), int(candidates.abandoned.sum())))
         original(self, stage, group, candidates)
 
-    monkeypatch.setattr(Search, "_conclude", conclude)
+    monkeypatch.setattr(ExactSearch, "_conclude", conclude)
     random = np.random.default_rng(0)
     corpus = np.ones((3000, 64), "float32")
     corpus[:, 0] += random.permutation(3000).astype("float32") * np.float32(2**-19)
@@ -205,18 +204,18 @@ def test_small_scans_are_not_worth_looking():
 
 
 def test_a_real_search_turns_by_itself(monkeypatch):
-    monkeypatch.setattr(rotation, "_LOOKING_COST", 0)
-    monkeypatch.setattr(rotation, "_MOST_LOOKING", 10.0)
-    monkeypatch.setattr(rotation, "_AXES_COST", 0)
+    monkeypatch.setattr(space, "_LOOKING_COST", 0)
+    monkeypatch.setattr(space, "_MOST_LOOKING", 10.0)
+    monkeypatch.setattr(space, "_AXES_COST", 0)
     spaces = []
-    original = Search._sweep
+    original = ExactSearch._sweep
 
     def sweep(self, stage, group):
         made = original(self, stage, group)
         spaces.append(type(made.space))
         return made
 
-    monkeypatch.setattr(Search, "_sweep", sweep)
+    monkeypatch.setattr(ExactSearch, "_sweep", sweep)
     random = np.random.default_rng(0)
     sizes = np.exp(-np.arange(256) / 12)
     corpus, queries = sample(random, 20_000, 256, sizes), sample(random, 3000, 256, sizes)

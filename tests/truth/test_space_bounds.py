@@ -13,7 +13,7 @@ from spaces import METRICS, PRECISIONS, cases, kernel_metric, kernel_value, move
 from recallatk.core import Metric
 from recallatk.filters.eligibility import Eligibility
 from recallatk.pair_scores import norms, pair_scores, tolerance
-from recallatk.truth.scanner import Asked, Hits
+from recallatk.truth.scanner import Asked, ScanHits
 from recallatk.truth.scanner_blas import BlasScanner
 from recallatk.truth.scanner_faiss import FaissScanner
 from recallatk.truth.space import FLOAT32, FLOAT64, Space
@@ -177,7 +177,7 @@ class WorstScanner:
             found = np.sort(scores[fresh], axis=1)[:, -asked.k] - asked.slack[fresh]
             thresholds[fresh] = np.nextafter(found.astype(np.float32), np.float32(-np.inf))
         queries, columns = np.nonzero(scores >= thresholds[:, None])
-        return Hits(queries, columns, scores[queries, columns], thresholds)
+        return ScanHits(queries, columns, scores[queries, columns], thresholds)
 
 
 @pytest.mark.parametrize("guesses", [False, True])

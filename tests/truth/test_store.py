@@ -20,7 +20,7 @@ from recallatk.core import Origin, Truth
 from recallatk.digests import row_digests
 from recallatk.filters import Equals, Range
 from recallatk.truth import obtain_truth
-from recallatk.truth.obtaining import Way
+from recallatk.truth.compute import Way
 from recallatk.truth.store import default_folder
 
 DEPTH = 5

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
-from recallatk.certificate import Decision
 from recallatk.core import Origin, Truth
+from recallatk.core.truth import Decision
 from recallatk.errors import FormatError, RecallError, UsageError
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprint_truth

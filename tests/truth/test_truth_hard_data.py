@@ -13,7 +13,7 @@ from recallatk import (
     parse_filter,
     queries_from_corpus,
 )
-from recallatk.certificate import Decision
+from recallatk.core.truth import Decision
 from recallatk.errors import BadValueError, FilterError, UsageError
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset

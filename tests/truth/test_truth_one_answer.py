@@ -19,12 +19,12 @@ from recallatk import (
     open_queries,
     parse_filter,
 )
-from recallatk.certificate import Decision
+from recallatk.core.truth import Decision
 from recallatk.fingerprint import fingerprints
-from recallatk.truth import batches, scanner_blas, scanner_faiss, sweep
-from recallatk.truth.budget import Plan, plan
-from recallatk.truth.search import Search
-from recallatk.truth.survivors import Survivors
+from recallatk.truth import memory_plan, scanner_blas, scanner_faiss, sweep
+from recallatk.truth.memory_plan import MemoryPlan, plan
+from recallatk.truth.search import ExactSearch
+from recallatk.truth.thresholds import Survivors
 
 METRICS = ("cosine", "ip", "l2")
 
@@ -40,7 +40,7 @@ def tiny_tiles(monkeypatch):
     """Several tiles and batches where there would be one of each."""
     monkeypatch.setattr(scanner_blas, "_TILE_ROWS", 16)
     monkeypatch.setattr(scanner_faiss, "_TILE_BYTES", 1)
-    for module in (scanner_blas, batches, sweep):
+    for module in (scanner_blas, memory_plan, sweep):
         monkeypatch.setattr(module, "BATCH_QUERIES", 3)
 
 
@@ -118,7 +118,7 @@ def bits(truth):
 
 
 def searched(dataset, depth, plan, **arguments):
-    search = Search(dataset, depth, plan, **{"threads": 1, "backend": "blas", **arguments})
+    search = ExactSearch(dataset, depth, plan, **{"threads": 1, "backend": "blas", **arguments})
     return search.run().truth(dataset, fingerprints(dataset))
 
 
@@ -158,7 +158,7 @@ def test_a_budget_that_cuts_the_corpus_and_the_queries_changes_no_bit(metric):
     queries[:5] = corpus[5000]
     dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric=metric)
     plans = [plan(dataset, 1000, memory, 2) for memory in ("256MiB", "1GiB")]
-    assert plans[1] == Plan(12_000, 300, 2)
+    assert plans[1] == MemoryPlan(12_000, 300, 2)
     assert plans[0].group_queries < 300
     small, large = (
         ground_truth(dataset, depth=1000, memory=memory, threads=2) for memory in ("256MiB", "1GiB")
@@ -172,12 +172,12 @@ def test_a_budget_that_cuts_the_corpus_and_the_queries_changes_no_bit(metric):
 def test_no_plan_changes_a_bit(metric, data, thinned):
     filters = [None, *map(parse_filter, ["n < 3", "n >= 40", "n < 400", "n > 990"]), None, None, None]
     dataset = made(data, metric, rows=1000, filters=filters)
-    first = bits(searched(dataset, 5, Plan(1000, 8)))
+    first = bits(searched(dataset, 5, MemoryPlan(1000, 8)))
     thinned.clear()
     # Each plan with each kernel and each number of threads, and each kernel with each number of threads.
     ways = zip([(64, 3), (333, 1), (1000, 2)] * 2, [1, 3] * 3, ["blas"] * 3 + ["faiss"] * 3, strict=True)
     for (block_rows, group), threads, backend in ways:
-        found = searched(dataset, 5, Plan(block_rows, group), threads=threads, backend=backend)
+        found = searched(dataset, 5, MemoryPlan(block_rows, group), threads=threads, backend=backend)
         assert bits(found) == first
     # Every end of a sweep is a thinning too; the tables also filled up on the way.
     sweeps = 3 * 2 * 8
@@ -193,7 +193,7 @@ def test_a_candidate_with_a_wide_bound_far_below_the_last_one_changes_no_bit(see
     near = np.column_stack([1 - random.permutation(199) * 3e-13, 10 ** random.uniform(-2, 2, 199)])
     corpus = np.vstack([near, [-random.uniform(1.2, 3.2), 1e6]])
     dataset = open_dataset(make_corpus(corpus), make_queries(np.array([[1.0, 0.0]])), metric="ip")
-    said = [bits(searched(dataset, 3, Plan(block_rows, 1))) for block_rows in (16, 50, 200)]
+    said = [bits(searched(dataset, 3, MemoryPlan(block_rows, 1))) for block_rows in (16, 50, 200)]
     assert said[0] == said[1] == said[2]
 
 
@@ -206,7 +206,7 @@ def test_thinning_drops_nothing_that_is_needed_where_every_block_is_better_than_
     # Worst first: every row is a hit when it comes, and the best are the last.
     corpus = np.arange(3000, 0, -1, dtype="float32")[:, None] / 7
     dataset = open_dataset(make_corpus(corpus), make_queries(np.zeros((7, 1), "float32")), metric="l2")
-    truth = searched(dataset, 4, Plan(100, 5), threads=threads, backend=backend)
+    truth = searched(dataset, 4, MemoryPlan(100, 5), threads=threads, backend=backend)
     assert (truth.rows == [2999, 2998, 2997, 2996]).all()
     assert (truth.certificate.next_rows == 2995).all()
     assert sum(count > 0 for count in thinned) > 20
@@ -218,7 +218,7 @@ def test_queries_that_float32_gives_up_are_exact(monkeypatch, tiles, threads, ba
     random = np.random.default_rng(2)
     corpus, queries = (random.normal(1000, 1, (rows, 8)) for rows in (500, 5))
     dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric="cosine")
-    truth = searched(dataset, 3, Plan(120, 2), threads=threads, backend=backend)
+    truth = searched(dataset, 3, MemoryPlan(120, 2), threads=threads, backend=backend)
     assert (truth.certificate.decided == Decision.FLOAT64).all()
     for query, rows, after in zip(queries, truth.rows, truth.certificate.next_rows, strict=True):
         order = exact_order("cosine", query, corpus, range(500))
@@ -236,7 +236,7 @@ def test_thousands_of_ties_are_counted_and_the_first_thousand_named(
     corpus = np.array([[5, 0], [4, 3], [0, 5]], "int8")[which]
     queries = np.array([[5, 0], [4, 3], [0, 5], [5, 1]], "int8")
     dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric=metric)
-    truth = searched(dataset, 6, Plan(999, 3), threads=threads, backend=backend)
+    truth = searched(dataset, 6, MemoryPlan(999, 3), threads=threads, backend=backend)
     orders = [(0, 1), (1,), (2,), (0, 1)]
     offsets, beyond = truth.overflow
     for number, kinds in enumerate(orders):

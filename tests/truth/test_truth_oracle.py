@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracle import exact_order, exact_value, is_within, tie_block
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset
-from recallatk.certificate import Decision
+from recallatk.core.truth import Decision
 from recallatk.filters import Equals, Range
 from recallatk.truth import scanner_faiss
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
-from recallatk.certificate import Decision
 from recallatk.core import Dataset
+from recallatk.core.truth import Decision
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprints
 from recallatk.truth import obtain_truth
-from recallatk.truth.obtaining import Way
+from recallatk.truth.compute import Way
 
 METRICS = ("cosine", "ip", "l2")
 DTYPES = ("float32", "float64", "int8")

@@ -1,8 +1,8 @@
 """From answers and truth to numbers: pure functions that read no file and no clock."""
 
-from recallatk.analysis.assessing import Assessment, assess
-from recallatk.analysis.betting import SequentialTest, Verdict, is_at_least, lower_bound
-from recallatk.analysis.comparing import compare
+from recallatk.analysis.assessment import Assessment, assess
+from recallatk.analysis.betting import SequentialTest, SequentialVerdict, is_at_least, lower_bound
+from recallatk.analysis.comparison import compare
 from recallatk.analysis.latency import percentile
 from recallatk.analysis.measures import parse_measure
 from recallatk.analysis.planning import queries_to_tell
@@ -11,7 +11,7 @@ from recallatk.analysis.score import score
 __all__ = [
     "Assessment",
     "SequentialTest",
-    "Verdict",
+    "SequentialVerdict",
     "assess",
     "compare",
     "is_at_least",

@@ -33,7 +33,7 @@ SPREAD_SHARES = np.geomspace(0.02, 0.6, 8)
 BATCH = 256
 
 
-class Verdict(StrEnum):
+class SequentialVerdict(StrEnum):
     """What is known of a mean and its target."""
 
     PASS = "PASS"  # noqa: S105 - a verdict
@@ -41,10 +41,10 @@ class Verdict(StrEnum):
     UNDECIDED = "UNDECIDED"
 
 
-class Decision(NamedTuple):
+class SequentialDecision(NamedTuple):
     """A verdict, and how many queries led to it."""
 
-    verdict: Verdict
+    verdict: SequentialVerdict
     used: int
 
 
@@ -94,7 +94,7 @@ class SequentialTest:
         if not 0 < alpha < 1:
             raise UsageError(f"an alpha of {alpha}. Accepted: more than 0 and less than 1, such as 0.05")
         self.target, self.alpha = target, alpha
-        self.verdict = Verdict.UNDECIDED
+        self.verdict = SequentialVerdict.UNDECIDED
         self.used = 0
         self._bets_for = _shares(target) / target
         self._bets_against = _shares(1 - target) / (1 - target)
@@ -111,11 +111,11 @@ class SequentialTest:
         """What betting on a mean below the target has made of 1."""
         return float(_average(self._against[None, :])[0])
 
-    def update(self, values: ArrayLike) -> Verdict:
+    def update(self, values: ArrayLike) -> SequentialVerdict:
         """Take one value or more, in order, up to the first that decides; what follows it changes nothing."""
         checked = np.atleast_1d(_checked(values))
         for start in range(0, len(checked), BATCH):
-            if self.verdict is not Verdict.UNDECIDED:
+            if self.verdict is not SequentialVerdict.UNDECIDED:
                 break
             self._take(checked[start : start + BATCH] - self.target)
         return self.verdict
@@ -133,17 +133,17 @@ class SequentialTest:
         self._for, self._against = capital_for[last], capital_against[last]
         # With an alpha near 1 one value can bring both there: neither is then evidence against the other.
         if passes[last] != fails[last]:
-            self.verdict = Verdict.PASS if passes[last] else Verdict.FAIL
+            self.verdict = SequentialVerdict.PASS if passes[last] else SequentialVerdict.FAIL
         elif passes[last]:
             larger = self.capital_for >= self.capital_against
-            self.verdict = Verdict.PASS if larger else Verdict.FAIL
+            self.verdict = SequentialVerdict.PASS if larger else SequentialVerdict.FAIL
 
 
-def is_at_least(values: Floats, target: float, alpha: float = 0.05) -> Decision:
+def is_at_least(values: Floats, target: float, alpha: float = 0.05) -> SequentialDecision:
     """The sequential test over values in the order they have, which must not be a sorted one."""
     test = SequentialTest(target, alpha)
     test.update(values)
-    return Decision(test.verdict, test.used)
+    return SequentialDecision(test.verdict, test.used)
 
 
 def _checked(values: ArrayLike) -> Floats:

@@ -1,10 +1,10 @@
 """The linter: rules that say when a benchmark misleads, each with its number and what to do."""
 
-from recallatk.audit.auditing import audit, audit_run, audit_settings, waivers_of
-from recallatk.audit.base import Rule
+from recallatk.audit.audits import audit, audit_run, audit_settings, waivers_of
 from recallatk.audit.evidence import Evidence
 from recallatk.audit.registry import RULES
-from recallatk.core.findings import Finding, Severity, Waiver
+from recallatk.audit.rule import Rule
+from recallatk.core.judgments import Finding, Severity, Waiver
 
 __all__ = [
     "RULES",

@@ -1,4 +1,4 @@
-"""How near vectors lie, by any metric, and whether two sets of them can be told apart."""
+"""Geometry of vectors: distances, nearest rows, order by metric, and two-sample tests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Metric
+from recallatk.datasets.matrix import gather
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    from recallatk.audit.evidence import Evidence
+    from recallatk.core import Dataset
 
 _WIDEST = 512
 _SHRINKAGE = 0.1
@@ -105,3 +108,78 @@ def dimension_of(distances_in_order: Floats) -> Floats:
         usable = np.isfinite(logs)
         means = np.where(usable, logs, 0.0).sum(axis=1) / usable.sum(axis=1)
         return np.asarray(np.where(means < 0, -1.0 / means, np.nan))
+
+
+# More queries than this say no more about a share of 1 %, and cost more.
+MOST_QUERIES = 2_000
+_NEAREST = 20
+_MOST = 500
+
+
+def production_vectors(evidence: Evidence) -> Floats | None:
+    """Some queries of production; None where they are of another dimension than the corpus."""
+    sample, dataset = evidence.production, evidence.dataset
+    if sample is None or dataset is None or sample.dimension != dataset.corpus.dimension:
+        return None
+    rows = np.sort(np.random.default_rng(0).permutation(sample.rows)[:MOST_QUERIES])
+    return np.asarray(sample.vectors.read(0, sample.rows)[rows], np.float64)
+
+
+def nearest_distances(evidence: Evidence) -> tuple[Floats, Floats] | None:
+    """For queries of the benchmark and of production, the distances of their nearest sampled rows, ascending.
+
+    None under inner product, which has no distances, and where there is no production to compare with.
+    """
+    dataset, looked = evidence.dataset, evidence.survey
+    theirs = production_vectors(evidence)
+    if dataset is None or looked is None or theirs is None or dataset.metric is Metric.IP:
+        return None
+    count = min(_NEAREST, len(looked.sample))
+
+    def nearest(queries: Floats) -> Floats:
+        found = distances(dataset.metric, queries, looked.sample)
+        return np.sort(np.partition(found, count - 1, axis=1)[:, :count], axis=1)
+
+    return nearest(looked.queries[:_MOST]), nearest(theirs[:_MOST])
+
+
+# Float32 engines and other people's files round; what differs by less says nothing of the metric.
+ROUNDING = 1e-5
+
+
+def vectors_of(dataset: Dataset, rows: NDArray[np.int64]) -> Floats:
+    """(queries, k, dimension) vectors of named rows; whatever is no row has the vector of row 0."""
+    known = np.where((rows >= 0) & (rows < dataset.corpus.rows), rows, 0)
+    distinct, inverse = np.unique(known, return_inverse=True)
+    array = gather(dataset.corpus.vectors, distinct).array.astype(np.float64)
+    return np.asarray(array[inverse.reshape(rows.shape)])
+
+
+def out_of_order(metric: Metric, queries: Floats, vectors: Floats, named: NDArray[np.bool_]) -> float | None:
+    """The share of neighbouring pairs in which the second is nearer than the first; None without pairs."""
+    near = pair_nearness(metric, queries, vectors)
+    both = named[:, 1:] & named[:, :-1]
+    if not both.any():
+        return None
+    slack = ROUNDING * np.maximum(np.abs(near[:, 1:]), np.abs(near[:, :-1]))
+    return float((near[:, 1:] > near[:, :-1] + slack)[both].mean())
+
+
+def better_metric(
+    metric: Metric, queries: Floats, vectors: Floats, named: NDArray[np.bool_], most: float
+) -> tuple[Metric, float, float] | None:
+    """Another metric that lists are ordered by, with the shares out of order by this one and by that one.
+
+    None unless more than `most` of the pairs are out of order by this metric, and at the most a fifth as many
+    by the other.
+    """
+    own = out_of_order(metric, queries, vectors, named)
+    if own is None or own <= most:
+        return None
+    others = [
+        (found, other)
+        for other in Metric
+        if other is not metric and (found := out_of_order(other, queries, vectors, named)) is not None
+    ]
+    found, other = min(others, key=lambda each: each[0])
+    return (other, own, found) if found <= own / 5 else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.core import blocks
 from recallatk.digests import row_digests
-from recallatk.filters.distinct import distinct_filters
+from recallatk.filters.eligibility import distinct_filters
 from recallatk.pair_scores import norms
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from recallatk.errors import MismatchError, RecallError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.goals import Outcome
 from recallatk.goals.runs import run_verdict
-from recallatk.history.run import require_same_data
+from recallatk.history.run_store import require_same_data
 from recallatk.redaction import is_url, without_secrets
 from recallatk.truth.store import Identity, Store
 

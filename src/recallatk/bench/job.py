@@ -14,7 +14,7 @@ from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
 from recallatk.engines import get_engine, registered
 from recallatk.filters import filter_from_json
-from recallatk.filters.distinct import distinct_filters
+from recallatk.filters.eligibility import distinct_filters
 from recallatk.references import remember_references, remember_variables
 from recallatk.scratch import scratch_writing
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.completeness import require_complete
+from recallatk.analysis.compatibility import require_complete
 from recallatk.bench.cautions import cautions_of
 from recallatk.bench.environment import describe_environment
 from recallatk.bench.keeping import Kept

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recallatk.analysis.measures import parse_measure
-from recallatk.analysis.repeated import score_repeated
+from recallatk.analysis.score import score_repeated
 from recallatk.bench.environment import load_average, usable_cores
 from recallatk.bench.events import NO_SPACE, Began, Blocked, Built, Failed, Finished
 from recallatk.bench.job import Job, Task, write_data, write_job

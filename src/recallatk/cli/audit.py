@@ -17,7 +17,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from recallatk.bench.inputs import Named
     from recallatk.core import QuerySet
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
 
 
 def audit(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from recallatk.audit import Evidence
     from recallatk.core import Run
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.goals import Verdict
 
 MARKDOWN, HTML = "report.md", "report.html"

@@ -91,7 +91,7 @@ def complain(message: str) -> None:
 
 def warn_if_swapped(rows: int | None, queries: int) -> None:
     """Warn of a corpus that has far fewer rows than there are queries."""
-    from recallatk.core.proportion import swapped
+    from recallatk.core.data import swapped
 
     said = swapped(rows, queries)
     if said is not None:

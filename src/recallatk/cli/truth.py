@@ -11,12 +11,12 @@ from typer.core import TyperGroup
 
 from recallatk.cli.guard import FAILED, complain, warn_if_swapped
 from recallatk.cli.progress import progress
-from recallatk.counting import counted
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset
+    from recallatk.truth.compute import Obtained
     from recallatk.truth.faults import Verification, Wrong
-    from recallatk.truth.obtaining import Obtained
 
 _SHOWN = 20
 
@@ -165,7 +165,7 @@ def verify(
 
 def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
     from recallatk.fingerprint import fingerprint_truth
-    from recallatk.truth import summary
+    from recallatk.truth import truth_summary
 
     truth = found.truth
     return {
@@ -174,9 +174,9 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
         "longest_list": int((truth.rows >= 0).sum(axis=1).max()),
         "metric": truth.metric,
         "corpus_rows": truth.corpus_rows,
-        "certified": summary.certified(truth),
-        "decided": summary.decisions(truth),
-        "ties": {str(k): int(summary.ties_at(truth, k).sum()) for k in summary.cutoffs(truth)},
+        "certified": truth_summary.certified(truth),
+        "decided": truth_summary.decisions(truth),
+        "ties": {str(k): int(truth_summary.ties_at(truth, k).sum()) for k in truth_summary.cutoffs(truth)},
         "eligible_min": None if truth.eligible is None else int(truth.eligible.min()),
         "seconds": seconds,
         "reused": found.way == "reused",
@@ -191,13 +191,13 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
 
 def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> list[str]:
     from recallatk.report.text import printable
-    from recallatk.truth import summary
+    from recallatk.truth import truth_summary
 
     truth, rows = found.truth, dataset.corpus.rows
     lines = [
         f"{out}: the best {min(truth.depth, rows):,} of {counted(rows, 'row', 'rows')} for "
         f"{counted(len(truth), 'query', 'queries')}, {truth.metric}",
-        f"  {summary.in_words(truth)}",
+        f"  {truth_summary.in_words(truth)}",
         f"  {_way(found)} in {seconds:,.1f} s",
     ]
     if truth.sampled_from is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from recallatk.audit import Evidence
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Truth
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
     from recallatk.goals import Target
 

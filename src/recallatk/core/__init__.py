@@ -1,9 +1,9 @@
 """The nouns: what a corpus, a query set, a truth, a trial and a run are, and nothing they do."""
 
-from recallatk.core.answers import Answers
 from recallatk.core.data import (
     BLOCK_BYTES,
     VECTOR_DTYPES,
+    Answers,
     ArrayVectors,
     Columns,
     Corpus,
@@ -27,8 +27,7 @@ from recallatk.core.measured import (
     Score,
     WarmUp,
 )
-from recallatk.core.timed_calls import TimedCall, describe_calls
-from recallatk.core.trials import Knob, Load, Mode, Parameters, Trial, Via
+from recallatk.core.trials import Knob, Load, Mode, Parameters, TimedCall, Trial, Via, describe_calls
 from recallatk.core.truth import Origin, Truth
 
 __all__ = [

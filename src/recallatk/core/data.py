@@ -1,9 +1,4 @@
-"""What is searched and asked: metric, vectors, corpus, queries, dataset.
-
-Inside, a vector is known by its row number in the corpus; the user's ids (strings or integers) stand
-beside it and come back only where something is shown or written. Big things are lazy: opening costs
-nothing, `read(start, stop)` costs the block.
-"""
+"""What is searched, asked and answered: metric, vectors, corpus, queries, dataset, answers."""
 
 from __future__ import annotations
 
@@ -13,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recallatk.errors import MismatchError, UsageError
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -214,8 +210,7 @@ class Dataset:
     @cached_property
     def eligibility(self) -> Eligibility:
         """The filters of the queries evaluated on the corpus, each distinct one once."""
-        from recallatk.filters.distinct import distinct_filters
-        from recallatk.filters.eligibility import eligibility
+        from recallatk.filters.eligibility import distinct_filters, eligibility
 
         filters = self.queries.filters or (None,) * self.queries.rows
         named = sorted(distinct_filters(filters).columns())
@@ -224,3 +219,41 @@ class Dataset:
         known = set(named) <= set(schema.names)
         table = self.corpus.columns.read(named, 0, self.corpus.rows) if known else schema.empty_table()
         return eligibility(filters, table, self.queries.corpus_rows, self.corpus.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """For each query a list of ids, best first; lists may differ in length."""
+
+    ids: pa.Array
+    """All ids, one list after the other: int64 or string. Null, and -1 among integers, is padding."""
+    offsets: NDArray[np.int64]
+    """Where each query's list begins, and where the last one ends."""
+    query_ids: pa.Array | None = None
+    """The user's ids of the queries, int64 or string; without them, queries go by position."""
+    scores: NDArray[np.float64] | None = None
+    """Beside each id what the system said of it; never believed."""
+    ordered_by: str | None = None
+    """The keys that put each list in order, where scores did; None: the lists are as they were given."""
+    columns: pa.Table | None = None
+    """What else stands beside each query."""
+    name: str = "answers"
+    """What messages call it: the file it came from, without secrets."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+# Query logs of small corpora may well be larger than these; ten times as large is rare.
+MOST_QUERIES_PER_ROW = 10
+
+
+def swapped(rows: int | None, queries: int) -> str | None:
+    """What to say where corpus and queries look swapped; None where they do not or nobody knows."""
+    if rows is None or queries < MOST_QUERIES_PER_ROW * rows:
+        return None
+    asked = counted(queries, "query", "queries")
+    return (
+        f"the corpus has {counted(rows, 'row', 'rows')} and there are {asked}: are corpus and queries "
+        "swapped? The corpus comes first"
+    )

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recallatk.core.timed_calls import TimedCall, describe_calls
+from recallatk.core.trials import TimedCall, describe_calls
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:

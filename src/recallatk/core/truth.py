@@ -1,9 +1,9 @@
-"""What is true: the best rows of every query, and who says so."""
+"""Ground truth: the best rows of every query, how each was decided, and who computed them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,9 +13,42 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.certificate import Certificate
     from recallatk.core.data import Metric
     from recallatk.ids import RowIds
+
+
+class Decision(IntEnum):
+    """The least arithmetic that settled a query."""
+
+    FLOAT32 = 0
+    """Bounds of a float32 scan kept every other row out; float64 scores lie apart."""
+    FLOAT64 = 1
+    """The same with a float64 scan, because float32's bounds were too wide."""
+    EXACT = 2
+    """Float64 cannot order two of the neighbors and the next row; exact arithmetic did, or found a tie."""
+
+    @property
+    def text(self) -> str:
+        """As it stands in files."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """One entry per query."""
+
+    decided: NDArray[np.uint8]
+    """A `Decision`."""
+    bounds: NDArray[np.float64]
+    """How far the scores at the boundary, the last neighbour's and the next row's, can be from the real ones.
+
+    Rows whose scores lie closer than their bounds were ordered, or found to tie, in exact arithmetic.
+    NaN without neighbours.
+    """
+    next_rows: NDArray[np.int64]
+    """The best row that was left out; -1 where none is left."""
+    next_scores: NDArray[np.float64]
+    """Its score; NaN where none is left."""
 
 
 class Origin(StrEnum):

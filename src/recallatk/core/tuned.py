@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from recallatk.core.judgments import GoalResult, Verdict
     from recallatk.core.measured import Caution, Mean
     from recallatk.core.trials import Parameters
-    from recallatk.core.verdict import GoalResult, Verdict
 
 
 @dataclass(frozen=True)

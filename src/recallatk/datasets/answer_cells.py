@@ -25,7 +25,7 @@ _WHOLE = r"-?(?:0|[1-9][0-9]*)"
 _DECIMAL = rf"(?:{_WHOLE}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity)"
 _TEXT = r'"[^"\\\x00-\x1f]*"'
 _SPACE = r"[ \t\r\n]*"
-_ACCEPTED = "a JSON list, or values with spaces, semicolons or | between"
+_ACCEPTED_CELLS = "a JSON list, or values with spaces, semicolons or | between"
 _LARGEST_EXACT = 1 << 53
 
 
@@ -49,7 +49,7 @@ def _lists(cells: pa.ChunkedArray, column: str, where: str, *, numbers: bool) ->
             made.append(_split(chunk, numbers=numbers))
         except _BadCell as problem:
             found = f"{problem} in the column {column!r}"
-            raise problem.kind(where, found, _ACCEPTED, row=first_row + problem.row) from problem
+            raise problem.kind(where, found, _ACCEPTED_CELLS, row=first_row + problem.row) from problem
         first_row += len(chunk)
     return pa.chunked_array(made, pa.list_(pa.string()))
 

@@ -20,7 +20,7 @@ _EXACT_BITS = {pa.float16(): 11, pa.float32(): 24, pa.float64(): 53}
 _MOST_TEXT_BYTES = (1 << 31) - 1
 
 
-class Places:
+class CellPlaces:
     """Where a value stands: the file, the column, and the row that a position belongs to."""
 
     def __init__(self, where: str, column: str, offsets: NDArray[np.int64] | None = None) -> None:
@@ -51,7 +51,7 @@ def plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
-def settled_ids(values: pa.ChunkedArray, places: Places) -> pa.Array:
+def settled_ids(values: pa.ChunkedArray, places: CellPlaces) -> pa.Array:
     """Ids of any width or encoding as int64 or string; null and NaN are null."""
     values = plain(values)
     kind = values.type
@@ -80,7 +80,7 @@ def ids_from_text(texts: pa.ChunkedArray, where: str) -> pa.Array:
     return joined(whole) if as_written else _joined_text(texts, where)
 
 
-def settled_numbers(values: pa.ChunkedArray, places: Places) -> NDArray[np.float64]:
+def settled_numbers(values: pa.ChunkedArray, places: CellPlaces) -> NDArray[np.float64]:
     """Scores or ranks as float64; null is NaN."""
     values = plain(values)
     kind = values.type
@@ -116,7 +116,7 @@ def _joined_text(values: pa.ChunkedArray, where: str) -> pa.Array:
     return joined(values.cast(pa.string()))
 
 
-def _whole(values: pa.ChunkedArray, places: Places) -> pa.ChunkedArray:
+def _whole(values: pa.ChunkedArray, places: CellPlaces) -> pa.ChunkedArray:
     """Floats as the integers that they were before a gap among them made pandas widen them."""
     most = float(1 << _EXACT_BITS[values.type])
     values = values.cast(pa.float64())
@@ -126,7 +126,7 @@ def _whole(values: pa.ChunkedArray, places: Places) -> pa.ChunkedArray:
     return values.cast(pa.int64())
 
 
-def _refuse(wrong: Any, values: pa.ChunkedArray, places: Places, accepted: str) -> None:
+def _refuse(wrong: Any, values: pa.ChunkedArray, places: CellPlaces, accepted: str) -> None:
     position = first_true(wrong)
     if position is not None:
         raise places.bad_value(position, f"{values[position]} is no id", accepted)

@@ -1,4 +1,4 @@
-"""Tables of answers: one row a query with a list of ids, or one row an answer."""
+"""Answer files: tables with a list of ids a row or one answer a row, and padded matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from recallatk.core import Answers
 from recallatk.datasets.answer_ids import (
-    Places,
+    CellPlaces,
     ids_from_text,
     is_text,
     plain,
@@ -19,15 +19,20 @@ from recallatk.datasets.answer_ids import (
     settled_numbers,
 )
 from recallatk.datasets.batches import Cursor, is_number_list
+from recallatk.datasets.imported import as_scores
 from recallatk.datasets.layout import VECTOR_NAMES
+from recallatk.datasets.registry import detect, get_format
 from recallatk.errors import BadValueError, FormatError
+from recallatk.files import PathLike, locate, reading
 from recallatk.ids import check_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 
+    from recallatk.core import Vectors
     from recallatk.datasets.batches import BatchSource
 
 _QUERY_NAMES = ("query_id", "query-id", "qid")
@@ -114,10 +119,10 @@ def _plain(table: pa.Table, roles: Roles, where: str, untyped: bool) -> Answers:
     others = [name for name in table.column_names if name not in roles.names]
     query_ids = None
     if roles.query is not None:
-        query_ids = _ids(table[roles.query], Places(where, roles.query), untyped)
+        query_ids = _ids(table[roles.query], CellPlaces(where, roles.query), untyped)
         check_ids(query_ids, f"{where} ({roles.query})")
     return Answers(
-        ids=_ids(values, Places(where, roles.neighbors, offsets), untyped),
+        ids=_ids(values, CellPlaces(where, roles.neighbors, offsets), untyped),
         offsets=offsets,
         query_ids=query_ids,
         scores=_list_scores(table, roles, offsets, where),
@@ -137,7 +142,7 @@ def _list_scores(
         row = int(np.argmax(lengths != expected))
         found = f"{expected[row]} {roles.neighbors} and {lengths[row]} {roles.scores}"
         raise BadValueError(where, found, "a score for each neighbour", row=row)
-    return settled_numbers(values, Places(where, roles.scores, offsets))
+    return settled_numbers(values, CellPlaces(where, roles.scores, offsets))
 
 
 def _flattened(lists: pa.ChunkedArray, column: str, where: str) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
@@ -155,17 +160,17 @@ def _flattened(lists: pa.ChunkedArray, column: str, where: str) -> tuple[pa.Chun
 
 def _long(table: pa.Table, roles: Roles, where: str, untyped: bool) -> Answers:
     query = str(roles.query)
-    queries = _ids(table[query], Places(where, query), untyped)
+    queries = _ids(table[query], CellPlaces(where, query), untyped)
     if queries.null_count:
         row = int(np.argmin(queries.is_valid().to_numpy(zero_copy_only=False)))
         raise BadValueError(f"{where} ({query})", "the id is null", "an id in every row", row=row)
-    ids = _ids(table[roles.neighbors], Places(where, roles.neighbors), untyped)
+    ids = _ids(table[roles.neighbors], CellPlaces(where, roles.neighbors), untyped)
     scores = None
     if roles.scores is not None:
-        scores = settled_numbers(table[roles.scores], Places(where, roles.scores))
+        scores = settled_numbers(table[roles.scores], CellPlaces(where, roles.scores))
     order_by = []
     if roles.rank is not None:
-        places = Places(where, roles.rank)
+        places = CellPlaces(where, roles.rank)
         ranks = settled_numbers(table[roles.rank], places)
         if np.isnan(ranks).any():
             raise places.bad_value(
@@ -197,7 +202,7 @@ def grouped(
     )
 
 
-def _ids(values: pa.ChunkedArray, places: Places, untyped: bool) -> pa.Array:
+def _ids(values: pa.ChunkedArray, places: CellPlaces, untyped: bool) -> pa.Array:
     return ids_from_text(values, places.where) if untyped else settled_ids(values, places)
 
 
@@ -207,3 +212,71 @@ def _is_scalar(kind: pa.DataType) -> bool:
         kind = kind.value_type
     number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
     return bool(number or is_text(kind) or types.is_boolean(kind) or types.is_temporal(kind))
+
+
+_ACCEPTED_MATRICES = "integers of two bytes or more, the best neighbour first and -1 where there are no more"
+
+
+def matrix_answers(neighbors: Vectors, where: str, distances: Vectors | None = None) -> Answers:
+    """A matrix of integers, or of strings, as the answers to each query."""
+    rows, width = neighbors.shape
+    kind = neighbors.dtype
+    if kind.kind == "f" or kind.name in ("int8", "uint8"):
+        raise FormatError(
+            where, f"a matrix of {kind.name}, which are vectors and not answers", _ACCEPTED_MATRICES
+        )
+    if kind.kind not in "iuU":
+        raise FormatError(where, f"a matrix of {kind}", f"{_ACCEPTED_MATRICES}; or strings")
+    if distances is not None and tuple(distances.shape) != (rows, width):
+        found = f"{(rows, width)} neighbours and {tuple(distances.shape)} distances"
+        raise FormatError(where, found, "one distance for each neighbour")
+    block = neighbors.read(0, rows)
+    return Answers(
+        ids=_texts(block, where) if kind.kind == "U" else pa.array(_integers(block, where)),
+        offsets=np.arange(rows + 1, dtype=np.int64) * width,
+        scores=None if distances is None else as_scores(distances).reshape(-1),
+        name=where,
+    )
+
+
+def _integers(block: NDArray[Any], where: str) -> NDArray[np.int64]:
+    if block.dtype.kind == "u" and block.dtype.itemsize == 8:
+        beyond = (block > np.iinfo(np.int64).max).any(axis=1)
+        if beyond.any():
+            raise BadValueError(
+                where, "a neighbour beyond int64", "ids that fit int64", row=int(beyond.argmax())
+            )
+    return block.reshape(-1).astype(np.int64)
+
+
+def _texts(block: NDArray[Any], where: str) -> pa.Array:
+    """Strings as ids; NumPy has no missing string, so that an empty one is padding."""
+    with reading(where, "matrix of strings"):
+        texts = pa.array(np.ascontiguousarray(block).reshape(-1), pa.string())
+        return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+_ACCEPTED_FILES = (
+    "a table with neighbors (Parquet, Arrow, JSON Lines, CSV), a TREC run, a matrix of ids (npy, ivecs, "
+    "ibin) or an ann-benchmarks result"
+)
+
+
+def read_answers(path: PathLike, *, format: str | None = None) -> Answers:
+    """Read the answers that a system gave; its ids stay as it wrote them, and nothing is looked up.
+
+    Args:
+        path: a Parquet, Arrow, JSON Lines or CSV table, npy, ivecs, ibin (also with distances), an
+            ann-benchmarks result or a TREC run.
+        format: the format's name, when its ending and first bytes do not tell.
+    """
+    location = locate(path)
+    if location.is_folder:
+        raise FormatError(location.text, "a folder", f"one file: {_ACCEPTED_FILES}")
+    if location.size == 0:
+        raise FormatError(location.text, "the file is empty", _ACCEPTED_FILES)
+    chosen = get_format(format) if format else detect(location)
+    found = chosen.read_answers(location)
+    if found is None:
+        raise FormatError(location.text, f"no answers in a file of the format {chosen.name}", _ACCEPTED_FILES)
+    return found

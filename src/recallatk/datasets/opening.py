@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from recallatk.core import ArrayVectors, Corpus, Dataset, Metric, QuerySet, Records, Truth
 from recallatk.datasets.checks import checked, require_vectors
-from recallatk.datasets.layout import FILTER_NAME, TEXT_NAMES
+from recallatk.datasets.layout import FILTER_NAME, ID, TEXT_NAMES
 from recallatk.datasets.matrix import TableColumns
 from recallatk.datasets.registry import detect, get_format, open_source
 from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
-from recallatk.datasets.tables import ID
 from recallatk.errors import FilterError, FormatError, MismatchError, UsageError
 from recallatk.files import PathLike, locate, reading
 from recallatk.filters import Filter, filter_from_json, parse_filter

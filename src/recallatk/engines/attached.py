@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric
-from recallatk.counting import counted
 from recallatk.engines.base import Abilities, Engine
 from recallatk.errors import EngineError, UsageError
 from recallatk.redaction import literal_secret, redact_text
 from recallatk.references import expanded
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     import collections.abc as abc

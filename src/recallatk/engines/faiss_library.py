@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Metric, blocks
-from recallatk.counting import counted
 from recallatk.engines.base import Abilities, Engine
 from recallatk.engines.faiss_filters import Selectors
 from recallatk.engines.matrix import float32_matrix
 from recallatk.errors import EngineError
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Corpus, Knob, Metric, blocks
-from recallatk.counting import share_of
 from recallatk.engines.base import Abilities
 from recallatk.engines.matrix import float32_matrix
 from recallatk.engines.postgres_server import DSN_VARIABLE, connected, stated_dsn
 from recallatk.engines.postgres_usage import CallCounter
 from recallatk.engines.sql import SqlEngine, SqlFilters, metadata_columns
 from recallatk.errors import EngineError
+from recallatk.units import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,18 +1,16 @@
-"""Which rows each query may return, once its filter has met the corpus."""
+"""Eligible rows of each query: its distinct filter applied to the corpus."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from recallatk.errors import FilterError
-from recallatk.filters.distinct import distinct_filters
-from recallatk.filters.lookup import Lookup
-from recallatk.filters.rowset import RowSet
+from recallatk.filters.lookup import Lookup, RowSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +19,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.filters.expression import Filter
+
+
+class DistinctFilters(NamedTuple):
+    """Every filter once, and which of them each query has."""
+
+    filters: tuple[Filter | None, ...]
+    """In the order of their first query; None lets every row pass."""
+    numbers: NDArray[np.int64]
+    """For each query, the number of its filter."""
+
+    def columns(self) -> frozenset[str]:
+        """The names of all columns that some filter reads."""
+        return frozenset[str]().union(*(each.columns() for each in self.filters if each is not None))
+
+
+def distinct_filters(filters: Sequence[Filter | None]) -> DistinctFilters:
+    """Filters are the same where their keys are."""
+    places: dict[str | None, int] = {}
+    first: list[Filter | None] = []
+    numbers = np.empty(len(filters), np.int64)
+    for query, each in enumerate(filters):
+        key = None if each is None else each.key
+        if key not in places:
+            places[key] = len(first)
+            first.append(each)
+        numbers[query] = places[key]
+    return DistinctFilters(tuple(first), numbers)
 
 
 @dataclass(frozen=True, eq=False)

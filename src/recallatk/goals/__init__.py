@@ -1,17 +1,17 @@
 """Goals: what a setting must reach or stay within, one grammar and one evaluation for every command."""
 
-from recallatk.core.verdict import GoalResult, Outcome, Verdict
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.goals.budget import Budget
-from recallatk.goals.evaluation import Estimate, Evidence, evaluate
+from recallatk.goals.evaluation import GoalEstimate, GoalEvidence, evaluate
 from recallatk.goals.grammar import ACCEPTED, Goal, parse_goal, sort_goals
 from recallatk.goals.target import Target, require_answerable
 
 __all__ = [
     "ACCEPTED",
     "Budget",
-    "Estimate",
-    "Evidence",
     "Goal",
+    "GoalEstimate",
+    "GoalEvidence",
     "GoalResult",
     "Outcome",
     "Target",

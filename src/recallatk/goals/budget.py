@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.latency import PERCENTILES
 from recallatk.errors import UsageError
+from recallatk.goals.evaluation import GoalEstimate
 from recallatk.units import format_bytes, format_duration, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate
+    from recallatk.goals.grammar import Goal
 
 LATENCIES = tuple(PERCENTILES)
 _SIZES = ("memory", "size")
@@ -89,3 +91,14 @@ def _limit(name: str, amount: str) -> float:
     if not re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", amount) or not float(amount) > 0:
         raise UsageError(f"{amount!r} queries per second. Accepted: a number above 0")
     return float(amount)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a setting was measured to cost; latencies count by their value, as in the choice."""
+
+    candidate: Candidate
+
+    def estimate(self, goal: Goal) -> GoalEstimate | None:
+        """The cost that a budget is about; None for targets."""
+        return GoalEstimate(goal.of(self.candidate)) if isinstance(goal, Budget) else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.intervals import mean_interval, quantile, quantile_interval
-from recallatk.core.verdict import GoalResult, Outcome
+from recallatk.core.judgments import GoalResult, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Estimate:
+class GoalEstimate:
     """A measured figure with the bounds that decide a goal; a bound is None where the sample has none."""
 
     value: float | None
@@ -36,14 +36,14 @@ class Estimate:
     """Whether the figure is an estimate from a sample, so that its bounds decide and not its value."""
 
 
-class Evidence(Protocol):
+class GoalEvidence(Protocol):
     """What was measured of one setting."""
 
-    def estimate(self, goal: Goal) -> Estimate | None:
+    def estimate(self, goal: Goal) -> GoalEstimate | None:
         """The figure that a goal is about; None where it was not measured."""
 
 
-def evaluate(goals: Iterable[Goal], evidence: Evidence) -> tuple[GoalResult, ...]:
+def evaluate(goals: Iterable[Goal], evidence: GoalEvidence) -> tuple[GoalResult, ...]:
     """The outcome of every goal."""
     return tuple(_result(goal, evidence.estimate(goal)) for goal in goals)
 
@@ -53,14 +53,14 @@ def target_result(target: Target, values: NDArray[np.float64]) -> GoalResult:
     return _result(target, target_estimate(target, values))
 
 
-def _result(goal: Goal, found: Estimate | None) -> GoalResult:
+def _result(goal: Goal, found: GoalEstimate | None) -> GoalResult:
     if found is None or found.value is None:
         return GoalResult(str(goal), Outcome.NOT_MEASURED)
     outcome = _outcome(goal.limit, found, at_least=goal.at_least)
     return GoalResult(str(goal), outcome, found.value, found.low, found.high)
 
 
-def _outcome(limit: float, found: Estimate, *, at_least: bool) -> Outcome:
+def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:
     low = found.low if found.sampled else found.value
     high = found.high if found.sampled else found.value
     worst, best = (low, high) if at_least else (high, low)
@@ -73,7 +73,7 @@ def _outcome(limit: float, found: Estimate, *, at_least: bool) -> Outcome:
     return Outcome.UNDECIDED
 
 
-def target_estimate(target: Target, values: NDArray[np.float64]) -> Estimate | None:
+def target_estimate(target: Target, values: NDArray[np.float64]) -> GoalEstimate | None:
     """The figure of a target with its bounds, from its measure's value, or its loss, of each query."""
     there = values[~np.isnan(values)]
     if not len(there):
@@ -81,19 +81,19 @@ def target_estimate(target: Target, values: NDArray[np.float64]) -> Estimate | N
     if target.percentile is not None:
         share = target.percentile / 100
         low, high = quantile_interval(there, share, _BOTH_SIDES) or (None, None)
-        return Estimate(quantile(there, share), low, high, sampled=True)
+        return GoalEstimate(quantile(there, share), low, high, sampled=True)
     mean = float(there.mean())
     if target.relevance:
         kept = (1 - there) / 2
         bounds = (1 - 2 * upper_bound(kept, CONFIDENCE), 1 - 2 * lower_bound(kept, CONFIDENCE))
-        return Estimate(mean, *bounds, sampled=True)
+        return GoalEstimate(mean, *bounds, sampled=True)
     if target.measure.bounded:
         clipped = np.clip(there, 0.0, 1.0)
-        return Estimate(
+        return GoalEstimate(
             mean, lower_bound(clipped, CONFIDENCE), upper_bound(clipped, CONFIDENCE), sampled=True
         )
     low, high = mean_interval(there, _BOTH_SIDES) or (None, None)
-    return Estimate(mean, low, high, sampled=True)
+    return GoalEstimate(mean, low, high, sampled=True)
 
 
 def severity(goals: Sequence[Goal], results: Sequence[GoalResult]) -> tuple[list[int], list[float]]:

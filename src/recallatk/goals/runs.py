@@ -11,9 +11,9 @@ from recallatk.analysis.headline import headline_measure
 from recallatk.analysis.latency import percentiles, qps
 from recallatk.analysis.measures import Recall, Robustness
 from recallatk.core import Load, Mode
-from recallatk.core.verdict import GoalResult, Outcome, Verdict
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.errors import RecallError
-from recallatk.goals.evaluation import Estimate, evaluate, severity, target_estimate
+from recallatk.goals.evaluation import GoalEstimate, evaluate, severity, target_estimate
 from recallatk.goals.grammar import parse_goal
 from recallatk.goals.target import Target
 
@@ -156,19 +156,19 @@ class TrialEvidence:
     ) -> None:
         self.measurement, self.rates, self.truth, self.dataset = measurement, rates, truth, dataset
 
-    def estimate(self, goal: Goal) -> Estimate | None:
+    def estimate(self, goal: Goal) -> GoalEstimate | None:
         """The figure that a goal is about; None where it was not measured."""
         return self._quality(goal) if isinstance(goal, Target) else self._cost(goal)
 
-    def _cost(self, budget: Budget) -> Estimate | None:
+    def _cost(self, budget: Budget) -> GoalEstimate | None:
         built = self.measurement.build
         if budget.name == "qps":
-            return Estimate(self._qps())
+            return GoalEstimate(self._qps())
         exact = {"memory": built.memory_bytes, "size": built.size_bytes, "build": built.seconds}
         if budget.name in exact:
-            return Estimate(exact[budget.name])
+            return GoalEstimate(exact[budget.name])
         found = percentiles(self.measurement.calls)[budget.name]
-        return Estimate(found.value, found.low, found.high, sampled=True)
+        return GoalEstimate(found.value, found.low, found.high, sampled=True)
 
     def _qps(self) -> float | None:
         """The throughput of the setting: of its best closed loop, else of one client."""
@@ -177,7 +177,7 @@ class TrialEvidence:
         one_client = own.trial.load.mode is Mode.LATENCY
         return qps(own.calls, one_client=one_client).median if known is None else known
 
-    def _quality(self, target: Target) -> Estimate | None:
+    def _quality(self, target: Target) -> GoalEstimate | None:
         values = self._values(target)
         if values is None:
             return self._stored(target)
@@ -217,19 +217,19 @@ class TrialEvidence:
         inside = target.members(columns, len(self.measurement.answers))
         return np.asarray(inside[self.measurement.asked], bool)
 
-    def _stored(self, target: Target) -> Estimate | None:
+    def _stored(self, target: Target) -> GoalEstimate | None:
         """The mean that an older run kept with its interval, where that is all there is."""
         mean = self.measurement.score.measures.get(str(target.measure))
         if mean is None or target.percentile is not None or target.relevance or target.segment:
             return None
-        return Estimate(mean.value, mean.low, mean.high, sampled=True)
+        return GoalEstimate(mean.value, mean.low, mean.high, sampled=True)
 
 
 def _scored_again(
     measurement: Measurement, target: Target, truth: Truth, dataset: Dataset
 ) -> NDArray[np.float64]:
-    from recallatk.analysis.relevance_loss import relevance_loss
-    from recallatk.analysis.repeated import measure_repeated
+    from recallatk.analysis.relevance import relevance_loss
+    from recallatk.analysis.score import measure_repeated
 
     if not target.relevance:
         return measure_repeated(measurement, truth, dataset, target.measure)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.distribution import interval_of
 from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
 from recallatk.analysis.measures.base import plain
-from recallatk.analysis.summarising import interval_of
 from recallatk.core import Mean
 from recallatk.errors import UsageError, choices
 from recallatk.units import parse_share

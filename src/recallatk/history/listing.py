@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import reading
-from recallatk.history.contents import LOGS, trial_name, trial_numbers
+from recallatk.history.folder_scan import LOGS, trial_name, trial_numbers
 from recallatk.history.run_file import RUN, read_run_header
 from recallatk.history.trial_file import read_header
 

@@ -1,4 +1,4 @@
-"""Trials and what was measured of them as JSON records, and back."""
+"""JSON records of trials and measurements, and records of format 2 in today's terms."""
 
 from __future__ import annotations
 
@@ -174,3 +174,30 @@ def read_caution(record: Mapping[str, Any]) -> Caution:
 
 
 _NUMBERS = ("value", "limit")
+
+
+OLDEST_VERSION = 2
+"""The oldest format whose trial files describe themselves."""
+
+
+def upgraded(header: Record) -> Record:
+    """A header of run.json or of a trial file as the current format would have it; newer ones unchanged."""
+    if int(header["format_version"]) != OLDEST_VERSION:
+        return header
+    new: Record = _upgraded(header)
+    if "trial" in new:
+        new["clients"] = new["trial"]["load"]["clients"]
+    return new
+
+
+def _upgraded(value: Any) -> Any:
+    """Every load in it with the number of clients that its author gave."""
+    if isinstance(value, list):
+        return [_upgraded(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    new = {name: _upgraded(each) for name, each in value.items()}
+    if "p99_ms" in new and new.get("mode") == "rate" and new.get("clients") == 1:
+        # Format 2 wrote 1 for "not given", and used as many clients as the engine took.
+        new["clients"] = None
+    return new

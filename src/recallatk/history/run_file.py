@@ -9,7 +9,6 @@ from recallatk.core import Metric, Run
 from recallatk.files import reading, require_ordinary, write_text
 from recallatk.fingerprint import Hash
 from recallatk.history.checksums import CHECKSUM, require_sound, text_checksum
-from recallatk.history.format_two import upgraded
 from recallatk.history.records import (
     Record,
     caution_record,
@@ -18,6 +17,7 @@ from recallatk.history.records import (
     read_failure,
     read_trial_record,
     trial_record,
+    upgraded,
 )
 from recallatk.history.trial_file import FORMAT_VERSION
 from recallatk.redaction import public

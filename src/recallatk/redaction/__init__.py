@@ -1,9 +1,8 @@
 """Redaction: text and values as they may be written or shown, without secrets and in valid Unicode."""
 
 from recallatk.redaction.known import hide_known, hiding, remember
-from recallatk.redaction.literals import is_literal, literal_secret
+from recallatk.redaction.names import is_literal, is_url, literal_secret, without_secrets
 from recallatk.redaction.text import HIDDEN, redact_text, writable
-from recallatk.redaction.urls import is_url, without_secrets
 from recallatk.redaction.values import public, without_known
 
 __all__ = [

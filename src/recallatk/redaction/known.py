@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus, unquote
 
-from recallatk.redaction.names import is_secret_variable
-from recallatk.redaction.urls import is_url
+from recallatk.redaction.names import is_secret_variable, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

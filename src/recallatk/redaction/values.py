@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from recallatk.redaction.known import hiding
-from recallatk.redaction.literals import is_literal, json_value
-from recallatk.redaction.names import HARMLESS_HEADERS, is_secret_name
+from recallatk.redaction.names import HARMLESS_HEADERS, is_literal, is_secret_name, is_url, json_value
 from recallatk.redaction.text import HIDDEN, redact_text, writable
-from recallatk.redaction.urls import is_url
 
 Hide = Callable[[str], str]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.score_ties import OTHER_TOOLS
-from recallatk.counting import counted
+from recallatk.analysis.answer_scores import OTHER_TOOLS
 from recallatk.report.as_dict import mean_to_dict
 from recallatk.report.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.report.labels import interval, number
 from recallatk.report.text import render_text
+from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from recallatk.analysis.assessing import Assessment
+    from recallatk.analysis.assessment import Assessment
     from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
     from recallatk.report.document import Builders

@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.analysis.answers import bounded
 from recallatk.analysis.compared import Compared
-from recallatk.analysis.comparing import compare, holm
+from recallatk.analysis.comparison import compare, holm
 from recallatk.analysis.measures import Recall
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import curve_of, shortened
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.analysis.comparing import Difference
+    from recallatk.analysis.comparison import Difference
     from recallatk.core import Measurement, Run, Trial, Truth
     from recallatk.report.charts.points import Curve
 

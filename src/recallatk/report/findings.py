@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from recallatk.core.findings import Finding, Severity
+from recallatk.core.judgments import Finding, Severity
 from recallatk.report.document import Document, Form, Linted, Remark, Section
 from recallatk.report.markdown import render_markdown
 from recallatk.report.text import render_text

@@ -11,10 +11,9 @@ import pyarrow as pa
 from recallatk.analysis.answers import ABSENT, PADDING, bounded
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
-from recallatk.analysis.distribution import distribution
+from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
 from recallatk.analysis.segments import Grouping, automatic, by_column, segments
-from recallatk.analysis.summarising import mean_of
 from recallatk.core import Score
 from recallatk.errors import RecallError
 from recallatk.report.charts.points import thinned

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recallatk.counting import counted
 from recallatk.report.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.report.labels import number
 from recallatk.report.text import render_text
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -52,7 +52,7 @@ from recallatk.report.tuned_words import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Candidate, Tuned
     from recallatk.report.charts.theme import Chart
     from recallatk.report.charts.tuned_curve import TunedCurve

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Caution, Mean
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
-from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.errors import FormatError
 from recallatk.redaction import public
 from recallatk.report.as_dict import mean_to_dict, plain
@@ -18,7 +18,7 @@ from recallatk.report.findings import findings_from_dict, findings_to_dict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from recallatk.core.findings import Finding
+    from recallatk.core.judgments import Finding
     from recallatk.files import PathLike
 
 # 1: the first.

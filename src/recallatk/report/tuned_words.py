@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from recallatk.core import Trial
-from recallatk.counting import counted
 from recallatk.goals.target import is_loss
 from recallatk.report.document import Table
 from recallatk.report.labels import cut, fitted, interval, listed, number
 from recallatk.report.text import printable
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.core import Mean

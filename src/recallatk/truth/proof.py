@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.certificate import Decision
 from recallatk.core import Metric
+from recallatk.core.truth import Decision
 from recallatk.pair_scores import norms
 from recallatk.truth.arithmetic import exact_ranks
 from recallatk.truth.faults import Claim, Fault, Wrong
@@ -15,9 +15,9 @@ from recallatk.truth.faults import Claim, Fault, Wrong
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from recallatk.truth.listed import Listed
+    from recallatk.truth.faults import Listed
     from recallatk.truth.results import Results
-    from recallatk.truth.search import Search
+    from recallatk.truth.search import ExactSearch
 
 # float32 keeps 29 bits less than float64; one more for sums that were taken in another order.
 _FLOAT32_LOSS = 2.0**30
@@ -43,7 +43,7 @@ class Proof:
         same_rows: whether row numbers of the truth are row numbers of this corpus.
     """
 
-    def __init__(self, listed: Listed, search: Search, real: Results, *, same_rows: bool) -> None:
+    def __init__(self, listed: Listed, search: ExactSearch, real: Results, *, same_rows: bool) -> None:
         self.listed, self.search, self.real, self.same_rows = listed, search, real, same_rows
         self.truth, self.dataset = listed.truth, listed.dataset
         self.offsets, self.beyond = real.overflow()

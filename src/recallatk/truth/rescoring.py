@@ -13,7 +13,7 @@ from recallatk.pair_scores import norms, pair_scores, tolerance
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recallatk.truth.reading import Reader
+    from recallatk.truth.corpus_reader import Reader
 
 
 _PAIRS_A_PART = 25_000

@@ -1,22 +1,23 @@
-"""What a computation has decided so far, in the arrays of a truth."""
+"""Decided queries in the arrays of a truth, and the metadata that a truth keeps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from recallatk.certificate import Certificate, Decision
 from recallatk.core import Dataset, Truth
+from recallatk.core.truth import Certificate, Decision
 from recallatk.ids import RowIds
-from recallatk.truth.beside import kept_columns, kept_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from recallatk.truth.deciding import Verdict
+    from recallatk.core import Corpus, QuerySet
+    from recallatk.truth.decision import DecidedRows
 
 
 class Results:
@@ -37,7 +38,7 @@ class Results:
         self,
         group: NDArray[np.int64],
         proven: NDArray[np.bool_],
-        verdict: Verdict,
+        verdict: DecidedRows,
         decided: Decision | NDArray[np.int64],
     ) -> None:
         """Take in what was decided for the proven ones among some queries."""
@@ -103,3 +104,31 @@ def _columns(
     pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
     return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+# All ids of a corpus are kept up to this many rows; beyond, unknown ids are told only with the corpus.
+MOST_IDS = 1 << 22
+
+
+def kept_ids(corpus: Corpus) -> pa.Array | None:
+    """All ids of a corpus, unless they are its row numbers or too many."""
+    return None if corpus.id_column is None or corpus.rows > MOST_IDS else corpus.ids
+
+
+def kept_columns(queries: QuerySet) -> pa.Table | None:
+    """The columns of plain values beside the queries."""
+    names = [name for name in queries.metadata_names if _is_plain(queries.columns.schema.field(name).type)]
+    if not names:
+        return None
+    table = queries.columns.read(names, 0, queries.rows)
+    decoded = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(decoded, names)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    return not (pa.types.is_nested(kind) or pa.types.is_null(kind))

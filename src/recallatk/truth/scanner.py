@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recallatk.filters.eligibility import Eligibility
 
 
-class Hits(NamedTuple):
+class ScanHits(NamedTuple):
     """Pairs that reached their query's threshold, in the order of the queries, with their scan scores."""
 
     queries: NDArray[np.int64]
@@ -27,9 +27,9 @@ class Hits(NamedTuple):
     thresholds: NDArray[Any]
     """What was asked for, and where that was -inf, what was found to do: the k-th best less the slack."""
 
-    def of(self, which: NDArray[np.bool_]) -> Hits:
+    def of(self, which: NDArray[np.bool_]) -> ScanHits:
         """Some of them."""
-        return Hits(self.queries[which], self.columns[which], self.scores[which], self.thresholds)
+        return ScanHits(self.queries[which], self.columns[which], self.scores[which], self.thresholds)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Scanner(Protocol):
     extra: int
     """How many components it wants besides: ones in the rows, and in the queries its own to write."""
 
-    def hits(self, asked: Asked, rows: NDArray[Any]) -> Hits:
+    def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
         """Every eligible pair that reaches its threshold.
 
         For a query whose threshold is -inf these may be cut to the rows that lie no further below the

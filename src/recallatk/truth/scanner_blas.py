@@ -1,4 +1,4 @@
-"""The plain scanner: one matrix product of NumPy's BLAS a tile, and a comparison with the thresholds."""
+"""BLAS scanners: one matrix product per tile, and a prefix product in rotated spaces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.truth.scanner import Asked, Hits, below
+from recallatk.truth.scanner import Asked, ScanHits, below
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class BlasScanner:
         self._scores = np.empty(size, dtype)
         self._flags = np.zeros(size + 8, bool)
 
-    def hits(self, asked: Asked, rows: NDArray[Any]) -> Hits:
+    def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
         """Multiply, seed what has no threshold yet, compare."""
         shape = (len(asked.queries), len(rows))
         fresh = np.isneginf(asked.thresholds)
@@ -47,7 +47,7 @@ class BlasScanner:
         thresholds = _seeded(asked, scores, np.flatnonzero(fresh))
         flat = self._reaching(scores, thresholds - offsets if fresh.any() else None)
         queries, columns = np.divmod(flat, shape[1])
-        hits = Hits(queries, columns, self._scores[flat] + offsets[queries], thresholds)
+        hits = ScanHits(queries, columns, self._scores[flat] + offsets[queries], thresholds)
         hits = self._completed(asked, rows, hits)
         if asked.eligible is not None:
             counts = hits.scores > -np.inf
@@ -59,7 +59,7 @@ class BlasScanner:
         """Write the scores less the thresholds, or what these cannot exceed."""
         np.matmul(asked.queries, rows.T, out=out)
 
-    def _completed(self, asked: Asked, rows: NDArray[Any], hits: Hits) -> Hits:
+    def _completed(self, asked: Asked, rows: NDArray[Any], hits: ScanHits) -> ScanHits:
         """What is left of the hits once their scores are whole, as they are here from the beginning."""
         return hits
 
@@ -101,3 +101,41 @@ def _reached(scores: NDArray[Any], k: int) -> NDArray[Any]:
         scores = scores[:, : together * width].reshape(lines, together, width).max(axis=1)
     place = scores.shape[1] - k
     return np.asarray(np.partition(scores, place, axis=1)[:, place])
+
+
+_PORTION_PAIRS = 2048
+
+
+class PrefixScanner(BlasScanner):
+    """One product over the components that tell most, with the bound of the others among them."""
+
+    def __init__(self, lead: int, width: int, dtype: np.dtype[Any], queries: int) -> None:
+        super().__init__(width, dtype, queries)
+        self.lead = lead
+
+    def _multiply(self, asked: Asked, rows: NDArray[Any], out: NDArray[Any]) -> None:
+        if not _has_fresh(asked):
+            np.matmul(asked.queries[:, self.lead :], rows[:, self.lead :].T, out=out)
+            return
+        # The first threshold has to come from whole scores.
+        bounds = asked.queries[:, -2].copy()
+        asked.queries[:, -2] = 0
+        np.matmul(asked.queries, rows.T, out=out)
+        asked.queries[:, -2] = bounds
+
+    def _completed(self, asked: Asked, rows: NDArray[Any], hits: ScanHits) -> ScanHits:
+        if _has_fresh(asked):
+            return hits
+        whole = np.empty_like(hits.scores)
+        sought, found = asked.queries[:, : self.lead], rows[:, : self.lead]
+        for start in range(0, len(whole), _PORTION_PAIRS):
+            part = slice(start, start + _PORTION_PAIRS)
+            query, row = hits.queries[part], hits.columns[part]
+            rest = np.einsum("ij,ij->i", sought[query], found[row])
+            whole[part] = hits.scores[part] - asked.queries[query, -2] * rows[row, -2] + rest
+        return hits._replace(scores=whole).of(whole >= hits.thresholds[hits.queries])
+
+
+def _has_fresh(asked: Asked) -> bool:
+    """Whether there are queries of which nothing is known."""
+    return bool(np.isneginf(asked.thresholds).any())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.truth.scanner import Asked, Hits, below
+from recallatk.truth.scanner import Asked, ScanHits, below
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,9 +25,9 @@ class FaissScanner:
     def __init__(self, width: int, dtype: np.dtype[Any], queries: int) -> None:
         self.tile_rows = max(16, _TILE_BYTES // (width * dtype.itemsize))
 
-    def hits(self, asked: Asked, rows: NDArray[Any]) -> Hits:
+    def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
         """Search, then search again with a larger k for queries whose last result still is a hit."""
-        found: list[Hits] = []
+        found: list[ScanHits] = []
         thresholds = asked.thresholds.copy()
         which = np.arange(len(asked.queries))
         count = asked.k + _SPARE
@@ -63,16 +63,16 @@ class FaissScanner:
     @staticmethod
     def _taken(
         asked: Asked, which: NDArray[np.int64], columns: Any, scores: Any, limits: NDArray[Any]
-    ) -> Hits:
+    ) -> ScanHits:
         place, column = np.nonzero((scores >= limits[:, None]) & (columns >= 0))
         queries, columns, values = which[place], columns[place, column], scores[place, column]
         if asked.eligible is not None:
             counts = asked.eligible.pairs(queries, columns)
             queries, columns, values = queries[counts], columns[counts], values[counts]
-        return Hits(queries, columns, values, limits)
+        return ScanHits(queries, columns, values, limits)
 
 
-def _joined(found: list[Hits], thresholds: NDArray[Any]) -> Hits:
+def _joined(found: list[ScanHits], thresholds: NDArray[Any]) -> ScanHits:
     queries, columns, scores = (np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
     order = np.argsort(queries, kind="stable")
-    return Hits(queries[order], columns[order], scores[order], thresholds)
+    return ScanHits(queries[order], columns[order], scores[order], thresholds)

@@ -11,20 +11,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.certificate import Decision
 from recallatk.core import Dataset, Metric
+from recallatk.core.truth import Decision
 from recallatk.pair_scores import require_range, smallest_size
-from recallatk.truth.batches import batches
-from recallatk.truth.budget import Plan, heavy_queries
-from recallatk.truth.deciding import Pairs, Verdict, decide
-from recallatk.truth.reading import Reader
+from recallatk.truth.corpus_reader import Reader
+from recallatk.truth.decision import DecidedRows, Pairs, decide
+from recallatk.truth.memory_plan import MemoryPlan, batches, heavy_queries
 from recallatk.truth.rescoring import rescored
 from recallatk.truth.results import Results
-from recallatk.truth.rotation import SAMPLE, RotatedSpace, Rotation, find_rotation, is_worth_looking
-from recallatk.truth.scanner_blas import BlasScanner
+from recallatk.truth.scanner_blas import BlasScanner, PrefixScanner
 from recallatk.truth.scanner_faiss import FaissScanner
-from recallatk.truth.scanner_prefix import PrefixScanner
-from recallatk.truth.space import FLOAT32, FLOAT64, Precision, Space, centre_of
+from recallatk.truth.space import (
+    FLOAT32,
+    FLOAT64,
+    SAMPLE,
+    Precision,
+    RotatedSpace,
+    Rotation,
+    Space,
+    centre_of,
+    find_rotation,
+    is_worth_looking,
+)
 from recallatk.truth.sweep import Candidates, OutOfRange, Sweep
 
 if TYPE_CHECKING:
@@ -61,14 +69,14 @@ class _Stage(NamedTuple):
 _STAGES = (_Stage(FLOAT32, True, True), _Stage(FLOAT32, True), _Stage(FLOAT64, True), _Stage(FLOAT64, False))
 
 
-class Search:
+class ExactSearch:
     """One computation of truth, which can be put down and taken up again between two blocks."""
 
     def __init__(
         self,
         dataset: Dataset,
         depth: int,
-        plan: Plan,
+        plan: MemoryPlan,
         *,
         threads: int,
         backend: str,
@@ -205,7 +213,7 @@ class Search:
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
         decided = Decision.FLOAT32 if _STAGES[stage].precision is FLOAT32 else Decision.FLOAT64
 
-        def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], Verdict]:
+        def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], DecidedRows]:
             vectors, mine = self.queries[group[part]], pairs.of(int(part[0]), int(part[-1]) + 1)
             return part, decide(self.metric, vectors, mine, self.depth, self.reader.rows)
 

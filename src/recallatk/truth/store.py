@@ -19,7 +19,7 @@ from recallatk.errors import RecallError
 from recallatk.files import atomic_file, require_ordinary, write_text
 from recallatk.fingerprint import Hash
 from recallatk.truth.checkpoint import Checkpoint
-from recallatk.truth.file import FORMAT_VERSION, load_truth, save_truth
+from recallatk.truth.truth_file import FORMAT_VERSION, load_truth, save_truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.truth.batches import Batch, batches
-from recallatk.truth.guessing import guessed_rank
+from recallatk.truth.memory_plan import Batch, batches
 from recallatk.truth.scanner import Asked, Eligible, Scanner, below
 from recallatk.truth.scanner_blas import BATCH_QUERIES
-from recallatk.truth.survivors import Survivors
+from recallatk.truth.thresholds import Survivors, guessed_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.filters.eligibility import Eligibility
-    from recallatk.filters.rowset import RowSet
+    from recallatk.filters.lookup import RowSet
     from recallatk.truth.space import Space
 
 _SMALL_TILE = 256

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.relevance_loss import relevance_loss
+from recallatk.analysis.relevance import relevance_loss
 from recallatk.bench.conversation import Conversation, Speaker, TrialFailed
 from recallatk.bench.events import Built
 from recallatk.bench.supervising import Limits

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.betting import SequentialTest, Verdict, lower_bound
+from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class Look:
 
     effort: float
     search: dict[str, Any]
-    verdict: Verdict = Verdict.UNDECIDED
+    verdict: SequentialVerdict = SequentialVerdict.UNDECIDED
     parts: list[Answers] = field(default_factory=list)
     whole: Answers | None = None
     """All queries of the side, after a warm-up."""
@@ -69,7 +69,7 @@ class Look:
     @property
     def passed(self) -> bool:
         """Whether it may be recommended as far as is known."""
-        return self.verdict is Verdict.PASS
+        return self.verdict is SequentialVerdict.PASS
 
 
 class OutOfTime(Exception):  # noqa: N818 - nothing is wrong
@@ -100,7 +100,7 @@ class Prober:
             return self.looks[effort]
         look = self.looks[effort] = Look(effort, self.ladder.search(effort))
         done, size = 0, _FIRST_BATCH
-        while look.verdict is Verdict.UNDECIDED and done < len(self.order):
+        while look.verdict is SequentialVerdict.UNDECIDED and done < len(self.order):
             if self.over():
                 raise OutOfTime
             which = self.order[done : done + size]
@@ -108,8 +108,8 @@ class Prober:
             done += len(which)
             size *= 2
             look.verdict = self._verdict(look)
-        if look.verdict is Verdict.UNDECIDED and self._clears(look):
-            look.verdict = Verdict.PASS
+        if look.verdict is SequentialVerdict.UNDECIDED and self._clears(look):
+            look.verdict = SequentialVerdict.PASS
         return look
 
     def _clears(self, look: Look) -> bool:
@@ -122,15 +122,15 @@ class Prober:
             for place, target in enumerate(self.targets)
         )
 
-    def _verdict(self, look: Look) -> Verdict:
+    def _verdict(self, look: Look) -> SequentialVerdict:
         found = {self._decided(place, target, look) for place, target in enumerate(self.targets)}
-        if Verdict.FAIL in found:
-            return Verdict.FAIL
-        return Verdict.PASS if found == {Verdict.PASS} else Verdict.UNDECIDED
+        if SequentialVerdict.FAIL in found:
+            return SequentialVerdict.FAIL
+        return SequentialVerdict.PASS if found == {SequentialVerdict.PASS} else SequentialVerdict.UNDECIDED
 
-    def _decided(self, place: int, target: Target, look: Look) -> Verdict:
+    def _decided(self, place: int, target: Target, look: Look) -> SequentialVerdict:
         if target.threshold >= 1:
-            return Verdict.FAIL if (look.values(place) < 1).any() else Verdict.UNDECIDED
+            return SequentialVerdict.FAIL if (look.values(place) < 1).any() else SequentialVerdict.UNDECIDED
         test = SequentialTest(target.threshold, self.alpha)
         return test.update(look.values(place))
 
@@ -148,7 +148,7 @@ class Prober:
             look.bound = bounds[0][0]
             # The bound over all queries is the verdict; the test was there to save queries.
             cleared = all(bound >= threshold for bound, threshold in bounds)
-            look.verdict = Verdict.PASS if cleared else Verdict.UNDECIDED
+            look.verdict = SequentialVerdict.PASS if cleared else SequentialVerdict.UNDECIDED
         return look
 
 

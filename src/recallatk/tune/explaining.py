@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of
 from recallatk.analysis.pareto import front, knee, nines
 from recallatk.analysis.segments import by_column
-from recallatk.analysis.summarising import FEWEST_RESAMPLED, interval_of
 from recallatk.core import Mean
 from recallatk.core.tuned import Price
 from recallatk.goals.target import is_loss

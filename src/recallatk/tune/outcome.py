@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.core import Caution, Metric
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Tuned
-from recallatk.core.verdict import GoalResult, Outcome, Verdict
 from recallatk.goals import evaluate, parse_goal
-from recallatk.goals.candidates import Costs
+from recallatk.goals.budget import Costs
 from recallatk.tune.explaining import binding_of, front_of, knee_of, nearest_of, prices_of, worst_segment
 from recallatk.tune.grid import grid_seconds
 from recallatk.tune.proving import keeps

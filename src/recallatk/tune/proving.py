@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.betting import Verdict
+from recallatk.analysis.betting import SequentialVerdict
 from recallatk.analysis.latency import percentile
 from recallatk.bench.conversation import TrialFailed
 from recallatk.core.tuned import Candidate
@@ -247,9 +247,13 @@ def note_looks(
 def _words(look: Look, chosen: Look | None) -> tuple[str, str]:
     if look is chosen:
         return "passed", "the least effort that clears every target"
-    if look.verdict is Verdict.UNDECIDED and look.whole is not None:
+    if look.verdict is SequentialVerdict.UNDECIDED and look.whole is not None:
         return "undecided", "the bound over all queries does not clear the target"
-    name = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.UNDECIDED: "undecided"}[look.verdict]
+    name = {
+        SequentialVerdict.PASS: "passed",
+        SequentialVerdict.FAIL: "failed",
+        SequentialVerdict.UNDECIDED: "undecided",
+    }[look.verdict]
     return name, f"after {look.asked} queries"
 
 

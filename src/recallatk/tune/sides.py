@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.answer_scores import answer_scores
 from recallatk.analysis.compared import Compared
-from recallatk.analysis.distances import answer_scores
 from recallatk.datasets.opening import make_corpus
 from recallatk.datasets.sampling import split_queries
 from recallatk.errors import UsageError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.betting import Verdict, is_at_least
+from recallatk.analysis.betting import SequentialVerdict, is_at_least
 from recallatk.bench.conversation import TrialFailed
 from recallatk.tune.choosing import settled_above
 from recallatk.tune.proving import ALPHA, candidate_of, keeps, note_looks
@@ -56,7 +56,10 @@ def confirms(targets: Sequence[Target], answers: Answers) -> bool:
         scored = values[~np.isnan(values)]
         if not len(scored) or scored.mean() < target.threshold:
             return False
-        if 0 < target.threshold < 1 and is_at_least(scored, target.threshold, ALPHA)[0] is Verdict.FAIL:
+        if (
+            0 < target.threshold < 1
+            and is_at_least(scored, target.threshold, ALPHA)[0] is SequentialVerdict.FAIL
+        ):
             return False
     return True
 

@@ -13,7 +13,7 @@ from chromium import ATTACK, LONG, MIRRORED
 from made_tuned import made_candidate, made_tuned, missed_tuned
 
 from recallatk.core import Caution, Mean
-from recallatk.core.findings import Finding, Severity
+from recallatk.core.judgments import Finding, Severity
 from recallatk.core.tuned import Attempt, Candidate, Tuned
 from recallatk.report import tuned_to_html
 from recallatk.report.charts.theme import specification

@@ -30,7 +30,7 @@ from recallatk.core.trials import Load, Mode
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
 from recallatk.goals import parse_goal, sort_goals
-from recallatk.truth.budget import SMALLEST
+from recallatk.truth.memory_plan import SMALLEST
 
 Whole = Annotated[int, Field(ge=0)]
 Threads = Annotated[int, Field(ge=1, le=1_024)]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Metric, Records, blocks
-from recallatk.datasets.answer_matrices import matrix_answers
+from recallatk.datasets.answer_tables import matrix_answers
 from recallatk.datasets.formats.npy import check_matrix
+from recallatk.datasets.imported import as_scores, imported
 from recallatk.datasets.matrix import NO_COLUMNS
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
-from recallatk.datasets.truths import as_scores, imported
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import reading
 from recallatk.hdf5 import new_hdf5_file

@@ -11,9 +11,8 @@ from pyarrow import ipc
 from recallatk.core import BLOCK_BYTES
 from recallatk.datasets.answer_tables import read_table_answers
 from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
-from recallatk.datasets.layout import table_records
+from recallatk.datasets.layout import table_records, table_schema, tables
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
-from recallatk.datasets.tables import table_schema, tables
 from recallatk.errors import FormatError
 from recallatk.files import reading
 

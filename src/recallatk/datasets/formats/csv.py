@@ -16,9 +16,8 @@ import pyarrow.csv as pa_csv
 from recallatk.datasets.answer_cells import cell_answers
 from recallatk.datasets.answer_tables import find_roles
 from recallatk.datasets.formats.jsonl import VECTOR_TYPE
-from recallatk.datasets.layout import ID_NAMES, VECTOR_NAMES, table_records
+from recallatk.datasets.layout import ID, ID_NAMES, VECTOR, VECTOR_NAMES, table_records, tables
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
-from recallatk.datasets.tables import ID, VECTOR, tables
 from recallatk.errors import FormatError
 from recallatk.files import reading
 

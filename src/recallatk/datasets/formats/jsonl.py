@@ -15,9 +15,8 @@ import pyarrow.json as pj
 
 from recallatk.datasets.answer_tables import read_table_answers
 from recallatk.datasets.batches import is_number_list, start_before
-from recallatk.datasets.layout import VECTOR_NAMES, table_records
+from recallatk.datasets.layout import ID, VECTOR, VECTOR_NAMES, table_records, tables
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
-from recallatk.datasets.tables import ID, VECTOR, tables
 from recallatk.errors import FormatError
 from recallatk.files import reading
 
@@ -39,7 +38,7 @@ VECTOR_TYPE = pa.list_(pa.float32())
 
 
 @dataclass(frozen=True)
-class _Survey:
+class _LineSurvey:
     schema: pa.Schema
     starts: list[int]
     offsets: list[int]
@@ -86,7 +85,7 @@ class JsonLines:
         return _located(partial(_read_joined, before=before), block, first_row, self.text)
 
     @cached_property
-    def _survey(self) -> _Survey:
+    def _survey(self) -> _LineSurvey:
         schema, starts, offsets, rows = pa.schema([]), [], [], 0
         for offset, block in self._blocks(0):
             table = self._inferred(block, rows, schema)
@@ -94,7 +93,7 @@ class JsonLines:
             starts.append(rows)
             offsets.append(offset)
             rows += table.num_rows
-        return _Survey(_settled(schema, self.vector), starts, offsets, rows)
+        return _LineSurvey(_settled(schema, self.vector), starts, offsets, rows)
 
     @property
     def rows(self) -> int:

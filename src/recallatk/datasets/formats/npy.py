@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from numpy.lib import format as npy_format
 
 from recallatk.core import Records, blocks
-from recallatk.datasets.answer_matrices import matrix_answers
+from recallatk.datasets.answer_tables import matrix_answers
+from recallatk.datasets.imported import matrix_truth
 from recallatk.datasets.matrix import NO_COLUMNS, FileMatrix, append_blocks
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
-from recallatk.datasets.truths import matrix_truth
 from recallatk.errors import FormatError
 from recallatk.files import reading
 

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 
 from recallatk.datasets.answer_tables import read_table_answers
 from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
-from recallatk.datasets.layout import table_records
+from recallatk.datasets.imported import id_truth
+from recallatk.datasets.layout import VECTOR, table_records, table_schema, tables
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
-from recallatk.datasets.tables import VECTOR, table_schema, tables
-from recallatk.datasets.truths import id_truth
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import reading
 

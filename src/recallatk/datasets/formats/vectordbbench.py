@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recallatk.datasets.formats.parquet import open_table
+from recallatk.datasets.imported import id_truth
 from recallatk.datasets.layout import column_of, table_records
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
-from recallatk.datasets.truths import id_truth
 from recallatk.errors import FormatError, MismatchError
 from recallatk.ids import check_ids, plain_ids
 

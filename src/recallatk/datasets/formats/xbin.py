@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.core import Records, blocks
-from recallatk.datasets.answer_matrices import matrix_answers
+from recallatk.datasets.answer_tables import matrix_answers
+from recallatk.datasets.conversion import widened
+from recallatk.datasets.imported import matrix_truth
 from recallatk.datasets.matrix import NO_COLUMNS, FileMatrix, append_blocks
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
-from recallatk.datasets.truths import matrix_truth
-from recallatk.datasets.widening import widened
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import read_exactly
 

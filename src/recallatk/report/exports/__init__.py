@@ -56,7 +56,7 @@ def export(run: Run, to: str, out: PathLike, dataset: Dataset | None = None) -> 
 
 
 def _require_same(run: Run, dataset: Dataset) -> None:
-    from recallatk.history.run import require_same_data
+    from recallatk.history.run_store import require_same_data
 
     if dataset.metric is not run.metric:
         raise MismatchError(f"a run under {run.metric}, and a dataset under {dataset.metric}")

@@ -148,7 +148,7 @@ def _times(measurement: Measurement) -> tuple[NDArray[np.float64], float]:
 
 def _distances(metric: Metric, answers: NDArray[np.int64], dataset: Dataset | None) -> NDArray[np.float32]:
     """Distances as ann-benchmarks defines them; infinite for padding, NaN if unknown."""
-    from recallatk.analysis.distances import answer_scores, cosine_distances
+    from recallatk.analysis.answer_scores import answer_scores, cosine_distances
 
     if dataset is None:
         found = np.full(answers.shape, np.nan)

@@ -1,0 +1,116 @@
+"""Scores of answers, computed from the vectors or reported by the engine, and ties among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.matching import repeated
+from recallatk.core import Metric, blocks
+from recallatk.errors import UsageError
+from recallatk.pair_scores import norms, pair_scores, require_range, smallest_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from recallatk.analysis.compared import Compared
+    from recallatk.analysis.measures.base import Measure
+    from recallatk.core import Answers, Dataset
+
+# Similarities of float64 are off by some times 1e-16 for every component.
+_PARALLEL = 1e-12
+
+
+def answer_scores(dataset: Dataset, answers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Beside each answer its float64 score; NaN where it is no row or one that the query may not return."""
+    scores = np.full(answers.shape, np.nan)
+    flat = scores.reshape(-1)
+    queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
+    query, column = np.nonzero((answers >= 0) & (answers < dataset.corpus.rows))
+    rows = answers[query, column]
+    order = np.argsort(rows, kind="stable")
+    query, column, rows = query[order], column[order], rows[order]
+    require_range(queries, dataset.metric, dataset.queries.name)
+    smallest = smallest_size(queries)
+    query_norms = norms(queries) if dataset.metric is Metric.COSINE else None
+    for start, block in blocks(dataset.corpus.vectors):
+        require_range(block, dataset.metric, dataset.corpus.name, start, compared_with=smallest)
+        first, last = np.searchsorted(rows, [start, start + len(block)])
+        asked, found = query[first:last], rows[first:last] - start
+        values = pair_scores(dataset.metric, queries, asked, block, found)
+        if query_norms is not None and len(found):
+            values /= query_norms[asked] * norms(block)[found]
+        flat[asked * answers.shape[1] + column[first:last]] = values
+    barred = ~dataset.eligibility.allowed(query, rows)
+    scores[query[barred], column[barred]] = np.nan
+    return scores
+
+
+def cosine_distances(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 - similarity, and 0 for vectors that are parallel but for the rounding of float64."""
+    distances = 1.0 - similarities
+    return np.asarray(np.where(distances < _PARALLEL, 0.0, distances))
+
+
+def needed_scores(compared: Compared, measure: Measure) -> tuple[NDArray[np.float64], Metric]:
+    """The scores of the answers and what they mean, without which some measures cannot be."""
+    metric = compared.truth.metric
+    if compared.answer_scores is None or metric is None or compared.truth.scores is None:
+        raise UsageError(
+            f"{measure} needs the vectors and a truth with scores: score(…, dataset=dataset), "
+            "or --corpus and --queries"
+        )
+    return compared.answer_scores, metric
+
+
+def true_scores(compared: Compared) -> NDArray[np.float64]:
+    """The scores of the truth; asked after `needed_scores`."""
+    assert compared.truth.scores is not None  # noqa: S101 - asked by the caller
+    return compared.truth.scores
+
+
+def counted_scores(compared: Compared, scores: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The scores of the first k distinct known answers, the others NaN."""
+    answers = compared.answers
+    counts = (answers >= 0) & ~repeated(answers)
+    return np.where(counts & (np.cumsum(counts, axis=1) <= k), scores, np.nan)
+
+
+OTHER_TOOLS = "trec_eval and ir-measures order equal scores by document id, last first"
+
+
+@dataclass(frozen=True)
+class ScoreTies:
+    """Queries whose answers tie by score at a boundary, so that the order of ties decides who is counted."""
+
+    order: str
+    """How the answers are ordered here."""
+    queries: Mapping[int, int]
+    """By k, how many queries have equal scores at k and k + 1."""
+
+
+def score_ties(answers: Answers, cutoffs: Iterable[int]) -> ScoreTies | None:
+    """Ties at every k; None for answers whose order is not made from scores."""
+    if answers.ordered_by is None or answers.scores is None:
+        return None
+    return ScoreTies(answers.ordered_by, {k: int(ties_at(answers, k).sum()) for k in sorted(set(cutoffs))})
+
+
+def ties_at(answers: Answers, k: int) -> NDArray[np.bool_]:
+    """For each query of the answers, whether its scores at k and k + 1 are equal.
+
+    trec_eval reads scores as float32, so that scores closer than that tie there.
+    """
+    tied = np.zeros(len(answers), bool)
+    if answers.scores is None:
+        return tied
+    with np.errstate(over="ignore"):
+        scores = answers.scores.astype(np.float32)
+    longer = np.flatnonzero(np.diff(answers.offsets) > k)
+    last = answers.offsets[longer] + k - 1
+    tied[longer] = scores[last] == scores[last + 1]
+    return tied

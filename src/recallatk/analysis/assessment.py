@@ -1,0 +1,266 @@
+"""Assessment: measures, distribution, segments, diagnosis, relevance and comparison in one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis import planning
+from recallatk.analysis.answer_scores import ScoreTies, score_ties
+from recallatk.analysis.answers import ABSENT, PADDING, Aligned, align, truth_from_lists
+from recallatk.analysis.betting import lower_bound
+from recallatk.analysis.comparison import Difference, compare
+from recallatk.analysis.compatibility import require_same
+from recallatk.analysis.diagnosis import Diagnosis, deeper_measure, diagnose
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, Distribution, distribution
+from recallatk.analysis.headline import headline_k
+from recallatk.analysis.measures import (
+    DiscountedGain,
+    Measure,
+    RankBiasedOverlap,
+    Recall,
+    ReciprocalRank,
+    Robustness,
+    parse_measure,
+)
+from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
+from recallatk.analysis.relevance import relevance
+from recallatk.analysis.score import score_aligned, wanted_measures
+from recallatk.analysis.segments import Segment, automatic, by_column, segments
+from recallatk.core import Answers, Truth
+from recallatk.errors import UsageError
+from recallatk.ids import row_numbers as numbers_as_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.core import Corpus, Dataset, Mean, Score
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """A score with all that explains it."""
+
+    name: str
+    """Of the answers."""
+    score: Score
+    k: int
+    """The k that segments, diagnosis and comparison are about."""
+    distribution: Mapping[str, Distribution]
+    """By recall at each k."""
+    at_least: Mapping[str, float]
+    """Below what recall is not, with 95 % confidence: the bound to decide by."""
+    segments: Mapping[str, list[Segment]]
+    diagnosis: Diagnosis | None
+    planning: str
+    relevance: Mapping[str, Mean] = field(default_factory=dict)
+    """By judgements, not by truth: another thing than recall@k."""
+    score_ties: ScoreTies | None = None
+    """Ties by score at the boundaries, where scores put the answers in order."""
+    differences: tuple[Difference, ...] = ()
+    """Between these answers and others to the same queries."""
+
+
+def assess(
+    answers: Any,
+    truth: Truth | Sequence[Sequence[Any]],
+    at: Sequence[int] | None = None,
+    *,
+    measures: Sequence[Measure | str] = (),
+    by: Sequence[str] = (),
+    against: Sequence[Answers] = (),
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    corpus: Corpus | None = None,
+    dataset: Dataset | None = None,
+    row_numbers: bool = False,
+) -> Assessment:
+    """Score answers and explain the score.
+
+    Args:
+        answers: what `read_answers` gave, lists of ids or a matrix of ids, as in `score`.
+        truth: what is right, a Truth or lists of ids.
+        at: the values of k.
+        measures: what else to measure.
+        by: columns to group queries by; beside these, queries are grouped by what the truth tells.
+        against: other answers to the same queries, to compare with.
+        qrels: judgements, for measures of relevance.
+        corpus: what ids are looked up in, to tell unknown ones.
+        dataset: corpus, queries and filters.
+        row_numbers: the answers are row numbers, whatever the ids are.
+    """
+    corpus = dataset.corpus if corpus is None and dataset is not None else corpus
+    wanted = _wanted(truth, at, measures)
+    deepest = max(each.deepest for each in wanted)
+    if not isinstance(truth, Truth):
+        truth = truth_from_lists(truth, deepest, corpus)
+    require_same(truth, corpus, dataset, deepest)
+    main = _main(wanted)
+    aligned = align(answers, truth, corpus, row_numbers=row_numbers)
+    wanted += _further(main, aligned)
+    scored = _scored(aligned, truth, wanted, dataset)
+    recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
+    spread = {name: distribution(values) for name, values in recalls.items()}
+    headline = str(Recall(main))
+    name = answers.name if isinstance(answers, Answers) else "answers"
+    others = {
+        each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in _named_apart(against, name)
+    }
+    return Assessment(
+        name=name,
+        score=scored,
+        k=main,
+        distribution={each: found for each, found in spread.items() if found is not None},
+        at_least={each: lower_bound(_there(values)) for each, values in recalls.items() if scored.scored},
+        segments=_segments(scored, truth, aligned, dataset, by, headline),
+        diagnosis=diagnose(scored, main),
+        planning=_planning(scored, headline),
+        relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels),
+        score_ties=_score_ties(answers, wanted, qrels),
+        differences=tuple(_differences(name, scored, others, truth, main)),
+    )
+
+
+def _planning(scored: Score, headline: str) -> str:
+    """What so many queries are enough for, by the interval that is shown; few have no spread to go by."""
+    values, mean = _there(scored.per_query[headline]), scored.measures[headline]
+    if len(values) < FEWEST_RESAMPLED or mean.low is None or mean.high is None:
+        return ""
+    return planning.in_words(values, headline, (mean.high - mean.low) / 2)
+
+
+def _wanted(truth: Any, at: Sequence[int] | None, measures: Sequence[Measure | str]) -> list[Measure]:
+    asked = [parse_measure(each) if isinstance(each, str) else each for each in measures]
+    recalls = wanted_measures(truth, at, ())
+    main = _main(recalls)
+    companions: list[Measure] = []
+    if main > 1:  # of one neighbour they all say the same
+        companions = [
+            ReciprocalRank(main),
+            DiscountedGain(main),
+            RankBiasedOverlap(main),
+            Robustness(main, 0.9),
+        ]
+    return wanted_measures(truth, at, [*companions, *asked])
+
+
+def _main(measures: Sequence[Measure]) -> int:
+    """The k of the headline."""
+    k = headline_k(each.k for each in measures if isinstance(each, Recall) and not each.strict)
+    assert k is not None  # noqa: S101 - at least one recall is always wanted
+    return k
+
+
+def _further(k: int, aligned: Aligned) -> list[Measure]:
+    """What a diagnosis needs beside recall@k."""
+    given = (aligned.rows != PADDING) & (aligned.rows != ABSENT)
+    deeper = deeper_measure(k, given.sum(axis=1)[~aligned.missing])
+    return [] if deeper is None else [deeper]
+
+
+def _scored(aligned: Aligned, truth: Truth, wanted: list[Measure], dataset: Dataset | None) -> Score:
+    eligibility = None if dataset is None else dataset.eligibility
+    return score_aligned(
+        aligned, truth, list(dict.fromkeys(wanted)), dataset=dataset, eligibility=eligibility
+    )
+
+
+def _score_ties(answers: Any, wanted: Sequence[Measure], qrels: Any) -> ScoreTies | None:
+    if not isinstance(answers, Answers):
+        return None
+    judged = () if qrels is None else (RELEVANCE_CUTOFF,)
+    return score_ties(answers, [*(each.k for each in wanted if isinstance(each, Recall)), *judged])
+
+
+def _there(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values[~np.isnan(values)]
+
+
+def _segments(
+    scored: Score,
+    truth: Truth,
+    aligned: Aligned,
+    dataset: Dataset | None,
+    by: Sequence[str],
+    headline: str,
+) -> dict[str, list[Segment]]:
+    columns = _columns(truth, aligned, dataset)
+    text_column = None if dataset is None else dataset.queries.text_column
+    groupings = [by_column(columns, name) for name in by] + automatic(truth, columns, text_column)
+    return {each.name: segments(scored, each, [headline]) for each in groupings}
+
+
+def _columns(truth: Truth, aligned: Aligned, dataset: Dataset | None) -> pa.Table | None:
+    """Everything known beside the queries; what the data says wins over copies of it."""
+    found: dict[str, Any] = {}
+    tables = [aligned.columns, truth.query_columns, None if dataset is None else dataset.queries.metadata]
+    for table in tables:
+        if table is not None:
+            found |= {name: table[name] for name in table.column_names}
+    if not found:
+        return None
+    import pyarrow as pa
+
+    return pa.table(found)
+
+
+def _relevance(
+    answers: Any,
+    aligned: Aligned,
+    truth: Truth,
+    corpus: Corpus | None,
+    qrels: Mapping[str, Mapping[str, int]],
+) -> dict[str, Mean]:
+    """By the judgements of the queries that were asked; others may be judged too."""
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+    asked = {str(each) for each in names.to_pylist()}
+    judged = {query: grades for query, grades in qrels.items() if query in asked}
+    return relevance(_by_ids(answers, aligned, truth, corpus), judged)
+
+
+def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None) -> Answers:
+    """The answers by the ids that judgements use, for queries and rows alike."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kept = ~aligned.missing
+    rows = aligned.rows[kept]
+    known = corpus.ids if corpus is not None else truth.corpus_ids
+    if isinstance(answers, Answers) and answers.query_ids is not None and answers.ids.type == pa.string():
+        return answers
+    there = (rows != PADDING) & (rows != ABSENT)
+    flat = rows[there]
+    # What is unknown is not relevant, and has its place all the same: no two of them are one.
+    unknown = (flat < 0) | (flat >= (np.iinfo(np.int64).max if known is None else len(known)))
+    rows_known = np.where(unknown, -1, flat)
+    ids = (
+        truth.ids_of(rows_known) if known is None else known.take(pa.array(rows_known, mask=unknown))
+    ).cast(pa.string())
+    nameless = pa.array([f"\1{place}" for place in range(len(flat))], pa.string())
+    ids = pc.coalesce(ids, nameless)
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    return Answers(ids, offsets, names.filter(pa.array(kept)))
+
+
+def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:
+    names = [name, *(each.name for each in against)]
+    if len(set(names)) < len(names):
+        raise UsageError(f"answers are compared by name, and two have the same: {', '.join(names)}")
+    return against
+
+
+def _differences(
+    name: str, scored: Score, others: Mapping[str, Aligned], truth: Truth, k: int
+) -> list[Difference]:
+    if not others:
+        return []
+    headline = Recall(k)
+    values = {name: scored.per_query[str(headline)]}
+    for other, aligned in others.items():
+        values[other] = score_aligned(aligned, truth, [headline]).per_query[str(headline)]
+    return compare(values)

@@ -1,0 +1,178 @@
+"""Paired comparison of systems on the same queries: differences, intervals and p-values."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recallatk.analysis.betting import lower_bound, upper_bound
+from recallatk.analysis.distribution import FEWEST_RESAMPLED
+from recallatk.analysis.intervals import Interval, mean_interval
+from recallatk.errors import MismatchError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+RESAMPLES = 9_999
+# All signs of so many differences are fewer combinations than would be drawn.
+MOST_ENUMERATED = 13
+# Numbers drawn at a time.
+AT_ONCE = 1_000_000
+
+
+class Difference(NamedTuple):
+    """The second system's mean less the first's, over the queries that both have; larger is better."""
+
+    first: str
+    second: str
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float
+    adjusted_p: float
+    n: int
+    differing: int
+    significant: bool
+
+    @property
+    def in_words(self) -> str:
+        """One sentence, with the p value that all pairs were taken into account for."""
+        if not self.significant:
+            found = f"{self.difference:+.4f}{_bracketed(self.low, self.high)}, p = {self.adjusted_p:.2g}"
+            return f"no significant difference between {self.first} and {self.second}: {found}"
+        better, worse, low, high = self.second, self.first, self.low, self.high
+        if self.difference < 0:
+            better, worse = worse, better
+            low, high = (None if end is None else -end for end in (high, low))
+        by = f"{abs(self.difference):.4f}{_bracketed(low, high)}"
+        return f"{better} is better than {worse} by {by}, p = {self.adjusted_p:.2g}"
+
+
+def compare(values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 0) -> list[Difference]:
+    """Every pair of systems, by one value per query: the first named, then the second.
+
+    The p value is that of flipping the signs of the queries' differences: all combinations where there are at
+    most 9,999 of them, else as many drawn from `seed`. Holm's correction is over all pairs. Queries that
+    are NaN everywhere are left out. Fewer than 30 are too few to resample: their interval is what holds for
+    any differences in [-1, 1]. Beyond these they have none, nor have differences that are all equal.
+    """
+    shared = _on_shared_queries(values)
+    pairs = list(combinations(shared, 2))
+    differences = [_differences(shared[first], shared[second]) for first, second in pairs]
+    p_values = [_sign_flip_p(each, seed) for each in differences]
+    adjusted = holm(p_values)
+    results = []
+    for (first, second), each, p_value, adjusted_p in zip(
+        pairs, differences, p_values, adjusted, strict=True
+    ):
+        low, high = _interval(each, confidence) or (None, None)
+        results.append(
+            Difference(
+                first,
+                second,
+                float(each.mean()),
+                low,
+                high,
+                p_value,
+                adjusted_p,
+                len(each),
+                int(np.count_nonzero(each)),
+                adjusted_p < 1 - confidence,
+            )
+        )
+    return results
+
+
+def _interval(differences: Floats, confidence: float) -> Interval | None:
+    if len(differences) < FEWEST_RESAMPLED:
+        if np.abs(differences).max() > 1:
+            return None
+        moved, sure = (differences + 1) / 2, (1 + confidence) / 2
+        return Interval(2 * lower_bound(moved, sure) - 1, 2 * upper_bound(moved, sure) - 1)
+    if np.ptp(differences) > 1e-12 * np.abs(differences).max():
+        return mean_interval(differences, confidence)
+    # All the same: what bounds their mean is that they lie in [-1, 1], which is moved to [0, 1] and back.
+    found = mean_interval((differences + 1) / 2, confidence)
+    return found and Interval(2 * found.low - 1, 2 * found.high - 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p values that are still valid when the smallest of them are picked out."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for place, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def _on_shared_queries(values: Mapping[str, Floats]) -> dict[str, Floats]:
+    if len(values) < 2:
+        raise UsageError(f"{len(values)} systems. Accepted: two or more to compare")
+    arrays = {name: np.asarray(each, np.float64) for name, each in values.items()}
+    (reference, first), *others = arrays.items()
+    if first.ndim != 1:
+        raise UsageError(f"values of {reference} of shape {first.shape}. Accepted: one value per query")
+    missing = np.isnan(first)
+    for name, each in others:
+        if each.shape != first.shape:
+            raise MismatchError(
+                f"{reference} has values of shape {first.shape} and {name} of shape {each.shape}. "
+                "Accepted: the same queries for all"
+            )
+        odd = np.flatnonzero(np.isnan(each) != missing)
+        if len(odd):
+            raise MismatchError(
+                f"query {odd[0]} has a value in only one of {reference} and {name}. "
+                "Accepted: the same queries for all"
+            )
+    if any(np.isinf(each).any() for each in arrays.values()):
+        raise UsageError("infinite values have no differences")
+    if missing.all():
+        raise UsageError("there is no query with values to compare")
+    return {name: each[~missing] for name, each in arrays.items()}
+
+
+def _differences(first: Floats, second: Floats) -> Floats:
+    found = second - first
+    # Shares that were divided in different ways differ by their rounding and mean the same.
+    rounding = 1e-12 * np.maximum(np.abs(first), np.abs(second))
+    return np.where(np.abs(found) <= rounding, 0.0, found)
+
+
+def _sign_flip_p(differences: Floats, seed: int) -> float:
+    """Twice the share of sums, over all or 9,999 drawn combinations of signs, as far on the observed side."""
+    # A zero stays zero with either sign.
+    differing = differences[differences != 0.0]
+    if not len(differing):
+        return 1.0
+    # In units of the largest, so that no sum overflows and sizes that differ by rounding are one size.
+    sizes = np.round(np.abs(differing) / np.abs(differing).max(), 12)
+    reached = abs(float(np.sum(np.sign(differing) * sizes))) - 1e-12 * len(sizes)
+    if len(sizes) <= MOST_ENUMERATED:
+        signs = 2 * (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1) - 1
+        return min(1.0, 2 * float(np.mean(signs @ sizes >= reached)))
+    # The observed signs count as one of the combinations, or p could be 0.
+    as_far = 1 + sum(int(np.count_nonzero(sums >= reached)) for sums in _drawn_sums(sizes, seed))
+    return min(1.0, 2 * as_far / (RESAMPLES + 1))
+
+
+def _drawn_sums(sizes: Floats, seed: int) -> Iterator[Floats]:
+    """Sums under random signs: of c equal sizes, the number with a plus is one binomial draw."""
+    random = np.random.default_rng(seed)
+    distinct, counts = np.unique(sizes, return_counts=True)
+    left = RESAMPLES
+    while left:
+        drawn = min(left, max(1, AT_ONCE // len(distinct)))
+        yield (2 * random.binomial(counts, 0.5, (drawn, len(distinct))) - counts) @ distinct
+        left -= drawn
+
+
+def _bracketed(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" [{low:.4f}, {high:.4f}]"

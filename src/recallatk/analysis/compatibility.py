@@ -1,0 +1,140 @@
+"""Compatibility of data and truth: mismatches are refused before anything is scored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from recallatk.core import Origin
+from recallatk.errors import MismatchError
+from recallatk.fingerprint import fingerprint_queries
+from recallatk.ids import row_numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Corpus, Dataset, Truth
+    from recallatk.filters.eligibility import Eligibility
+
+
+def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None, k: int) -> None:
+    """Refuse data that the truth is plainly not of, up to the first k neighbors; vectors are not read."""
+    if corpus is not None:
+        if truth.corpus_rows not in (None, corpus.rows):
+            raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
+        _require_same_ids(truth, corpus)
+    if dataset is None:
+        return
+    if dataset.queries.rows != len(truth):
+        raise MismatchError(f"{dataset.queries.rows:,} queries, and a truth of {len(truth):,}")
+    if truth.metric is not None and truth.metric is not dataset.metric:
+        raise MismatchError(f"a dataset under {dataset.metric}, and a truth under {truth.metric}")
+    _require_same_queries(truth, dataset)
+    _require_same_filters(truth, dataset)
+    known = truth.fingerprints.get("queries")
+    if known is not None and known != fingerprint_queries(dataset.queries):
+        raise MismatchError("the queries have other vectors or filters than those that the truth is of")
+    require_complete(truth, dataset.eligibility, k)
+
+
+def _require_same_ids(truth: Truth, corpus: Corpus) -> None:
+    if truth.corpus_ids is not None:
+        rows, named = np.arange(len(truth.corpus_ids)), truth.corpus_ids
+    elif truth.row_ids is not None and truth.origin is Origin.COMPUTED:
+        rows, named = truth.row_ids.rows, truth.row_ids.ids
+    else:
+        return
+    if rows.max(initial=-1) >= corpus.rows:
+        raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth that names row {rows.max():,}")
+    found = corpus.ids if truth.corpus_ids is not None else corpus.ids.take(pa.array(rows))
+    place = _first_difference(found, named)
+    if place is not None:
+        raise _other("the corpus is not the one", f"row {rows[place]:,}", found[place], named[place])
+
+
+def _require_same_queries(truth: Truth, dataset: Dataset) -> None:
+    if truth.query_ids is None:
+        return
+    asked = dataset.queries.ids if dataset.queries.id_column else row_numbers(0, dataset.queries.rows)
+    place = _first_difference(asked, truth.query_ids)
+    if place is None:
+        return
+    known = pc.is_in(truth.query_ids.cast(pa.string()), value_set=asked.cast(pa.string()))
+    if truth.origin is Origin.IMPORTED and not pc.any(known).as_py():
+        # Somebody else's names of the same queries: they go by their position.
+        return
+    raise _other("the queries are not those", f"query {place:,}", asked[place], truth.query_ids[place])
+
+
+def _require_same_filters(truth: Truth, dataset: Dataset) -> None:
+    if truth.eligible is None:
+        return
+    counts = dataset.eligibility.counts
+    place = int(np.argmax(counts != truth.eligible))
+    if counts[place] != truth.eligible[place]:
+        raise MismatchError(
+            f"query {place:,} may return {counts[place]:,} rows, and {truth.eligible[place]:,} in the truth: "
+            "it was made with other filters (where=…, --where)"
+        )
+
+
+def _other(what: str, which: str, here: pa.Scalar, there: pa.Scalar) -> MismatchError:
+    return MismatchError(
+        f"{what} that the truth is of, or in another order: {which} is {here.as_py()!r} here, and "
+        f"{there.as_py()!r} in the truth"
+    )
+
+
+def _first_difference(first: pa.Array, second: pa.Array) -> int | None:
+    """The first place at which ids differ, as texts; both have as many."""
+    if first.equals(second):
+        return None
+    equal = pc.equal(first.cast(pa.string()), second.cast(pa.string())).fill_null(False)
+    place = pc.index(equal, pa.scalar(False)).as_py()
+    return None if place < 0 else int(place)
+
+
+def list_lengths(truth: Truth) -> NDArray[np.int64]:
+    """How many neighbors the truth lists for each query."""
+    return np.asarray((truth.rows >= 0).sum(axis=1), np.int64)
+
+
+def short_lists(truth: Truth, eligibility: Eligibility, k: int) -> NDArray[np.bool_]:
+    """Queries with fewer neighbors than min(k, eligible rows): filtered after the search, or cut."""
+    return list_lengths(truth) < np.minimum(k, eligibility.counts)
+
+
+def ineligible_rows(truth: Truth, eligibility: Eligibility) -> NDArray[np.bool_]:
+    """Beside each neighbor, whether its query may not return it, or there is no such row."""
+    found = np.asarray(truth.rows >= eligibility.corpus_rows)
+    query, column = np.nonzero((truth.rows >= 0) & ~found)
+    found[query, column] = ~eligibility.allowed(query, truth.rows[query, column])
+    return found
+
+
+def require_complete(truth: Truth, eligibility: Eligibility, k: int) -> None:
+    """Refuse lists that recall@k cannot be counted from: too short, or with rows that a filter excludes."""
+    barred = ineligible_rows(truth, eligibility)
+    if barred.any():
+        query, column = (int(each) for each in np.argwhere(barred)[0])
+        raise MismatchError(
+            f"filter mismatch: the truth lists {truth.ids_of(truth.rows[query, column : column + 1])[0]} for "
+            f"query {_name(truth, query)}, whose filter excludes that row. Compute the truth with the same "
+            "filters: recallatk truth"
+        )
+    short = short_lists(truth, eligibility, k)
+    if short.any():
+        query = int(np.argmax(short))
+        count, eligible = list_lengths(truth)[query], eligibility.counts[query]
+        raise MismatchError(
+            f"incomplete truth: query {_name(truth, query)} lists {count:,} neighbors, but {eligible:,} rows "
+            f"are eligible and k is {k:,}; {int(short.sum()):,} of {len(truth):,} queries have such lists. "
+            "Was a filter applied after the search? Compute the truth with the filter: recallatk truth"
+        )
+
+
+def _name(truth: Truth, query: int) -> str:
+    return str(query if truth.query_ids is None else truth.query_ids[query])

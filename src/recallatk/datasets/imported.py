@@ -1,0 +1,180 @@
+"""Ground truth and relevance judgments that came with the data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from recallatk.core import Metric, Origin, Truth
+from recallatk.datasets.answer_ids import CellPlaces, is_text, settled_ids
+from recallatk.datasets.batches import BatchSource, is_number_list
+from recallatk.datasets.layout import column_of
+from recallatk.errors import BadValueError, FormatError, MismatchError
+from recallatk.files import locate, reading
+from recallatk.ids import check_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Records, Vectors
+    from recallatk.datasets.source import Qrels
+    from recallatk.files import Location, PathLike
+
+
+def matrix_truth(
+    neighbors: Vectors,
+    distances: Vectors | None,
+    metric: Metric | None,
+    where: str,
+    *,
+    squared: bool = False,
+) -> Truth | None:
+    """Corpus rows with distances beside them, as other tools store them; None for other matrices.
+
+    Distances become scores only under a stated metric: another system's numbers do not say what
+    they are. `squared` says that l2 distances are squared.
+    """
+    if neighbors.dtype.kind not in "iu" or neighbors.dtype.itemsize < 4:
+        return None
+    rows = neighbors.read(0, neighbors.shape[0]).astype(np.int64)
+    scores = None
+    if distances is not None and metric is not None:
+        scores = as_scores(distances)
+        if metric is Metric.L2 and squared:
+            scores = np.sqrt(np.maximum(scores, 0.0))
+    return imported(rows, scores, metric, where)
+
+
+def imported(
+    rows: NDArray[np.int64], scores: NDArray[np.float64] | None, metric: Metric | None, where: str
+) -> Truth:
+    """A truth from somebody else's rows and scores, with its padding checked."""
+    if rows.size == 0:
+        raise FormatError(where, "no neighbours", "at least one query with one neighbour")
+    check_padding(rows, where)
+    _check_distinct(rows, where)
+    if scores is not None:
+        scores = np.where(rows < 0, np.nan, scores)
+        _check_scores(rows, scores, metric, where)
+    return Truth(rows, scores, None, metric, Origin.IMPORTED)
+
+
+def _check_distinct(rows: NDArray[np.int64], where: str) -> None:
+    in_order = np.sort(rows, axis=1)
+    again = ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any(axis=1)
+    if again.any():
+        raise BadValueError(where, "a neighbour stands twice", "distinct ones", row=int(np.argmax(again)))
+
+
+def _check_scores(
+    rows: NDArray[np.int64], scores: NDArray[np.float64], metric: Metric | None, where: str
+) -> None:
+    """Refuse distances that are no numbers, and neighbours that are not in the order of theirs."""
+    wrong = (rows >= 0) & ~np.isfinite(scores)
+    if wrong.any():
+        row, place = (int(i) for i in np.argwhere(wrong)[0])
+        found = f"the distance of neighbour {place} is {scores[row, place]}"
+        raise BadValueError(where, found, "finite distances", row=row)
+    steps = np.diff(scores, axis=1)
+    unordered = (steps < 0 if metric is Metric.L2 else steps > 0).any(axis=1)
+    if unordered.any():
+        row = int(np.argmax(unordered))
+        raise BadValueError(where, "the neighbours are not in order", "the best one first", row=row)
+
+
+def id_truth(source: BatchSource, corpus: Records) -> Truth:
+    """A table with a list of neighbour ids for each query; the ids are looked up in the corpus."""
+    names = [name for name in ("neighbors_id", "neighbors") if name in source.schema.names]
+    if not names or not _is_id_list(source.schema.field(names[0]).type):
+        raise FormatError(source.text, "no column 'neighbors_id'", "a list of ids for each query")
+    lists = column_of(source, names[0]).combine_chunks()
+    lengths = np.asarray(lists.value_lengths().fill_null(0))
+    rows = np.full((len(lists), int(lengths.max(initial=0))), -1, np.int64)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = _rows_of(lists.flatten(), corpus, source.text)
+    asked = next((name for name in ("query_id", "id") if name in source.schema.names), None)
+    query_ids = None
+    if asked is not None:
+        query_ids = settled_ids(column_of(source, asked), CellPlaces(source.text, asked))
+        check_ids(query_ids, f"{source.text} ({asked})")
+    return replace(imported(rows, None, None, source.text), query_ids=query_ids, corpus_rows=corpus.rows)
+
+
+def _is_id_list(kind: Any) -> bool:
+    return is_number_list(kind) or (pa.types.is_list(kind) and is_text(kind.value_type))
+
+
+def _rows_of(ids: Any, corpus: Records, where: str) -> Any:
+    with reading(where, "list of ids"):
+        found = pc.index_in(ids.cast(corpus.ids.type), value_set=corpus.ids)
+    if found.null_count:
+        unknown = ids.filter(pc.is_null(found))[0]
+        raise MismatchError(f"{where}: the neighbour {unknown} is not in {corpus.name}")
+    return found.to_numpy(zero_copy_only=False)
+
+
+def as_scores(distances: Vectors) -> NDArray[np.float64]:
+    """All distances of a file as float64."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN is refused later, with its row
+        return distances.read(0, distances.shape[0]).astype(np.float64)
+
+
+def check_padding(rows: NDArray[Any], where: str) -> None:
+    """Refuse row numbers below -1, and neighbours that come after padding."""
+    wrong = (rows < -1).any(axis=1) | (np.diff((rows < 0).astype(np.int8), axis=1) < 0).any(axis=1)
+    if wrong.any():
+        raise FormatError(
+            where,
+            "a neighbour is below -1 or stands after padding",
+            "row numbers, then -1 where there are no more",
+            row=int(np.argmax(wrong)),
+        )
+
+
+_GRADE = re.compile(r"-?[0-9]{1,9}")
+_SPLITS = ("test.tsv", "dev.tsv", "train.tsv")
+
+
+def find_qrels(folder: Location) -> Callable[[], Qrels] | None:
+    """The judgements of a folder: qrels.tsv, or a split of qrels/, test before dev before train."""
+    children = {child.name: child for child in folder.children()}
+    if "qrels.tsv" in children:
+        return partial(qrels_of, children["qrels.tsv"])
+    if "qrels" in children and children["qrels"].is_folder:
+        splits = {child.name: child for child in children["qrels"].children() if child.suffix == ".tsv"}
+        for name in (*_SPLITS, *splits):
+            if name in splits:
+                return partial(qrels_of, splits[name])
+    return None
+
+
+def read_qrels(path: PathLike) -> Qrels:
+    """The judgements of a file, in BEIR's layout or TREC's."""
+    return qrels_of(locate(path))
+
+
+def qrels_of(location: Location) -> Qrels:
+    """BEIR's layout (a header, then query, document and grade) or TREC's (query, 0, document, grade)."""
+    text = location.read_at(0, location.size).decode("utf-8-sig", "replace")
+    judgements: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(text.split("\n")):
+        cells = line.strip("\r").split("\t") if "\t" in line else line.split()
+        if not cells or (number == 0 and not _is_grade(cells[-1])):
+            continue
+        if len(cells) not in (3, 4) or not _is_grade(cells[-1]):
+            raise FormatError(
+                location.text, f"{line[:80]!r}", "query-id, corpus-id and a whole grade", row=number
+            )
+        judgements.setdefault(cells[0], {})[cells[-2]] = int(cells[-1])
+    return judgements
+
+
+def _is_grade(cell: str) -> bool:
+    return _GRADE.fullmatch(cell.strip()) is not None
