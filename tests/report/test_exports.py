@@ -19,8 +19,8 @@ from recallatk.core import Load, Metric, Trial
 from recallatk.datasets import read_answers
 from recallatk.errors import MismatchError, UsageError
 from recallatk.report import export, run_to_dict
-from recallatk.report.exports.csv import inert
 from recallatk.report.exports.hdrhistogram import _bucketed
+from recallatk.report.exports.tabular import inert
 
 
 def csv_rows(path):

@@ -14,10 +14,10 @@ from recallatk.cli.live import described
 from recallatk.core import Caution, Failure, Load, Mean, Trial
 from recallatk.errors import UsageError
 from recallatk.report.charts.points import curve_of
+from recallatk.report.labels import cut, fitted
 from recallatk.report.markdown import escaped
-from recallatk.report.naming import cut, fitted
-from recallatk.report.summary import summarise
 from recallatk.report.text import printable
+from recallatk.report.trial_lines import trial_lines
 
 
 def one_run(name="data", engine="faiss-hnsw", evidence="graph", measured=True, version="faiss 1.2.3"):
@@ -87,7 +87,7 @@ def test_a_percentile_of_too_few_calls_is_a_dash():
     run = one_run()
     few = dataclasses.replace(run.measurements[0], calls=make_calls(np.full((1, 50), 10**6)))
     run = dataclasses.replace(run, measurements=(few,))
-    line = summarise(run)[0]
+    line = trial_lines(run)[0]
     assert (line.latency_ms["p50"].value, line.latency_ms["p99"].value) == (1.0, None)
     assert line.qps.median == pytest.approx(1000)
     assert "Queries that were never asked" in to_text(run)
@@ -184,7 +184,7 @@ def test_what_all_trials_of_an_engine_share_stands_in_the_title_only():
 
 
 def test_one_load_does_not_compete_with_another():
-    marks = {str(line.trial): line.front for line in summarise(varied_run())}
+    marks = {str(line.trial): line.front for line in trial_lines(varied_run())}
     assert marks["faiss-hnsw(M=16, ef_construction=200)[ef=40] throughput(batch=32)"]
     assert marks["hnswlib(M=16, ef_construction=200)[ef=40] throughput(clients=4, via=processes)"]
     assert not marks["faiss-hnsw(M=16, ef_construction=200)[ef=40] throughput(clients=4, via=processes)"]
@@ -311,7 +311,7 @@ def test_the_last_batch_may_be_smaller():
     trial = Trial("engine", (), (), Load("throughput", batch=32))
     calls = make_calls(np.full((2, 4), 10**9), batch=32, queries=100)
     made = dataclasses.replace(make_measurement(trial), calls=calls)
-    (line,) = summarise(make_run([made]))
+    (line,) = trial_lines(make_run([made]))
     assert line.asked == 100
     assert line.qps.median == pytest.approx(100 / 4)
 
@@ -323,7 +323,7 @@ def test_secrets_in_parameters_are_not_shown():
 
 @pytest.mark.parametrize("run", [varied_run(), large_run(40)])
 def test_text_and_page_have_the_same_front_and_say_by_which_latency(run):
-    curve, lines = curve_of(run), summarise(run)
+    curve, lines = curve_of(run), trial_lines(run)
     main = [point for point in curve.main if point["latencyFront"]]
     first = [place for place, line in enumerate(lines) if line.front and line.trial.load == curve.loads[0]]
     assert [point["n"] for point in main] == first
@@ -343,7 +343,7 @@ def test_the_front_is_by_p95_and_by_p50_where_there_are_too_few_calls():
             )
             for ef, latency in ((10, even), (40, uneven))
         ]
-        return [line.front for line in summarise(make_run(measured))]
+        return [line.front for line in trial_lines(make_run(measured))]
 
     assert front(200) == [True, False]
     assert front(5) == [False, True]

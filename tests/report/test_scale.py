@@ -23,11 +23,10 @@ from recallatk.cli.export import export
 from recallatk.cli.report import report
 from recallatk.cli.show import show
 from recallatk.core import Caution, Failure, Load, Trial, WarmUp
-from recallatk.report import run_to_dict, to_markdown, to_text
-from recallatk.report.charts.points import curve_of
-from recallatk.report.charts.selection import MOST_SHOWN, shortened
-from recallatk.report.html import report_data, to_html
-from recallatk.report.verdict import spoken_verdict
+from recallatk.report import run_to_dict, to_html, to_markdown, to_text
+from recallatk.report.charts.points import MOST_SHOWN, curve_of, shortened
+from recallatk.report.run_report import RunReport
+from recallatk.report.verdict_words import spoken_verdict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "history"))
 
@@ -186,8 +185,8 @@ def test_the_recommended_setting_is_shown_wherever_it_is():
     assert part.lines[number].trial == run.measurements[far].trial
     assert len(part.points) == MOST_SHOWN
     stated = scattered(settings={"tune": {"target": ["recall@10 >= 0.8"]}})
-    assert report_data(stated).verdict.sentence == spoken_verdict(curve_of(stated)).sentence
-    found = report_data(stated)
+    assert RunReport(stated).verdict.sentence == spoken_verdict(curve_of(stated)).sentence
+    found = RunReport(stated)
     assert found.curve.points[found.verdict.number]["label"] in found.verdict.sentence
 
 

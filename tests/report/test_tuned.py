@@ -9,7 +9,8 @@ from made_tuned import made_tuned, missed_tuned
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate, Tuned
 from recallatk.errors import FormatError
-from recallatk.report.tuned import tuned_from_dict, tuned_to_dict, tuned_to_markdown, tuned_to_text
+from recallatk.report.tuned import tuned_to_markdown, tuned_to_text
+from recallatk.report.tuned_file import tuned_from_dict, tuned_to_dict
 
 KEYS = (
     *("met", "choice", "validated", "latency_ms", "trials", "builds", "seconds", "grid_seconds_estimate"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from recallatk.analysis.headline import headline_of
 from recallatk.analysis.latency import percentile
 from recallatk.core import Failure
-from recallatk.report.naming import cut, listed
+from recallatk.report.labels import cut, listed
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:

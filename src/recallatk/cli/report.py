@@ -14,7 +14,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recallatk.report.charts.kinds import Chart
+    from recallatk.report.charts.theme import Chart
 
 FILE = "report.html"
 
@@ -45,8 +45,8 @@ def report(
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.files import require_writable, write_text
     from recallatk.report import to_markdown
-    from recallatk.report.html import report_data
-    from recallatk.report.html.rendering import rendered
+    from recallatk.report.html.page import render_html
+    from recallatk.report.run_report import RunReport
 
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
@@ -60,7 +60,7 @@ def report(
     data = RecordedBenchmark(first, folder, named)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
     findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=data.settings)
-    made = report_data(
+    made = RunReport(
         first,
         data.truth,
         data.dataset,
@@ -69,7 +69,7 @@ def report(
         names=names,
         no_truth=data.no_truth,
     )
-    write_text(target, rendered(made))
+    write_text(target, render_html(made.page))
     typer.echo(f"{target}: {len(first.measurements):,} trials, {target.stat().st_size / 1e6:.1f} MB")
     if made.untold:
         complain(f"single queries are left out: {made.untold}")
@@ -104,8 +104,7 @@ def _report_tuning(
     from recallatk.files import require_writable, write_text
     from recallatk.report import tuned_to_html
     from recallatk.report.findings import findings_to_markdown
-    from recallatk.report.html.tuned_page import tuned_charts
-    from recallatk.report.tuned import tuned_to_markdown
+    from recallatk.report.tuned import tuned_charts, tuned_to_markdown
     from recallatk.report.tuned_file import read_tuned
 
     target = file.parent / FILE if out is None else out
@@ -122,7 +121,7 @@ def _report_tuning(
 
 
 def _pictures(charts: Mapping[str, Chart], folders: dict[str, Path | None]) -> None:
-    from recallatk.report.charts.rendering import write_images
+    from recallatk.report.charts.theme import write_images
 
     for kind, folder in folders.items():
         if folder is not None:

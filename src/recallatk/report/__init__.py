@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from recallatk.report.as_dict import run_to_dict
-from recallatk.report.assessment import assessment_to_dict, assessment_to_text
-from recallatk.report.charts import charts_of
-from recallatk.report.exports import export
-from recallatk.report.markdown import to_markdown
-from recallatk.report.text import to_text
-
 if TYPE_CHECKING:
-    from recallatk.report.html import to_html, tuned_to_html
+    from recallatk.report.as_dict import run_to_dict
+    from recallatk.report.assessment import assessment_to_dict, assessment_to_text
+    from recallatk.report.charts import charts_of
+    from recallatk.report.exports import export
+    from recallatk.report.run_report import to_html, to_markdown, to_text
+    from recallatk.report.tuned import tuned_to_html, tuned_to_markdown, tuned_to_text
 
 __all__ = [
     "assessment_to_dict",
@@ -24,13 +23,22 @@ __all__ = [
     "to_markdown",
     "to_text",
     "tuned_to_html",
+    "tuned_to_markdown",
+    "tuned_to_text",
 ]
+_HOMES = {
+    "as_dict": ("run_to_dict",),
+    "assessment": ("assessment_to_dict", "assessment_to_text"),
+    "charts": ("charts_of",),
+    "exports": ("export",),
+    "run_report": ("to_html", "to_markdown", "to_text"),
+    "tuned": ("tuned_to_html", "tuned_to_markdown", "tuned_to_text"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    # The page needs the analysis of single queries, for which a line in a terminal should not wait.
-    if name not in ("to_html", "tuned_to_html"):
-        raise AttributeError(f"module 'recallatk.report' has no attribute {name!r}")
-    from recallatk.report import html
-
-    return getattr(html, name)
+    # Many commands only print a line, which should not wait for the analysis behind reports.
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

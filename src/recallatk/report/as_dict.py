@@ -8,42 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
-from recallatk.report.summary import summarise
+from recallatk.report.trial_lines import trial_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recallatk.core import Caution, Failure, Mean, Run, Trial, WarmUp
+    from recallatk.core import Failure, Mean, Run, Trial
     from recallatk.goals import Verdict
-    from recallatk.report.summary import Line
+    from recallatk.report.trial_lines import TrialLine
 
 _NOT_MEASURED = (
-    "latency_ms",
-    "latency_intervals_ms",
-    "qps",
-    "qps_low",
-    "qps_high",
-    "late",
-    "highest_rate",
-    "build_seconds",
-    "build_cpu_seconds",
-    "build_threads",
-    "search_threads",
-    "memory_bytes",
-    "peak_bytes",
-    "size_bytes",
-    "version",
-    "call",
-    "evidence",
-    "k",
-    "queries",
-    "asked",
-    "scored",
-    "calls",
-    "rounds",
-    "clients",
-    "changed_answers",
-    "warm_up",
+    *("latency_ms", "latency_intervals_ms", "qps", "qps_low", "qps_high", "late", "highest_rate"),
+    *("build_seconds", "build_cpu_seconds", "build_threads", "search_threads"),
+    *("memory_bytes", "peak_bytes", "size_bytes", "version", "call", "evidence"),
+    *("k", "queries", "asked", "scored", "calls", "rounds", "clients", "changed_answers", "warm_up"),
 )
 
 
@@ -66,7 +44,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "timed": run.timed,
             "sampled_from": run.sampled_from,
             "trials": _trials(run),
-            "cautions": [_caution(each) for each in run.cautions],
+            "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
             "environment": run.environment,
@@ -78,9 +56,9 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
 
 
 def _trials(run: Run) -> list[dict[str, Any]]:
-    """In the planned order; what nobody planned comes after."""
-    done: dict[Trial, list[Line]] = {}
-    for line in summarise(run):
+    """In planned order; unplanned trials come last."""
+    done: dict[Trial, list[TrialLine]] = {}
+    for line in trial_lines(run):
         done.setdefault(line.trial, []).append(line)
     failed = {each.trial: each for each in run.failures}
     found = []
@@ -116,10 +94,10 @@ def _unmeasured(failure: Failure | None) -> dict[str, Any]:
     }
 
 
-def _measured(line: Line) -> dict[str, Any]:
+def _measured(line: TrialLine) -> dict[str, Any]:
     measurement, built, late = line.measurement, line.measurement.build, line.lateness
     return {
-        "measures": {name: _mean(mean) for name, mean in measurement.score.measures.items()},
+        "measures": {name: mean_to_dict(mean) for name, mean in measurement.score.measures.items()},
         "latency_ms": {name: each.value for name, each in line.latency_ms.items()},
         "latency_intervals_ms": {
             name: {"low": each.low, "high": each.high} for name, each in line.latency_ms.items()
@@ -149,27 +127,20 @@ def _measured(line: Line) -> dict[str, Any]:
         "rounds": measurement.calls.rounds,
         "clients": measurement.calls.clients,
         "changed_answers": line.changed,
-        "warm_up": _warm_up(measurement.warm_up),
+        "warm_up": None if measurement.warm_up is None else asdict(measurement.warm_up),
         "anomalies": measurement.score.anomalies,
         "pareto": line.front,
         "failure": None,
     }
 
 
-def _mean(mean: Mean) -> dict[str, Any]:
+def mean_to_dict(mean: Mean) -> dict[str, Any]:
+    """A mean with its interval, and the mean by strict ids."""
     return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
 
 
-def _warm_up(warm_up: WarmUp | None) -> dict[str, Any] | None:
-    return None if warm_up is None else asdict(warm_up)
-
-
-def _caution(caution: Caution) -> dict[str, Any]:
-    return asdict(caution)
-
-
 def plain(value: Any) -> Any:
-    """The value in types that JSON has; numbers that are not finite are null."""
+    """The value in JSON types; non-finite numbers become null."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""An assessment as the terminal shows it and as one JSON object."""
+"""An assessment of answers as a document and as one JSON object."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.answer_scores import OTHER_TOOLS
-from recallatk.report.summary import number
-from recallatk.report.text import aligned, printable
+from recallatk.report.as_dict import mean_to_dict
+from recallatk.report.document import Document, Form, Section, Sentences, Table, build_sections
+from recallatk.report.labels import interval, number
+from recallatk.report.text import render_text
 from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.analysis.assessment import Assessment
-    from recallatk.analysis.distribution import Distribution, Estimate
+    from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
-    from recallatk.core import Mean
+    from recallatk.report.document import Builders
 
 _SHOWN = 12
+_BARS = " ▁▂▃▄▅▆▇█"
 _NAMED = 5
-# Where coverage of the interval was measured to fall short of 93 %.
+# Where the interval's measured coverage falls below 93 %.
 _NEAR_ONE, _FEW = 0.97, 500
 _ANOMALIES = {
     "missing": "queries that were not answered at all and score 0",
@@ -35,52 +38,32 @@ _ANOMALIES = {
 
 def assessment_to_text(assessment: Assessment) -> str:
     """The measures, what explains them, and a warning for everything odd."""
-    parts = [
-        _heading(assessment),
-        [*_measures(assessment), *_explained(assessment)],
-        _relevance(assessment),
-        *(_segment_lines(name, found) for name, found in assessment.segments.items()),
-        [f"{each.in_words}." for each in assessment.differences],
-        _warnings(assessment),
-    ]
-    return "\n\n".join("\n".join(printable(line) for line in part) for part in parts if part)
+    return render_text(Document("", build_sections(SECTIONS, assessment, Form.TEXT)))
 
 
-def _heading(assessment: Assessment) -> list[str]:
+def _heading(assessment: Assessment) -> Section:
     score = assessment.score
     lines = [f"{assessment.name}: {counted(score.queries, 'query', 'queries')}, {score.scored:,} scored"]
     if score.sampled_from is not None:
         lines.append(
             f"a corpus sample of {score.sampled_from:,} rows: recall on it does not carry over to all of them"
         )
-    return lines
+    return Section("", [Sentences(lines)])
 
 
-def _measures(assessment: Assessment) -> list[str]:
-    rows = [["measure", "mean", "95 % interval", "by ids", "queries"]]
+def _measures(assessment: Assessment) -> Section:
+    rows = []
     for name, mean in assessment.score.measures.items():
-        differs = mean.ids is not None and mean.ids != mean.value
-        rows.append(
-            [
-                name,
-                number(mean.value, ".4f"),
-                _interval(mean),
-                number(mean.ids, ".4f") if differs else "",
-                f"{mean.n:,}",
-            ]
-        )
-    return aligned(rows)
+        by_ids = number(mean.ids, ".4f") if mean.ids is not None and mean.ids != mean.value else ""
+        rows.append([name, number(mean.value, ".4f"), interval(mean, ".4f"), by_ids, f"{mean.n:,}"])
+    return Section("", [Table("", ["measure", "mean", "95 % interval", "by ids", "queries"], rows, 1)])
 
 
-def _interval(mean: Mean | Estimate) -> str:
-    return "-" if mean.low is None or mean.high is None else f"{mean.low:.4f} to {mean.high:.4f}"
-
-
-def _explained(assessment: Assessment) -> list[str]:
+def _explained(assessment: Assessment) -> Section:
     name = f"recall@{assessment.k}"
-    lines = [""]
+    lines = []
     if name in assessment.distribution:
-        lines += _spread(name, assessment.distribution[name])
+        lines.append(_spread(name, assessment.distribution[name]))
     if name in assessment.at_least:
         lines.append(
             f"{name} is at least {assessment.at_least[name]:.4f} with 95 % confidence (betting bound, the "
@@ -95,54 +78,59 @@ def _explained(assessment: Assessment) -> list[str]:
         lines.append(f"{assessment.planning[0].upper()}{assessment.planning[1:]}.")
     if assessment.diagnosis is not None:
         lines.append(f"Diagnosis: {assessment.diagnosis.in_words}")
-    return lines
+    return Section("", [Sentences(lines)])
 
 
-def _spread(name: str, found: Distribution) -> list[str]:
+def _spread(name: str, found: Distribution) -> str:
     p1, p5, median = (found.quantiles[each].value for each in ("p1", "p5", "median"))
     most = max(found.histogram)
     bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in found.histogram)
-    return [
+    return (
         f"{name} of single queries: worst {found.least:.2f}, p1 {p1:.2f}, p5 {p5:.2f}, median {median:.2f}; "
         f"{found.zeros.value:.1%} at 0, {found.ones.value:.1%} at 1; from 0 to 1 [{bars}]"
-    ]
+    )
 
 
-_BARS = " ▁▂▃▄▅▆▇█"
-
-
-def _relevance(assessment: Assessment) -> list[str]:
+def _relevance(assessment: Assessment) -> Section | None:
     if not assessment.relevance:
-        return []
-    rows = [["relevance by judgements, not recall@k", "mean", "95 % interval", "queries"]]
-    for name, mean in assessment.relevance.items():
-        rows.append([name, number(mean.value, ".4f"), _interval(mean), f"{mean.n:,}"])
-    return [*aligned(rows), f"{_relevance_order(assessment)}."]
+        return None
+    rows = [
+        [name, number(mean.value, ".4f"), interval(mean, ".4f"), f"{mean.n:,}"]
+        for name, mean in assessment.relevance.items()
+    ]
+    header = ["relevance by judgements, not recall@k", "mean", "95 % interval", "queries"]
+    return Section("", [Table("", header, rows, 1), Sentences([f"{_relevance_order(assessment)}."])])
 
 
 def _relevance_order(assessment: Assessment) -> str:
-    """The order that relevance goes by, which is the one that recall@k goes by."""
+    """How answers are ordered for relevance and for recall@k alike."""
     ties = assessment.score_ties
     if ties is None:
         return "Relevance ranks the answers as recall@k does: in the order of the answers"
     return f"Relevance ranks the answers as recall@k does: by {ties.order}; {OTHER_TOOLS}"
 
 
-def _segment_lines(name: str, found: list[Segment]) -> list[str]:
-    if not found:
-        return []
+def _segments(assessment: Assessment) -> list[Section]:
+    return [_segment_section(name, found) for name, found in assessment.segments.items() if found]
+
+
+def _segment_section(name: str, found: list[Segment]) -> Section:
     measure = next(iter(found[0].measures))
-    rows = [[f"by {name}", measure, "95 % interval", "queries"]]
+    rows = []
     for each in found[:_SHOWN]:
         mean = each.measures[measure]
-        rows.append([f"  {each.name}", number(mean.value, ".4f"), _interval(mean), f"{each.queries:,}"])
-    lines = aligned(rows)
-    if len(found) > _SHOWN:
-        lines.append(f"  ... and {len(found) - _SHOWN:,} better ones; --json has them all")
-    return lines
+        rows.append([f"  {each.name}", number(mean.value, ".4f"), interval(mean, ".4f"), f"{each.queries:,}"])
+    more = len(found) - _SHOWN
+    better = [f"  ... and {more:,} better ones; --json has them all"] if more > 0 else []
+    header = [f"by {name}", measure, "95 % interval", "queries"]
+    return Section("", [Table("", header, rows, 1), Sentences(better)])
 
 
-def _warnings(assessment: Assessment) -> list[str]:
+def _differences(assessment: Assessment) -> Section:
+    return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
+
+
+def _warnings(assessment: Assessment) -> Section:
     lines = []
     for kind, said in _ANOMALIES.items():
         count = assessment.score.anomalies.get(kind)
@@ -153,11 +141,11 @@ def _warnings(assessment: Assessment) -> list[str]:
     untold = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if untold:
         lines.append(f"not told: {' and '.join(untold)} ids. Give --corpus and --queries to count them")
-    return lines
+    return Section("", [Sentences(lines)])
 
 
 def _tie_warnings(assessment: Assessment) -> list[str]:
-    """Where other evaluators may count other answers."""
+    """Warnings about score ties, which other evaluators may break differently."""
     ties = assessment.score_ties
     found = {} if ties is None else {k: count for k, count in ties.queries.items() if count}
     if ties is None or not found:
@@ -175,6 +163,17 @@ def _names(assessment: Assessment) -> str:
     return f" ({', '.join(map(str, missing[:_NAMED]))}{more})"
 
 
+SECTIONS: Builders = (
+    (Form.ALL, _heading),
+    (Form.ALL, _measures),
+    (Form.ALL, _explained),
+    (Form.ALL, _relevance),
+    (Form.ALL, _segments),
+    (Form.ALL, _differences),
+    (Form.ALL, _warnings),
+)
+
+
 def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
     """The same for programs."""
     score = assessment.score
@@ -183,7 +182,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "queries": score.queries,
         "scored": score.scored,
         "k": assessment.k,
-        "measures": {name: _mean(mean) for name, mean in score.measures.items()},
+        "measures": {name: mean_to_dict(mean) for name, mean in score.measures.items()},
         "at_least": dict(assessment.at_least),
         "distribution": {name: _distribution(found) for name, found in assessment.distribution.items()},
         "anomalies": dict(score.anomalies),
@@ -193,7 +192,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         },
         "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
         "planning": assessment.planning or None,
-        "relevance": {name: _mean(mean) for name, mean in assessment.relevance.items()},
+        "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
         "comparisons": [{**each._asdict(), "in_words": each.in_words} for each in assessment.differences],
@@ -212,10 +211,6 @@ def _score_ties(assessment: Assessment) -> dict[str, Any] | None:
     }
 
 
-def _mean(mean: Mean) -> dict[str, Any]:
-    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
-
-
 def _distribution(found: Distribution) -> dict[str, Any]:
     return {
         "n": found.n,
@@ -228,7 +223,10 @@ def _distribution(found: Distribution) -> dict[str, Any]:
 
 
 def _segment(segment: Segment) -> dict[str, Any]:
-    return {"queries": segment.queries, **{name: _mean(mean) for name, mean in segment.measures.items()}}
+    return {
+        "queries": segment.queries,
+        **{name: mean_to_dict(mean) for name, mean in segment.measures.items()},
+    }
 
 
 def _diagnosis(assessment: Assessment) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The linter's findings as text, Markdown and plain values."""
+"""The linter's findings as a section of a document and as plain values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core.judgments import Finding, Severity
-from recallatk.report.markdown import escaped
-from recallatk.report.text import printable
+from recallatk.report.document import Document, Form, Linted, Remark, Section
+from recallatk.report.markdown import render_markdown
+from recallatk.report.text import render_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _NOTHING = "The linter found nothing."
+_TEXTS = ("severity", "title", "message", "why", "remedy", "waived")
 
 
 def findings_to_text(findings: Sequence[Finding], *, short: bool = False) -> str:
@@ -23,23 +25,58 @@ def findings_to_text(findings: Sequence[Finding], *, short: bool = False) -> str
         findings: in their order.
         short: the lines and the count alone.
     """
-    lines = []
-    for each, is_last in _marked(findings):
-        lines.append(f"{each.severity} {each.rule}: {_sentence(each)}")
-        if is_last and not short and each.waived is None:
-            lines += [f"    {each.why}", f"    {each.remedy}"]
-    return "\n".join(printable(line) for line in [*lines, findings_in_words(findings)])
+    return render_text(Document("", [linter_section(findings, short=short)]))
 
 
-def findings_to_markdown(findings: Sequence[Finding], heading: str = "## Linter") -> str:
+def findings_to_markdown(findings: Sequence[Finding]) -> str:
     """A heading and a list, fit for a report or a comment."""
-    lines = [heading, ""]
-    for each, is_last in _marked(findings):
-        lines.append(f"- **{each.severity} {each.rule}**: {escaped(_sentence(each))}")
-        if is_last and each.waived is None:
-            # These are the rule's own words, and no text from data.
-            lines.append(f"  {each.why} {each.remedy}")
-    return "\n".join([*lines, *([""] if findings else []), findings_in_words(findings), ""])
+    return render_markdown(Document("", [linter_section(findings)]))
+
+
+def linter_section(findings: Sequence[Finding], *, short: bool = False) -> Section:
+    """What the linter found, under a heading where there are headings."""
+    return Section("Linter", [linted(findings, short=short)], headed=Form.MARKDOWN)
+
+
+def linted(findings: Iterable[Any], *, short: bool = False) -> Linted:
+    """Findings as a block of a document.
+
+    Args:
+        findings: objects with rule, severity, title, message, why and remedy.
+        short: without reasons and remedies.
+    """
+    found = list(findings)
+    # Of several findings of a rule, the last gives the reasons.
+    last = [after is None or _kind(after) != _kind(each) for each, after in zip_longest(found, found[1:])]
+    remarks = [_remark(each, not short and is_last) for each, is_last in zip(found, last, strict=True)]
+    return Linted(remarks, _count_in_words(remarks))
+
+
+def _kind(finding: Any) -> tuple[Any, Any]:
+    return getattr(finding, "rule", None), getattr(finding, "remedy", None)
+
+
+def _remark(finding: Any, explained: bool) -> Remark:
+    code = getattr(finding, "code", None) or getattr(finding, "rule", None) or ""
+    texts = {name: str(getattr(finding, name, None) or "") for name in _TEXTS}
+    return Remark(str(code), **texts, explained=explained and not texts["waived"])
+
+
+def _count_in_words(remarks: Sequence[Remark]) -> str:
+    if not remarks:
+        return _NOTHING
+    counted = [
+        f"{count} {name}{'' if count == 1 else 's'}" for name, count in _counts(remarks).items() if count
+    ]
+    waived = sum(bool(each.waived) for each in remarks)
+    counted += [f"{waived} waived"] if waived else []
+    listed = [", ".join(counted[:-1]), counted[-1]] if counted[1:] else counted
+    return f"The linter found {' and '.join(listed)}."
+
+
+def _counts(findings: Sequence[Finding | Remark]) -> dict[str, int]:
+    standing = [str(each.severity) for each in findings if not each.waived]
+    return {str(severity): standing.count(str(severity)) for severity in Severity}
 
 
 def findings_to_dict(findings: Sequence[Finding]) -> dict[str, Any]:
@@ -51,34 +88,5 @@ def findings_to_dict(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def findings_from_dict(found: Mapping[str, Any]) -> list[Finding]:
-    """The findings that plain values say."""
+    """Parse findings from plain values."""
     return [Finding(**{**each, "severity": Severity(each["severity"])}) for each in found["findings"]]
-
-
-def findings_in_words(findings: Sequence[Finding]) -> str:
-    """How many there are, in one sentence."""
-    if not findings:
-        return _NOTHING
-    counted = [
-        f"{count} {name}{'' if count == 1 else 's'}" for name, count in _counts(findings).items() if count
-    ]
-    waived = sum(each.waived is not None for each in findings)
-    counted += [f"{waived} waived"] if waived else []
-    listed = [", ".join(counted[:-1]), counted[-1]] if counted[1:] else counted
-    return f"The linter found {' and '.join(listed)}."
-
-
-def _marked(findings: Sequence[Finding]) -> Iterator[tuple[Finding, bool]]:
-    """Each finding, and whether it is the last of several of its rule, of which reasons are given once."""
-    for each, after in zip_longest(findings, findings[1:]):
-        yield each, after is None or (after.rule, after.remedy) != (each.rule, each.remedy)
-
-
-def _counts(findings: Sequence[Finding]) -> dict[str, int]:
-    standing = [each.severity for each in findings if each.waived is None]
-    return {str(severity): standing.count(severity) for severity in Severity}
-
-
-def _sentence(finding: Finding) -> str:
-    waived = "" if finding.waived is None else f" (waived: {finding.waived})"
-    return f"{finding.title}: {finding.message}{waived}"

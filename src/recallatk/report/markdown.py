@@ -1,73 +1,87 @@
-"""The report as Markdown, fit for a page or a comment."""
+"""Markdown renderer: documents for a page or a comment."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from recallatk.report.document import Code, Form, Heading, Items, Lead, Linted, Sentences, Table
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
-    from recallatk.core import Run
-    from recallatk.goals import Verdict
-    from recallatk.report.tables import Table
+    from collections.abc import Sequence
+
+    from recallatk.report.document import Block, Document, Section
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#!~&])")
+_FENCE = re.compile(r"`{3,}")
 
 
-def to_markdown(
-    run: Run,
-    *,
-    verdict: Verdict | None = None,
-    wide: bool = False,
-    by: str = "mode",
-    logs: str | None = None,
-    go_on: str | None = None,
-) -> str:
-    """A heading, the tables, what failed, what to be careful about, and notes.
-
-    Args:
-        run: what was measured.
-        verdict: on its goals; by default what the run tells without its truth and data.
-        wide: with every interval and percentile, and whole parameters.
-        by: one table per `mode`, or one per `load`.
-        logs: where the logs of failed trials are.
-        go_on: the command that measures what is missing.
-    """
-    from recallatk.report.contents import contents
-
-    found = contents(run, verdict=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
-    lines = [f"# {escaped(found.title)}", "", *_listed("", found.about)]
-    for table in found.tables:
-        lines += _table(table)
-    for heading, said in (
-        ("Goals", found.goals),
-        ("Failed", found.failures),
-        ("Cautions", found.cautions),
-        ("Notes", found.notes),
-    ):
-        lines += _listed(heading, said)
-    return "\n".join(lines)
+def render_markdown(document: Document) -> str:
+    """The title, a list of what holds for everything, and each section under its heading."""
+    lines = [f"# {escaped(document.title)}", ""] if document.title else []
+    lines += _items(document.about)
+    return "\n".join([*lines, *(line for each in document.sections for line in _section(each))])
 
 
-def _listed(heading: str, said: list[str]) -> list[str]:
-    if not said:
+def _section(section: Section) -> list[str]:
+    headed = section.title and Form.MARKDOWN in section.headed
+    lines = [f"## {escaped(section.title)}", ""] if headed else []
+    return lines + [line for block in section.blocks for line in _lines(block, section.title)]
+
+
+def _lines(block: Block, above: str) -> list[str]:
+    match block:
+        case Sentences():
+            return [line for each in block.lines for line in (escaped(each), "")]
+        case Items():
+            return _items(block.lines)
+        case Heading():
+            return [f"### {escaped(block.title)}", ""]
+        case Table():
+            return _table(block, above)
+        case Code():
+            return _code(block.text)
+        case Lead():
+            return [escaped(block.sentence), ""]
+        case Linted():
+            return _linted(block)
+        case _:
+            return []
+
+
+def _items(lines: Sequence[str]) -> list[str]:
+    return [*(f"- {escaped(each)}" for each in lines), ""] if lines else []
+
+
+def _table(table: Table, above: str) -> list[str]:
+    if not table.rows:
         return []
-    head = [f"## {heading}", ""] if heading else []
-    return [*head, *(f"- {escaped(each)}" for each in said), ""]
-
-
-def _table(table: Table) -> list[str]:
-    numbers = len(table.header) - table.words
-    ruler = [*["---"] * table.words, *["---:"] * numbers]
+    title = [] if table.title in ("", above) else [f"### {escaped(table.title)}", ""]
+    ruler = [*["---"] * table.words, *["---:"] * (len(table.header) - table.words)]
     rows = [_row(row) for row in table.rows]
-    return [f"## {escaped(table.title)}", "", _row(table.header), f"| {' | '.join(ruler)} |", *rows, ""]
+    return [*title, _row(table.header), f"| {' | '.join(ruler)} |", *rows, ""]
 
 
 def _row(cells: list[str]) -> str:
     return f"| {' | '.join(escaped(cell) for cell in cells)} |"
 
 
+def _code(text: str) -> list[str]:
+    """Fenced code, with a fence longer than any inside it."""
+    fence = "`" * max(3, *(len(found) + 1 for found in [*_FENCE.findall(text), ""]))
+    return [fence, *(printable(line) for line in text.split("\n")), fence, ""]
+
+
+def _linted(block: Linted) -> list[str]:
+    lines = []
+    for each in block.remarks:
+        lines.append(f"- **{each.severity} {each.code}**: {escaped(each.sentence)}")
+        # Rules write these, not users: no escaping needed.
+        lines += [f"  {each.why} {each.remedy}"] if each.explained else []
+    return [*lines, *([""] if lines else []), block.count, ""]
+
+
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Text with Markdown's special characters escaped."""
     return _SPECIAL.sub(r"\\\1", printable(text))

@@ -1,12 +1,12 @@
-"""Runs and scores where notebooks show them: small tables of HTML, Arrow tables."""
+"""Runs and scores for notebooks: small HTML tables and Arrow tables."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
-from recallatk.report.summary import number
-from recallatk.report.tables import Table, interval
+from recallatk.report.document import Table
+from recallatk.report.labels import interval, number
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ _MOST_ROWS = 20
 def run_repr_html(run: Run) -> str:
     """The verdict and the best settings of a run, as a notebook shows them."""
     from recallatk.report.charts.points import curve_of
-    from recallatk.report.contents import contents
-    from recallatk.report.html.trials import settings_table
-    from recallatk.report.verdict import spoken_verdict
+    from recallatk.report.run_report import RunReport
+    from recallatk.report.run_tables import settings_table
+    from recallatk.report.verdict_words import spoken_verdict
 
     curve = curve_of(run)
     found, table = spoken_verdict(curve), settings_table(curve)
     said = f"{found.lead}{' is ' if found.number is not None else '. '}{found.sentence}"
-    parts = [f"<p><strong>{_text(contents(run).title)}</strong><br>{_text(said)}</p>", _table(table)]
+    parts = [f"<p><strong>{_text(RunReport(run).title)}</strong><br>{_text(said)}</p>", _table(table)]
     more = len(table.rows) - _MOST_ROWS
     if more > 0:
         parts.append(f"<p>… and {more:,} more settings.</p>")
@@ -45,7 +45,7 @@ def score_repr_html(score: Score) -> str:
 
 def run_to_arrow(run: Run) -> pa.Table:
     """One row per trial with every number of it; what was not measured is null."""
-    from recallatk.report.exports.parquet import arrow_table
+    from recallatk.report.exports.tabular import arrow_table
 
     return arrow_table(run)
 

@@ -1,10 +1,12 @@
-"""What a run would measure and what that may take, before it is begun."""
+"""The plan of a run: what it would measure and what that may take."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recallatk.report.text import aligned, printable
+from recallatk.report.document import Document, Form, Section, Sentences, Table, build_sections
+from recallatk.report.labels import number
+from recallatk.report.text import render_text
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.pilot import CostEstimate
     from recallatk.bench.plan import Plan
+    from recallatk.report.document import Builders
 
 _SHOWN = 40
 
@@ -47,39 +50,46 @@ def plan_to_dict(plan: Plan, estimates: Sequence[CostEstimate], out: str) -> dic
 
 def plan_to_text(described: dict[str, Any]) -> str:
     """The same for people."""
-    rows = [["index", "trials", "build s", "search s", "memory MB"]]
-    for each in described["builds"][:_SHOWN]:
-        parameters = ", ".join(f"{name}={value}" for name, value in each["build"].items())
-        again = f" build {each['repeat'] + 1}" if each["repeat"] else ""
-        rows.append(
-            [
-                f"{each['engine']}({parameters}){again}",
-                str(each["trials"]),
-                _about(each["build_seconds"]),
-                _about(each["search_seconds"]),
-                _about(None if each["memory_bytes"] is None else each["memory_bytes"] / 1e6),
-            ]
-        )
-    more = len(described["builds"]) - _SHOWN
+    return render_text(Document("", build_sections(SECTIONS, described, Form.TEXT)))
+
+
+def _total(described: dict[str, Any]) -> Section:
     seconds = described["seconds"]
     unknown = any(None in (each["build_seconds"], each["search_seconds"]) for each in described["builds"])
     total = "unknown time" if seconds is None else f"{'at least' if unknown else 'about'} {seconds:,.0f} s"
     trials = counted(described["trials"], "trial", "trials")
     builds = counted(len(described["builds"]), "build", "builds")
+    return Section("", [Sentences([f"{trials} on {builds}, {total}, into {described['out']}."])])
+
+
+def _builds(described: dict[str, Any]) -> Section:
+    rows = [_build(each) for each in described["builds"][:_SHOWN]]
+    more = len(described["builds"]) - _SHOWN
+    table = Table("", ["index", "trials", "build s", "search s", "memory MB"], rows, 1)
+    return Section("", [table, Sentences([f"and {more:,} more"] if more > 0 else [])])
+
+
+def _build(build: dict[str, Any]) -> list[str]:
+    parameters = ", ".join(f"{name}={value}" for name, value in build["build"].items())
+    again = f" build {build['repeat'] + 1}" if build["repeat"] else ""
+    memory = build["memory_bytes"]
+    return [
+        f"{build['engine']}({parameters}){again}",
+        str(build["trials"]),
+        number(build["build_seconds"], ",.1f"),
+        number(build["search_seconds"], ",.1f"),
+        number(None if memory is None else memory / 1e6, ",.1f"),
+    ]
+
+
+def _cautions(described: dict[str, Any]) -> Section:
+    problems = (f"{each['engine']}: {each['problem']}" for each in described["builds"] if each["problem"])
     lines = [
-        f"{trials} on {builds}, {total}, into {described['out']}.",
-        "",
-        *aligned(rows),
-        *([f"and {more:,} more"] if more > 0 else []),
-        "",
         "Estimates from builds of a few thousand rows; loads at a stated rate or length take that long.",
         *(f"Left out: {each}" for each in described["dropped"]),
-        *dict.fromkeys(
-            f"{each['engine']}: {each['problem']}" for each in described["builds"] if each["problem"]
-        ),
+        *dict.fromkeys(problems),
     ]
-    return "\n".join(printable(line) for line in lines)
+    return Section("", [Sentences(lines)])
 
 
-def _about(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}"
+SECTIONS: Builders = ((Form.ALL, _total), (Form.ALL, _builds), (Form.ALL, _cautions))

@@ -1,4 +1,4 @@
-"""The curve in a terminal: recall to the right, latency upwards, a sign for each engine."""
+"""Terminal plot of recall against latency, with a symbol per engine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from recallatk.core import Run
-    from recallatk.report.charts.kinds import Row
     from recallatk.report.charts.points import Curve
+    from recallatk.report.charts.theme import Row
 
 _SIGNS = "●■▲◆✚▼○□△◇✕▽"
 _WIDTH, _HEIGHT, _MARGIN = 60, 12, 9
-# A range of latencies beyond this is drawn by its logarithm.
+# Latencies that differ by more than this factor get a logarithmic axis.
 _LOGARITHMIC = 4.0
 
 
@@ -30,14 +30,14 @@ def plot(run: Run, *, width: int = _WIDTH, height: int = _HEIGHT) -> list[str]:
     cells = [[" "] * width for _ in range(height)]
     across = _Span([each["recall"] for each in points], width)
     up = _Span([each["latency"] for each in points], height, logarithmic=True)
-    # What is on the front is drawn last, so that nothing stands before it.
+    # Points on the front are drawn last, so that no other point covers them.
     for each in sorted(points, key=lambda point: bool(point["latencyFront"])):
         cells[height - 1 - up.place(each["latency"])][across.place(each["recall"])] = signs[each["engine"]]
     return [*_drawn(cells, up, curve), *_below(across, width, curve), *_legend(signs, points)]
 
 
 class _Span:
-    """From the least to the largest value in so many steps."""
+    """A range of values divided into steps."""
 
     def __init__(self, values: list[float], steps: int, *, logarithmic: bool = False) -> None:
         self.least, self.most, self.steps = min(values), max(values), steps

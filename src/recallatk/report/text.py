@@ -1,57 +1,67 @@
-"""The terminal's report: plain lines, with nothing in them that a terminal would obey."""
+"""Text renderer: documents as plain text for terminals, with control characters escaped."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recallatk.report.document import (
+    Code,
+    Drawing,
+    Form,
+    Heading,
+    Items,
+    Lead,
+    Linted,
+    Sentences,
+    Table,
+)
+
 if TYPE_CHECKING:
-    from recallatk.core import Run
-    from recallatk.goals import Verdict
-    from recallatk.report.tables import Table
+    from recallatk.report.document import Block, Document, Section
 
 
-def to_text(
-    run: Run,
-    *,
-    verdict: Verdict | None = None,
-    wide: bool = False,
-    by: str = "mode",
-    logs: str | None = None,
-    go_on: str | None = None,
-) -> str:
-    """The tables of a run, what failed, what to be careful about, and notes.
-
-    Args:
-        run: what was measured.
-        verdict: on its goals; by default what the run tells without its truth and data.
-        wide: with every interval and percentile, and whole parameters.
-        by: one table per `mode`, or one per `load`.
-        logs: where the logs of failed trials are.
-        go_on: the command that measures what is missing.
-    """
-    from recallatk.report.contents import contents
-    from recallatk.report.plot import plot
-
-    found = contents(run, verdict=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
-    blocks = [
-        [found.title, *found.about],
-        *(_table(each) for each in found.tables),
-        plot(run),
-        found.goals,
-        [f"failed: {each}" for each in found.failures],
-        [f"caution: {each}" for each in found.cautions],
-        found.notes,
-    ]
-    return "\n\n".join("\n".join(printable(line) for line in block) for block in blocks if block)
+def render_text(document: Document) -> str:
+    """The title, then each section after an empty line."""
+    parts = [[document.title, *document.about] if document.title else []]
+    parts += [_section(each) for each in document.sections]
+    return "\n\n".join("\n".join(printable(line) for line in part) for part in parts if part)
 
 
-def _table(table: Table) -> list[str]:
-    # Escapes are longer than what they stand for, so that they come before the widths.
+def _section(section: Section) -> list[str]:
+    lines = [section.title] if section.title and Form.TEXT in section.headed else []
+    return lines + [line for block in section.blocks for line in _lines(block, section.title)]
+
+
+def _lines(block: Block, above: str) -> list[str]:
+    match block:
+        case Sentences() | Drawing():
+            return list(block.lines)
+        case Items():
+            return [f"{block.label}: {line}" if block.label else line for line in block.lines]
+        case Heading():
+            return [block.title]
+        case Table():
+            return _table(block, above)
+        case Code():
+            return [f"  {line}".rstrip() for line in block.text.split("\n")]
+        case Lead():
+            return [block.sentence]
+        case Linted():
+            return _linted(block)
+        case _:
+            return []
+
+
+def _table(table: Table, above: str) -> list[str]:
+    if not table.rows:
+        return []
+    title = [] if table.title in ("", above) else [table.title]
+    # Escapes are longer than the characters they replace, so escape before measuring widths.
     rows = [[printable(cell) for cell in row] for row in [table.header, *table.rows]]
-    return [table.title, *aligned(rows, table.words)]
+    return [*title, *_aligned(rows, table.words)]
 
 
-def aligned(rows: list[list[str]], words: int = 1) -> list[str]:
+def _aligned(rows: list[list[str]], words: int) -> list[str]:
     """Rows of cells as lines: the first columns, of words, to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
@@ -63,6 +73,14 @@ def aligned(rows: list[list[str]], words: int = 1) -> list[str]:
     ]
 
 
+def _linted(block: Linted) -> list[str]:
+    lines = []
+    for each in block.remarks:
+        lines.append(f"{each.severity} {each.code}: {each.sentence}")
+        lines += [f"    {each.why}", f"    {each.remedy}"] if each.explained else []
+    return [*lines, block.count]
+
+
 def printable(text: str) -> str:
-    """Text in which control and direction characters are spelled out instead of obeyed."""
+    """Text with control and direction characters escaped."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

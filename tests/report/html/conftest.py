@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from looking import ATTACK, FLAGS, LONG, MIRRORED, Browser
+from chromium import ATTACK, FLAGS, LONG, MIRRORED, Browser
 from made_runs import HOSTILE, large_run, make_measurement, make_run, varied_run
 
 from recallatk.core import Caution, Dataset, Failure, Metric, Trial
 from recallatk.datasets import make_corpus, make_queries
-from recallatk.report.html import to_html
+from recallatk.report import to_html
 
 
 @pytest.fixture(scope="session")

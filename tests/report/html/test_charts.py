@@ -8,9 +8,8 @@ from made_runs import make_measurement, make_run, scored_run, varied_run
 
 from recallatk.core import Load, Trial
 from recallatk.report.charts import charts_of
-from recallatk.report.charts.rendering import specification, write_images
-from recallatk.report.charts.theme import COLOURS, SHAPES, colours, shapes
-from recallatk.report.html import report_data
+from recallatk.report.charts.theme import COLORS, SHAPES, colors, shapes, specification, write_images
+from recallatk.report.run_report import RunReport
 
 
 def every(value, name):
@@ -23,7 +22,7 @@ def every(value, name):
 
 def test_pictures_are_what_they_are_called(tmp_path):
     run, dataset, truth = scored_run(queries=40)
-    charts = report_data(run, truth, dataset).charts
+    charts = RunReport(run, truth, dataset).charts
     assert {"recall-latency", "recall-qps", "recall-across-k", "distribution", "cost"} <= set(charts)
     for path in write_images(charts, tmp_path, "png"):
         assert path.read_bytes().startswith(b"\x89PNG")
@@ -34,7 +33,7 @@ def test_pictures_are_what_they_are_called(tmp_path):
 
 def test_every_chart_keeps_to_the_schema():
     run, dataset, truth = scored_run(queries=40)
-    made = report_data(run, truth, dataset, others=[run], names=["one", "other"]).charts
+    made = RunReport(run, truth, dataset, others=[run], names=["one", "other"]).charts
     for name, chart in {**made, **{f"plain {name}": each for name, each in charts_of(run).items()}}.items():
         assert chart.to_dict(validate=True), name
 
@@ -53,12 +52,12 @@ def test_bars_begin_at_zero():
         assert each["scale"]["zero"] is True
 
 
-def test_engines_have_the_same_colour_and_shape_everywhere_and_no_two_share_both():
+def test_engines_have_the_same_color_and_shape_everywhere_and_no_two_share_both():
     names = [f"engine {place}" for place in range(24)]
-    pairs = list(zip(colours(names).values(), shapes(names).values(), strict=True))
+    pairs = list(zip(colors(names).values(), shapes(names).values(), strict=True))
     assert len(set(pairs)) == 24
     assert all(one[0] != other[0] or one[1] != other[1] for one, other in itertools.pairwise(pairs))
-    assert len(set(COLOURS)) == 8 and len(set(SHAPES)) == 6
+    assert len(set(COLORS)) == 8 and len(set(SHAPES)) == 6
     charts = charts_of(varied_run())
     scales = [
         (tuple(each["domain"]), tuple(each["range"]))

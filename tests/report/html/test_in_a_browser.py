@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from looking import ATTACK, LONG
+from chromium import ATTACK, LONG
 
 POINTS = "document.querySelectorAll('[data-chart=recall-latency] .points_marks path')"
 PAGES = ("real_page", "varied_page", "large_page", "hostile_page")
@@ -115,8 +115,8 @@ def test_everything_has_a_name_for_those_who_do_not_see_it(browser, real_page):
     assert nameless == []
 
 
-def luminance(colour):
-    parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+def luminance(color):
+    parts = [int(each) / 255 for each in re.findall(r"\d+", color)[:3]]
     linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -128,8 +128,8 @@ def contrast(one, other):
 
 BACKGROUND = """((element) => {
   for (let at = element; at; at = at.parentElement) {
-    const colour = getComputedStyle(at).backgroundColor;
-    if (!colour.startsWith('rgba') || !colour.endsWith(' 0)')) return colour;
+    const color = getComputedStyle(at).backgroundColor;
+    if (!color.startsWith('rgba') || !color.endsWith(' 0)')) return color;
   }
   return 'rgb(255, 255, 255)';
 })"""
@@ -203,7 +203,7 @@ def test_hostile_texts_stay_texts(browser, hostile_page):
 
 def test_the_data_can_be_saved(browser, measured, real_page):
     from recallatk.history import load_run
-    from recallatk.report.exports.csv import csv_text
+    from recallatk.report.exports.tabular import csv_text
 
     browser.open(real_page)
     browser.run("document.querySelector('[data-file=\"trials.csv\"]').click()")

@@ -10,19 +10,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chromium import LONG as TEN_THOUSAND
 from hypothesis import given
 from hypothesis import strategies as st
-from looking import LONG as TEN_THOUSAND
 from made_runs import large_run, make_measurement, make_run, scored_run, varied_run
 
 from recallatk.analysis import score
 from recallatk.core import Load, Trial
 from recallatk.history import load_run
+from recallatk.report import to_html
 from recallatk.report.as_dict import run_to_dict
 from recallatk.report.charts.points import curve_of
-from recallatk.report.html import report_data, to_html
-from recallatk.report.html.sheet import inert_json
-from recallatk.report.verdict import spoken_verdict
+from recallatk.report.html.page import inert_json
+from recallatk.report.run_report import RunReport
+from recallatk.report.verdict_words import spoken_verdict
 
 LARGEST = 3_000_000
 LONG = TEN_THOUSAND[:600]
@@ -100,7 +101,7 @@ def test_four_hundred_long_settings_of_twelve_engines_with_words_stay_below_the_
 
 def test_single_queries_are_what_the_means_are_of():
     run, dataset, truth = scored_run(loads=(Load(), Load("throughput", clients=2)))
-    found = report_data(run, truth, dataset)
+    found = RunReport(run, truth, dataset)
     for place, measurement in enumerate(run.measurements):
         facts = found.facts[place]
         assert np.nanmean(facts.values) == pytest.approx(measurement.score["recall@10"])
@@ -113,7 +114,7 @@ def test_single_queries_are_what_the_means_are_of():
 
 
 def test_without_truth_single_queries_are_left_out_and_it_is_said():
-    found = report_data(varied_run(settings={}))
+    found = RunReport(varied_run(settings={}))
     assert found.facts == {}
     assert "does not say which files" in found.untold
     assert "are left out" in plain(to_html(varied_run(settings={})))
@@ -208,7 +209,7 @@ def test_runs_of_the_same_data_are_compared_query_by_query():
         first, answers=truth.rows, score=score(truth.rows, truth, (1, 10), row_numbers=True)
     )
     other = dataclasses.replace(run, measurements=(better,))
-    found = report_data(run, truth, dataset, others=[other], names=["before", "after"]).comparison
+    found = RunReport(run, truth, dataset, others=[other], names=["before", "after"]).comparison
     assert list(found.curves) == ["before", "after"]
     # Without a goal nothing is recommended, here as in the verdict.
     shown = plain(to_html(run, truth=truth, dataset=dataset, others=[other]))
@@ -222,14 +223,14 @@ def test_runs_of_the_same_data_are_compared_query_by_query():
 def test_runs_of_other_data_are_refused_with_what_differs():
     run, dataset, truth = scored_run()
     other = dataclasses.replace(run, fingerprints={**run.fingerprints, "queries": "others"})
-    found = report_data(run, truth, dataset, others=[other]).comparison
+    found = RunReport(run, truth, dataset, others=[other]).comparison
     assert found.refusals == ["run 2 cannot be compared: queries differ."]
     assert found.paired is None
     assert "cannot be compared" in plain(to_html(run, truth=truth, dataset=dataset, others=[other]))
 
 
 def test_settings_beyond_those_told_in_detail_keep_their_means():
-    found = report_data(large_run(70))
+    found = RunReport(large_run(70))
     assert len(found.parts) == 70
     assert all("tails" not in part for part in found.parts)
     assert found.parts[69]["measures"].rows
@@ -237,7 +238,7 @@ def test_settings_beyond_those_told_in_detail_keep_their_means():
 
 def test_the_bench_file_in_the_page_measures_the_same(measured):
     from recallatk.bench.settings import read_settings
-    from recallatk.report.html.origin import bench_file
+    from recallatk.report.provenance import bench_file
 
     run = load_run(measured)
     path = measured / "again.toml"

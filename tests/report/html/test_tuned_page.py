@@ -9,16 +9,15 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from looking import ATTACK, LONG, MIRRORED
+from chromium import ATTACK, LONG, MIRRORED
 from made_tuned import made_candidate, made_tuned, missed_tuned
 
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import Finding, Severity
 from recallatk.core.tuned import Attempt, Candidate, Tuned
 from recallatk.report import tuned_to_html
-from recallatk.report.charts.rendering import specification
-from recallatk.report.charts.tuned_curve import chart
-from recallatk.report.charts.tuned_points import tuned_curve
+from recallatk.report.charts.theme import specification
+from recallatk.report.charts.tuned_curve import tuned_chart, tuned_curve
 from recallatk.report.tuned_file import tuned_text
 
 FINDINGS = [
@@ -43,7 +42,7 @@ def data(page):
 
 def drawn(tuned):
     """The chart, and the rows of a part of it."""
-    made = chart(tuned_curve(tuned))
+    made = tuned_chart(tuned_curve(tuned))
     assert made.to_dict(validate=True), "it keeps to the schema, which pages do not check again"
     spec = specification(made)
     return spec, lambda part: spec["datasets"][part["data"]["name"]]

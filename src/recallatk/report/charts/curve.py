@@ -1,21 +1,24 @@
-"""What all curves have in common: points by engine, intervals in both directions, the front, goals."""
+"""Curves of recall against a cost: points by engine, intervals, the Pareto front, goals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from recallatk.goals import Budget
 from recallatk.goals.target import is_loss
-from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_colour, by_shape, finished, inline
-from recallatk.report.naming import cut
+from recallatk.report.charts.theme import HEIGHT, INK, QUIET, WIDTH, by_color, by_shape, finished, inline
+from recallatk.report.labels import cut
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from recallatk.report.charts.kinds import Chart, Row
+    from recallatk.report.charts.points import Curve
+    from recallatk.report.charts.theme import Chart, Row
+    from recallatk.report.charts.tuned_curve import TunedCurve
 
-# Whiskers of more points than this hide the points.
+# With more points than this, error bars would hide the points.
 _MOST_WHISKERS = 80
 # A range of costs beyond this is drawn on a logarithmic axis.
 _LOGARITHMIC = 4.0
@@ -23,28 +26,8 @@ _ROOM = 14
 _LONGEST_TITLE = 60
 
 
-class Drawable(Protocol):
-    """Points between recall and a cost, and what all of them share."""
-
-    @property
-    def measure(self) -> str | None:
-        """What is on the axis of recall; None where nothing was measured."""
-
-    @property
-    def engines(self) -> dict[str, str]:
-        """What each engine is called in a chart."""
-
-    @property
-    def points(self) -> list[Row]:
-        """One for each setting."""
-
-    @property
-    def wanted(self) -> tuple[float, ...]:
-        """The values that targets ask of the measure on the axis."""
-
-
 @dataclass(frozen=True)
-class Axis:
+class CostAxis:
     """The cost that recall is drawn against."""
 
     field: str
@@ -53,7 +36,7 @@ class Axis:
     """A limit to draw, where the settings state one."""
 
 
-# What the one who points at a point may want to know.
+# Fields of a point's tooltip.
 SAID = {
     "engine": "Engine",
     "build": "Build",
@@ -70,8 +53,8 @@ SAID = {
 
 
 def draw(
-    curve: Drawable,
-    axis: Axis,
+    curve: Curve | TunedCurve,
+    axis: CostAxis,
     description: str,
     chosen: int | None,
     *,
@@ -101,14 +84,14 @@ def draw(
     scale = loss_scale(drawn, wanted) if is_loss(curve.measure) else recall_scale(drawn, wanted)
     x = alt.X("recall:Q", title=across, scale=scale, axis=alt.Axis(tickCount=8))
     y = alt.Y(f"{axis.field}:Q", title=axis.title, scale=cost_scale(drawn, axis.field))
-    colour = by_colour(engines)
+    color = by_color(engines)
     layers = [
         *_goal_rules(curve, axis),
-        *_whiskers(drawn, axis, across, x, y, colour),
+        *_whiskers(drawn, axis, across, x, y, color),
         _line(f"{axis.field}Front", x, y, alt.value(QUIET), width=5, opacity=0.22).properties(name="front"),
-        _line(f"{axis.field}EngineFront", x, y, colour, width=1.5, opacity=0.9),
+        _line(f"{axis.field}EngineFront", x, y, color, width=1.5, opacity=0.9),
         _ring(x, y),
-        _marks(drawn, axis.field, x, y, colour, by_shape(engines), said, follows=follows),
+        _marks(drawn, axis.field, x, y, color, by_shape(engines), said, follows=follows),
         *(each.encode(x=x, y=y) for each in more),
     ]
     ringed = alt.param(name="chosen", value=-1 if chosen is None else chosen)
@@ -129,7 +112,7 @@ def titled(measure: str) -> str:
 
 
 def loss_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
-    """As far as losses go, which are small and may be below zero."""
+    """A scale around the losses, which are small and may be below zero."""
     import altair as alt
 
     least = min([*(point["recallLow"] for point in drawn), *wanted])
@@ -139,7 +122,7 @@ def loss_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
 
 
 def recall_scale(drawn: list[Row], wanted: Sequence[float] = ()) -> Any:
-    """From below the worst to 1 at the most: where the curve bends is at the upper end."""
+    """A scale from below the worst recall to at most 1, because curves bend at the upper end."""
     import altair as alt
 
     least = min([*(point["recallLow"] for point in drawn), *wanted])
@@ -159,29 +142,29 @@ def cost_scale(drawn: list[Row], field: str) -> Any:
 
 
 def _base(condition: str = "") -> Any:
-    """A layer over the points of the load that is shown; the data stand in the whole chart, once."""
+    """A layer over the points of the shown load; the data are in the outer chart once."""
     import altair as alt
 
     return alt.Chart().transform_filter(f"datum.load === load{condition}")
 
 
-def _whiskers(drawn: list[Row], axis: Axis, across: str, x: Any, y: Any, colour: Any) -> list[Any]:
+def _whiskers(drawn: list[Row], axis: CostAxis, across: str, x: Any, y: Any, color: Any) -> list[Any]:
     import altair as alt
 
     field = axis.field
     some = f" && datum.{field}Front" if len(drawn) > _MOST_WHISKERS else ""
     rules = _base(some).mark_rule(opacity=0.45)
     return [
-        rules.encode(x=alt.X("recallLow:Q", title=across), x2="recallHigh:Q", y=y, color=colour),
-        rules.encode(x=x, y=alt.Y(f"{field}Low:Q", title=axis.title), y2=f"{field}High:Q", color=colour),
+        rules.encode(x=alt.X("recallLow:Q", title=across), x2="recallHigh:Q", y=y, color=color),
+        rules.encode(x=x, y=alt.Y(f"{field}Low:Q", title=axis.title), y2=f"{field}High:Q", color=color),
     ]
 
 
-def _line(flag: str, x: Any, y: Any, colour: Any, *, width: float, opacity: float) -> Any:
+def _line(flag: str, x: Any, y: Any, color: Any, *, width: float, opacity: float) -> Any:
     import altair as alt
 
     line = _base(f" && datum.{flag}").mark_line(strokeWidth=width, opacity=opacity)
-    return line.encode(x=x, y=y, color=colour, order=alt.Order("recall:Q"))
+    return line.encode(x=x, y=y, color=color, order=alt.Order("recall:Q"))
 
 
 def _ring(x: Any, y: Any) -> Any:
@@ -191,7 +174,7 @@ def _ring(x: Any, y: Any) -> Any:
 
 
 def _marks(
-    drawn: list[Row], field: str, x: Any, y: Any, colour: Any, shape: Any, said: Mapping[str, str],
+    drawn: list[Row], field: str, x: Any, y: Any, color: Any, shape: Any, said: Mapping[str, str],
     *, follows: bool,
 ) -> Any:  # fmt: skip
     import altair as alt
@@ -202,15 +185,15 @@ def _marks(
     return base.encode(
         x=x,
         y=y,
-        color=colour,
+        color=color,
         shape=shape,
         opacity=alt.condition(f"datum.{field}EngineFront", alt.value(1), alt.value(0.5)),
         tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in said.items()],
     ).properties(name="points")
 
 
-def _goal_rules(curve: Drawable, axis: Axis) -> list[Any]:
-    """A line for the recall that is wanted, and one for what it may cost."""
+def _goal_rules(curve: Curve | TunedCurve, axis: CostAxis) -> list[Any]:
+    """Dashed lines for the recall target and the cost limit."""
     import altair as alt
 
     rule: dict[str, Any] = {"strokeDash": [6, 4], "color": QUIET, "strokeWidth": 1.5}
@@ -218,3 +201,23 @@ def _goal_rules(curve: Drawable, axis: Axis) -> list[Any]:
     if axis.goal is not None:
         rules.append(alt.Chart(inline([{"at": axis.goal}])).mark_rule(**rule).encode(y="at:Q"))
     return rules
+
+
+def latency_curve(curve: Curve, chosen: int | None = None) -> Chart | None:
+    """The curve that says what recall costs one caller; lower and further right is better."""
+    limits = [each.limit for each in curve.goals if isinstance(each, Budget) and each.name == curve.tail]
+    axis = CostAxis("latency", f"{curve.tail} latency (ms)", limits[0] if limits else None)
+    said = (
+        f"{curve.measure} of every setting against its {curve.tail} latency in milliseconds, with 95 % "
+        "intervals; the band behind the points is the Pareto front."
+    )
+    return draw(curve, axis, said, chosen)
+
+
+def qps_curve(curve: Curve, chosen: int | None = None) -> Chart | None:
+    """The curve that says what recall costs a machine; higher and further right is better."""
+    said = (
+        f"{curve.measure} of every setting against the queries that it answered a second, with the 95 % "
+        "interval of recall and the span over rounds; the band behind the points is the Pareto front."
+    )
+    return draw(curve, CostAxis("qps", "Queries answered (1/s)", None), said, chosen)

@@ -1,29 +1,34 @@
-"""The measured trials of a run as points between recall and cost: what every chart is drawn from."""
+"""The measured trials of a run as points between recall and cost, and the selection that a page shows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.headline import headline_measure
+from recallatk.analysis.headline import headline_measure, recall_cutoffs
+from recallatk.analysis.pareto import front
 from recallatk.core import Mode
 from recallatk.goals import Target
 from recallatk.goals.runs import goals_of
-from recallatk.report.naming import cut, fitted, listed, naming
-from recallatk.report.summary import number, summarise, tail_of
-from recallatk.report.tables import interval, megabytes
+from recallatk.report.labels import cut, fitted, interval, listed, megabytes, naming, number
 from recallatk.report.text import printable
+from recallatk.report.trial_lines import tail_of, trial_lines
 
 if TYPE_CHECKING:
     from recallatk.analysis.latency import Percentile
     from recallatk.core import Load, Mean, Run
     from recallatk.goals import Goal
-    from recallatk.report.charts.kinds import Row
-    from recallatk.report.naming import Naming
-    from recallatk.report.summary import Line
+    from recallatk.report.charts.theme import Row
+    from recallatk.report.labels import Naming
+    from recallatk.report.trial_lines import TrialLine
 
-LONGEST_LABEL, LONGEST_PARAMETERS, LONGEST_NAME = 80, 400, 48
+LONGEST_LABEL, LONGEST_NAME = 80, 48
+_LONGEST_PARAMETERS = 400
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
+MOST_SHOWN = 1_000
+_FRONTS = ("latencyFront", "qpsFront", "latencyEngineFront", "qpsEngineFront")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +36,7 @@ class Curve:
     """Every measured trial as a point, and what all of them share."""
 
     run: Run
-    lines: list[Line]
+    lines: list[TrialLine]
     names: Naming
     measure: str | None
     """The recall on the axis; None where none was measured."""
@@ -45,6 +50,11 @@ class Curve:
     goals: tuple[Goal, ...]
     left_out: int = 0
     """How many settings were measured beside these."""
+
+    @property
+    def k(self) -> int | None:
+        """The k of the recall on the axis."""
+        return next(iter(recall_cutoffs([self.measure or ""])), None)
 
     @property
     def wanted(self) -> tuple[float, ...]:
@@ -61,14 +71,14 @@ class Curve:
 
 def curve_of(run: Run) -> Curve:
     """The points of a run, with the fronts among them."""
-    lines, names, measure = summarise(run), naming(run), headline_measure(run)
+    lines, names, measure = trial_lines(run), naming(run), headline_measure(run)
     distinct = sorted(
         dict.fromkeys(line.trial.load for line in lines), key=lambda load: _MODES.index(load.mode)
     )
     loads = {load: place for place, load in enumerate(distinct)}
     tail = tail_of([line for line in lines if loads[line.trial.load] == 0])
-    engines = dict(zip(names.engines, _short(names.engines, LONGEST_NAME), strict=True))
-    labels = _short([names.label(line.trial, load=False) for line in lines], LONGEST_LABEL)
+    engines = dict(zip(names.engines, short_labels(names.engines, LONGEST_NAME), strict=True))
+    labels = short_labels([names.label(line.trial, load=False) for line in lines], LONGEST_LABEL)
     points = [
         _point(place, line, label, engines[line.trial.engine], loads[line.trial.load], measure, tail)
         for place, (line, label) in enumerate(zip(lines, labels, strict=True))
@@ -77,11 +87,14 @@ def curve_of(run: Run) -> Curve:
     return Curve(run, lines, names, measure, tail, distinct, engines, points, goals_of(run).goals)
 
 
-def _short(texts: list[str], width: int) -> list[str]:
+def short_labels(texts: list[str], width: int) -> list[str]:
+    """Texts that fit a chart; those that would look alike get a number."""
     return fitted([printable(text) for text in texts], width)
 
 
-def _point(place: int, line: Line, label: str, engine: str, load: int, measure: str | None, tail: str) -> Row:
+def _point(
+    place: int, line: TrialLine, label: str, engine: str, load: int, measure: str | None, tail: str
+) -> Row:
     measurement, trial = line.measurement, line.trial
     built, mean = measurement.build, measurement.score.measures.get(measure or "")
     return {
@@ -90,28 +103,29 @@ def _point(place: int, line: Line, label: str, engine: str, load: int, measure: 
         "label": label,
         "load": load,
         "loadText": str(trial.load),
-        "build": _parameters(trial.build),
-        "search": _parameters(trial.search),
-        **_ends("recall", mean),
-        **_ends("latency", line.latency_ms[tail]),
+        "build": parameters_text(trial.build),
+        "search": parameters_text(trial.search),
+        **with_ends("recall", mean),
+        **with_ends("latency", line.latency_ms[tail]),
         "qps": line.qps.median,
         "qpsLow": line.qps.low,
         "qpsHigh": line.qps.high,
-        "recallText": _with_interval(mean, ".4f"),
-        "p50Text": _milliseconds(line.latency_ms["p50"]),
-        "p95Text": _milliseconds(line.latency_ms["p95"]),
-        "p99Text": _milliseconds(line.latency_ms["p99"]),
+        "recallText": with_interval(mean, ".4f"),
+        "p50Text": number(line.latency_ms["p50"].value, ".3f", "ms"),
+        "p95Text": number(line.latency_ms["p95"].value, ".3f", "ms"),
+        "p99Text": number(line.latency_ms["p99"].value, ".3f", "ms"),
         "qpsText": number(line.qps.median, ",.0f"),
         "memoryText": f"{megabytes(built.memory_bytes)} MB",
         "buildText": f"{number(built.seconds, '.2f')} s",
     }
 
 
-def _parameters(parameters: Any) -> str:
-    return cut(printable(listed(parameters)), LONGEST_PARAMETERS) or "-"
+def parameters_text(parameters: Any) -> str:
+    """Parameters that fit a tooltip."""
+    return cut(printable(listed(parameters)), _LONGEST_PARAMETERS) or "-"
 
 
-def _ends(name: str, found: Mean | Percentile | None) -> Row:
+def with_ends(name: str, found: Mean | Percentile | None) -> Row:
     """A value with the ends of its interval, which close on it where it has none."""
     value = None if found is None else found.value
     low, high = (None, None) if found is None else (found.low, found.high)
@@ -122,27 +136,107 @@ def _ends(name: str, found: Mean | Percentile | None) -> Row:
     }
 
 
-def _with_interval(found: Mean | None, shape: str) -> str:
+def with_interval(found: Mean | None, shape: str) -> str:
+    """A value with its interval, where it has one."""
     ends = interval(found, shape)
     value = number(None if found is None else found.value, shape)
     return value if ends == "-" else f"{value} (95 %: {ends})"
 
 
-def _milliseconds(found: Percentile) -> str:
-    return "-" if found.value is None else f"{found.value:.3f} ms"
-
-
 def _mark_fronts(points: list[Row]) -> None:
     """Whether a point is on the front of its load, and of its load and engine, by latency and by QPS."""
-    from recallatk.analysis.pareto import front
-
-    for axis, sign in (("latency", 1), ("qps", -1)):
+    for axis in ("latency", "qps"):
         groups: dict[tuple[str, Any], list[Row]] = {}
         for point in points:
-            point[f"{axis}Front"] = point[f"{axis}EngineFront"] = False
             groups.setdefault(("Front", point["load"]), []).append(point)
             groups.setdefault(("EngineFront", (point["load"], point["engine"])), []).append(point)
         for (kind, _), members in groups.items():
-            costs = [None if each[axis] is None else sign * each[axis] for each in members]
-            for place in front([each["recall"] for each in members], costs):
-                members[place][f"{axis}{kind}"] = True
+            mark_front(members, axis, f"{axis}{kind}", gain=axis == "qps")
+
+
+def mark_front(points: list[Row], axis: str, flag: str, *, gain: bool = False, loss: bool = False) -> None:
+    """Flag the points that are on the Pareto front of recall and an axis.
+
+    Args:
+        points: those that are compared with each other.
+        axis: the field of the cost.
+        flag: the field that says whether a point is on the front.
+        gain: more is better on the axis.
+        loss: less is better of what stands for recall.
+    """
+    recalls, costs = _signed(points, "recall", loss), _signed(points, axis, gain)
+    best = set(front(recalls, costs))
+    for place, point in enumerate(points):
+        point[flag] = place in best
+
+
+def _signed(points: list[Row], field: str, negative: bool) -> list[float | None]:
+    return [-each[field] if negative and each[field] is not None else each[field] for each in points]
+
+
+def shortened(curve: Curve, always: int | None = None) -> tuple[Curve, int | None]:
+    """The curve with at most a thousand points: the fronts, and those nearest to them.
+
+    Args:
+        curve: every setting that was measured.
+        always: a point that is kept in any case.
+
+    Returns:
+        The curve, its points numbered anew, and the new number of the point that is always kept.
+    """
+    if len(curve.points) <= MOST_SHOWN:
+        return curve, always
+    ranked = _ranked(curve)
+    if always is not None:
+        ranked = [always, *(each for each in ranked if each != always)]
+    places = sorted(ranked[:MOST_SHOWN])
+    loads = {load: number for number, load in enumerate(sorted({curve.points[n]["load"] for n in places}))}
+    points = [
+        {**curve.points[place], "n": number, "load": loads[curve.points[place]["load"]]}
+        for number, place in enumerate(places)
+    ]
+    part = replace(
+        curve,
+        lines=[curve.lines[place] for place in places],
+        points=points,
+        loads=[curve.loads[load] for load in loads],
+        left_out=len(curve.points) - len(places),
+    )
+    return part, None if always is None else places.index(always)
+
+
+def _ranked(curve: Curve) -> list[int]:
+    """Every point: the fronts, evenly thinned, then the others by how much dearer than a front they are."""
+    best = [each for each in curve.points if any(each[name] for name in _FRONTS)]
+    best.sort(key=lambda each: (each["load"], each["recall"] or 0.0))
+    first = [each["n"] for each in thinned(best, MOST_SHOWN)]
+    dearer = _dearer(curve.points)
+    others = sorted(set(range(len(curve.points))).difference(first), key=lambda n: (dearer[n], n))
+    return [*first, *others]
+
+
+def thinned(points: list[Row], most: int) -> list[Row]:
+    """At most so many points, spread evenly, with both ends."""
+    if len(points) <= most:
+        return points
+    step = (len(points) - 1) / (most - 1)
+    return [points[round(place * step)] for place in range(most)]
+
+
+def _dearer(points: list[Row]) -> list[float]:
+    """Ratio of each point's latency to the front's at its recall, under the same load."""
+    fronts: dict[int, list[tuple[float, float]]] = {}
+    for each in points:
+        if each["latencyFront"]:
+            fronts.setdefault(each["load"], []).append((each["recall"], each["latency"]))
+    for found in fronts.values():
+        found.sort()
+    return [_times(each, fronts.get(each["load"], [])) for each in points]
+
+
+def _times(point: Row, front: list[tuple[float, float]]) -> float:
+    if not point["latency"] or point["recall"] is None:
+        return math.inf
+    place = bisect_left(front, point["recall"], key=lambda each: each[0])
+    cheapest = front[place][1] if place < len(front) else 0.0
+    return float(point["latency"] / cheapest) if cheapest else math.inf

@@ -1,28 +1,39 @@
-"""Runs as other tools read them: one module per format."""
+"""Runs as other tools read them: flat tables, ann-benchmarks results, HdrHistogram logs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from recallatk.errors import MismatchError, UsageError, choices
-from recallatk.report.exports.exported import Exported
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from recallatk.core import Dataset, Run
     from recallatk.files import PathLike
 
+# Where each format is written, so that a command imports one of them only.
 FORMATS = {
-    "csv": "csv",
-    "json": "json",
-    "parquet": "parquet",
-    "ann-benchmarks-hdf5": "ann_benchmarks",
-    "hdrhistogram": "hdrhistogram",
+    "csv": "tabular:write_csv",
+    "json": "tabular:write_json",
+    "parquet": "tabular:write_parquet",
+    "ann-benchmarks-hdf5": "ann_benchmarks:write",
+    "hdrhistogram": "hdrhistogram:write",
 }
-# These take the data too.
+# Formats that hold distances, which are computed from the data.
 HOLD_DISTANCES = ("ann-benchmarks-hdf5",)
 
 __all__ = ["FORMATS", "HOLD_DISTANCES", "Exported", "export"]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The files of an export, and what a reader of them must know."""
+
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
 
 
 def export(run: Run, to: str, out: PathLike, dataset: Dataset | None = None) -> Exported:
@@ -39,7 +50,8 @@ def export(run: Run, to: str, out: PathLike, dataset: Dataset | None = None) -> 
     if dataset is not None:
         _require_same(run, dataset)
     beside = (dataset,) if to in HOLD_DISTANCES else ()
-    found: Exported = import_module(f"{__name__}.{FORMATS[to]}").write(run, out, *beside)
+    module, _, function = FORMATS[to].partition(":")
+    found: Exported = getattr(import_module(f"{__name__}.{module}"), function)(run, out, *beside)
     return found
 
 

@@ -1,4 +1,4 @@
-"""A run as result files of ann-benchmarks: one per trial that the tool has a place for."""
+"""Result files of ann-benchmarks: one per trial whose load the format can represent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from recallatk.errors import UsageError
 from recallatk.files import atomic_file
 from recallatk.hdf5 import new_hdf5_file
 from recallatk.redaction import is_url, without_secrets, writable
-from recallatk.report.exports.exported import Exported
-from recallatk.report.naming import listed
+from recallatk.report.exports import Exported
+from recallatk.report.labels import listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ _NO_DISTANCES = (
 
 
 def write(run: Run, out: PathLike, dataset: Dataset | None = None) -> Exported:
-    """Write a folder that can stand as the `results` of the tool."""
+    """Write a folder that ann-benchmarks accepts as its `results`."""
     if run.metric not in _DISTANCES:
         raise UsageError(
             f"ann-benchmarks files know cosine (angular) and l2 (euclidean), not {run.metric}. "
@@ -72,7 +72,7 @@ def _new_folder(out: PathLike) -> Path:
 
 
 def _fits(load: Load) -> bool:
-    """The tool knows one client that asks query by query, or in batches."""
+    """Whether ann-benchmarks can represent a load: one client, single queries or batches."""
     return load.mode is not Mode.RATE and load.clients == 1
 
 
@@ -122,7 +122,7 @@ def _attributes(run: Run, measurement: Measurement, best: float) -> dict[str, An
 
 
 def _attribute(text: str) -> str:
-    # HDF5 ends a text at its first NUL.
+    # HDF5 strings end at the first NUL.
     return writable(text).replace("\0", "\\x00")
 
 
@@ -139,7 +139,7 @@ def _times(measurement: Measurement) -> tuple[NDArray[np.float64], float]:
     if calls.batch > 1:
         times[measurement.asked] = means[best]
     else:
-        # A round that was too short for all queries is completed from the others.
+        # Queries missing from the fastest round are taken from the others.
         order = np.argsort(calls.round != best, kind="stable")
         found, first = np.unique(calls.query[order], return_index=True)
         times[found] = calls.latency_ns[order][first] / 1e9
@@ -147,7 +147,7 @@ def _times(measurement: Measurement) -> tuple[NDArray[np.float64], float]:
 
 
 def _distances(metric: Metric, answers: NDArray[np.int64], dataset: Dataset | None) -> NDArray[np.float32]:
-    """As the tool defines them; infinite beside padding, NaN where they are not known."""
+    """Distances as ann-benchmarks defines them; infinite for padding, NaN if unknown."""
     from recallatk.analysis.answer_scores import answer_scores, cosine_distances
 
     if dataset is None:

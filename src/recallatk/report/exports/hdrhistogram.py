@@ -11,7 +11,7 @@ import numpy as np
 
 from recallatk.errors import MissingExtraError
 from recallatk.files import write_text
-from recallatk.report.exports.exported import Exported
+from recallatk.report.exports import Exported
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _LONGEST_TAG = 100
 
 
 def write(run: Run, out: PathLike) -> Exported:
-    """Write the log; interval maxima are in milliseconds, as is the custom."""
+    """Write the log; interval maxima are in milliseconds by convention."""
     write_text(out, "".join(f"{line}\n" for line in _lines(run)))
     failed = len(run.failures)
     notes = (f"{failed:,} failed trials have no latencies and are left out",) if failed else ()
@@ -46,7 +46,7 @@ def _lines(run: Run) -> Iterator[str]:
     for tag, each in zip(tags, run.measurements, strict=True):
         yield f"#[{tag} is {printable(str(each.trial))}]"
     yield _LEGEND
-    # When a trial was measured is not known and its rounds took turns with others: they stand in a row.
+    # Trials have no start time and their rounds are interleaved, so they are written one after the other.
     start = 0.0
     for tag, each in zip(tags, run.measurements, strict=True):
         seconds = float(each.calls.round_ns.sum()) / 1e9
@@ -66,7 +66,7 @@ def _seconds(begun: str | None) -> float:
 
 
 def _tag(number: int, measurement: Measurement) -> str:
-    """Neither commas nor white space may stand in a tag; the number keeps tags apart."""
+    """A unique tag without commas or white space, which the format forbids."""
     name = re.sub(r"[^A-Za-z0-9_.=()-]+", "_", str(measurement.trial))
     return f"{number}-{name[:_LONGEST_TAG]}"
 
@@ -79,14 +79,14 @@ def _histogram(latencies_ns: NDArray[np.int64]) -> Any:
     most = int(latencies_ns.max(initial=0))
     histogram = HdrHistogram(1, max(_HOUR_NS, 2 * most), _DIGITS)
     values, counts = np.unique(_bucketed(latencies_ns, histogram.sub_bucket_count), return_counts=True)
-    # The library takes one value at a time, and calls of one bucket are all the same to it.
+    # The library records one value at a time, so calls are counted by bucket first.
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         histogram.record_value(value, count)
     return histogram
 
 
 def _bucketed(latencies_ns: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
-    """Every value as the least one that a histogram with so many cells cannot tell from it."""
+    """Each value rounded down to the lower edge of its bucket."""
     values = np.maximum(latencies_ns, 0)
     shift = np.zeros(values.shape, np.int64)
     while (beyond := (values >> shift) >= cells).any():

@@ -23,7 +23,7 @@
     });
   };
 
-  const table = (found, headed) => {
+  const table = (found) => {
     const around = made("div");
     around.className = "scroll";
     around.tabIndex = 0;
@@ -32,7 +32,7 @@
     const whole = made("table", undefined, around);
     made("caption", said(found.title), whole);
     const [header, ...rows] = found.cells;
-    if (headed) filledRow("head", header, found.words, made("tr", undefined, made("thead", undefined, whole)));
+    if (header.some(said)) filledRow("head", header, found.words, made("tr", undefined, made("thead", undefined, whole)));
     const body = made("tbody", undefined, whole);
     for (const row of rows) filledRow("row", row, found.words, made("tr", undefined, body));
     return around;
@@ -43,14 +43,14 @@
     whole.open = place === 0;
     made("bdi", said(found.title), made("summary", undefined, whole));
     if (said(found.text)) made("bdi", said(found.text), made("blockquote", undefined, whole));
-    whole.append(table(found.table, true));
+    whole.append(table(found.table));
     return whole;
   };
 
   const shown = (name, found) => {
     if (found === undefined) return [];
     if (name === "worst") return found.length ? found.map(poor) : [made("p", "No query missed anything.")];
-    return Array.isArray(found) ? found.map((each) => table(each, true)) : [table(found, name !== "facts")];
+    return Array.isArray(found) ? found.map(table) : [table(found)];
   };
 
   let current = page.chosen;

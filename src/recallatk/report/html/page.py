@@ -1,153 +1,172 @@
-"""The page: every part in the order in which a reader asks for it."""
+"""HTML renderer: one file with template, style, script, data and a content security policy."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import base64
+import contextlib
+import gzip
+import hashlib
+import json
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from recallatk.report.charts.points import curve_of
-from recallatk.report.charts.selection import shortened
-from recallatk.report.contents import contents
-from recallatk.report.html.comparison import compared
-from recallatk.report.html.drawings import drawings
-from recallatk.report.html.facts import facts_of
-from recallatk.report.html.followed import followed
-from recallatk.report.naming import cut
+from recallatk.files import write_text
+from recallatk.report.charts.theme import specification
+from recallatk.report.document import Table
+from recallatk.report.labels import cut
 from recallatk.report.text import printable
-from recallatk.report.verdict import spoken_verdict
+from recallatk.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
-    from recallatk.core import Dataset, Run, Truth
-    from recallatk.report.charts.kinds import Chart
-    from recallatk.report.charts.points import Curve
-    from recallatk.report.contents import Contents
-    from recallatk.report.html.comparison import Comparison
-    from recallatk.report.html.facts import Facts
-    from recallatk.report.html.followed import Part
-    from recallatk.report.verdict import SpokenVerdict
+    from recallatk.report.document import Document
+
+_SENTENCE, _CELL, _CODE_LINE = 800, 400, 400
+# The only name of the chart library that the page uses.
+_SNIPPET = "window.vegaEmbed=vegaEmbed;"
 
 
-_LONGEST = 800
+def render_html(document: Document) -> str:
+    """A self-contained file: it loads nothing, and its content security policy enforces that."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
 
-
-@dataclass(frozen=True)
-class Finding:
-    """What a linter found, as text."""
-
-    code: str
-    severity: str
-    title: str
-    message: str
-    why: str
-    remedy: str
-    waived: str
-    """The reason why it is accepted; empty where it is not."""
-
-
-@dataclass(frozen=True, eq=False)
-class ReportData:
-    """Everything that a page says, before it is one."""
-
-    run: Run
-    curve: Curve
-    verdict: SpokenVerdict
-    contents: Contents
-    facts: dict[int, Facts]
-    """By point; empty where single queries cannot be told."""
-    untold: str
-    """Why segments and the worst queries cannot be told, in words."""
-    parts: list[Part]
-    charts: dict[str, Chart]
-    comparison: Comparison | None
-    findings: tuple[Finding, ...] | None
-    """None: nobody looked."""
-
-
-def report_data(
-    run: Run,
-    truth: Truth | None = None,
-    dataset: Dataset | None = None,
-    *,
-    findings: Iterable[Any] | None = None,
-    others: Sequence[Run] = (),
-    names: Sequence[str] = (),
-    no_truth: str = "",
-) -> ReportData:
-    """What there is to say of a run, query by query where its truth is given or can be opened.
-
-    Args:
-        run: what was measured.
-        truth: what it was scored against; by default what the run names, if that is still the same.
-        dataset: what it was measured on, likewise; it has the words of queries and rows.
-        findings: what a linter found: objects with rule, severity, title, message, why and remedy; None:
-            nobody looked.
-        others: more runs, to compare with this one.
-        names: what the runs are called, this one first.
-        no_truth: why there is no truth, where somebody has looked for it.
-    """
-    if truth is None and not no_truth:
-        from recallatk.bench.recorded_benchmark import RecordedBenchmark
-
-        found = RecordedBenchmark(run)
-        truth, dataset, no_truth = found.truth, found.dataset, found.no_truth
-    whole = curve_of(run)
-    chosen = spoken_verdict(whole, truth, dataset)
-    comparison = compared(whole, others, names, truth)
-    curve, number = shortened(whole, chosen.number)
-    chosen = replace(chosen, number=number)
-    facts = facts_of(curve, truth, dataset)
-    return ReportData(
-        run=run,
-        curve=curve,
-        verdict=chosen,
-        contents=contents(run),
-        facts=facts,
-        untold=""
-        if facts and truth is not None
-        else no_truth or "no recall was measured, or the truth does not fit the answers",
-        parts=followed(curve, facts, truth, dataset),
-        charts=drawings(curve, facts, chosen, comparison),
-        comparison=comparison,
-        findings=None if findings is None else said_findings(findings),
+    library, script, style = chart_library(), _file("page.js"), _file("page.css")
+    environment = Environment(
+        loader=FunctionLoader(_file),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "shown": shown,
+        "cell": lambda text: shown(text, _CELL),
+        "code": _shown_code,
+        "kind": lambda block: type(block).__name__,
+    }
+    return environment.get_template("page.html.jinja").render(
+        document=document,
+        version=__version__,
+        policy=Markup(policy([library, script], style)),  # noqa: S704 - hashes only
+        library=Markup(library),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        style=Markup(style),  # noqa: S704 - our own file
+        data=Markup(inert_json(_data(document))),  # noqa: S704 - no character of it can end the element
     )
 
 
-def said_findings(findings: Iterable[Any]) -> tuple[Finding, ...]:
-    """Findings as text in which nothing is obeyed or endless."""
-    return tuple(_finding(each) for each in findings)
+def _data(document: Document) -> dict[str, Any]:
+    """The script's data: charts, parts that follow the chosen setting, and files to save."""
+    texts = _TextTable()
+    return {
+        "chosen": document.chosen,
+        "charts": {name: specification(chart) for name, chart in document.charts.items()},
+        "parts": [texts.numbered(part) for part in document.parts],
+        "texts": texts.all,
+        "files": {name: _packed(text) for name, text in document.files.items()},
+    }
 
 
-def _finding(found: Any) -> Finding:
-    def said(name: str) -> str:
-        return cut(printable(str(getattr(found, name, None) or "")), _LONGEST)
+class _TextTable:
+    """Deduplicated texts: settings share most of their words."""
 
-    others = ("severity", "title", "message", "why", "remedy", "waived")
-    return Finding(said("code") or said("rule"), *(said(name) for name in others))
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._known: dict[str, int] = {}
+
+    def numbered(self, value: Any) -> Any:
+        """Texts as their numbers, tables as objects."""
+        if isinstance(value, str):
+            return {"t": self._number(value)}
+        if isinstance(value, Table):
+            cells = [[self._number(cell) for cell in row] for row in [value.header, *value.rows]]
+            return {"title": self._number(value.title), "cells": cells, "words": value.words}
+        if isinstance(value, dict):
+            return {name: self.numbered(each) for name, each in value.items()}
+        return [self.numbered(each) for each in value] if isinstance(value, list) else value
+
+    def _number(self, text: str) -> int:
+        if text not in self._known:
+            self._known[text] = len(self.all)
+            self.all.append(text)
+        return self._known[text]
 
 
-def to_html(
-    run: Run,
-    *,
-    truth: Truth | None = None,
-    dataset: Dataset | None = None,
-    findings: Iterable[Any] | None = None,
-    others: Sequence[Run] = (),
-    names: Sequence[str] = (),
-) -> str:
-    """The report as one HTML file: nothing is loaded from anywhere, and a policy in it says so.
+def shown(text: str, longest: int = _SENTENCE) -> str:
+    """User text with control characters escaped, truncated where it is long."""
+    return cut(printable(text), longest)
 
-    Args:
-        run: what was measured.
-        truth: what it was scored against; by default what the run names, if that is still the same.
-        dataset: what it was measured on, likewise; it has the words of queries and rows.
-        findings: what a linter found: objects with rule, severity, title, message, why and remedy; None:
-            nobody looked.
-        others: more runs, to compare with this one.
-        names: what the runs are called, this one first.
+
+def _shown_code(text: str) -> str:
+    """Code with control characters escaped, line by line."""
+    return "\n".join(shown(line, _CODE_LINE) for line in text.split("\n"))
+
+
+def _packed(text: str) -> str:
+    """A file to save, compressed."""
+    # No timestamp, so that the same run gives the same page.
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0)).decode()
+
+
+def inert_json(value: Any) -> str:
+    """JSON that is safe inside a script element, whatever texts it holds."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def policy(scripts: list[str], style: str) -> str:
+    """The content security policy: these scripts and this style, and nothing else."""
+    allowed = " ".join(_content_hash(each) for each in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {_content_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _content_hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _file(name: str) -> str:
+    return files("recallatk.report.html").joinpath(name).read_text(encoding="utf-8").replace("\r", "")
+
+
+@cache
+def chart_library() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, which evaluates expressions without compiling them.
+
+    Bundling takes seconds, so the script is cached in the user's cache folder beside its own hash.
     """
-    from recallatk.report.html.rendering import rendered
+    place = _library_path()
+    cached = _cached_library(place)
+    if cached is not None:
+        return cached
+    import vl_convert
 
-    found = report_data(run, truth, dataset, findings=findings, others=others, names=names)
-    return rendered(found)
+    text: str = vl_convert.javascript_bundle(_SNIPPET)
+    # HTML has no escape for an end tag inside a script.
+    text = text.replace("</script", "<\\/script").replace("\r", "")
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_text(place, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+    return text
+
+
+def _library_path() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("recallatk", appauthor=False) / f"vega-embed-{version('vl-convert-python')}.js"
+
+
+def _cached_library(place: Path) -> str | None:
+    """The cached script, unless it is missing or damaged."""
+    try:
+        stamp, _, text = place.read_text(encoding="utf-8").partition("\n")
+    except (OSError, ValueError):
+        return None
+    return text if stamp == hashlib.sha256(text.encode()).hexdigest() else None

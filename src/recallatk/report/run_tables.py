@@ -1,22 +1,24 @@
-"""The tables of a report: one line per trial, the Pareto front first."""
+"""The tables of a run: one row per trial, the Pareto front first, and one per build."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
-from recallatk.report.naming import fitted
-from recallatk.report.summary import measure_names, number
+from recallatk.report.charts.breakdowns import builds
+from recallatk.report.document import Table
+from recallatk.report.labels import cut, fitted, interval, megabytes, number
+from recallatk.report.text import printable
+from recallatk.report.trial_lines import measure_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from recallatk.analysis.latency import Percentile, Spread
-    from recallatk.core import Load, Mean, Run
-    from recallatk.report.naming import Naming
-    from recallatk.report.summary import Line
+    from recallatk.core import Load, Run
+    from recallatk.report.charts.points import Curve
+    from recallatk.report.labels import Naming
+    from recallatk.report.trial_lines import TrialLine
 
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
 _MODE_TITLES = {
@@ -29,30 +31,19 @@ _CELL = 40
 FRONT = "*"
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells as text, not yet escaped; what was not measured is a dash."""
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    words: int
-    """How many columns, from the left, are words and not numbers."""
-
-
 class _Column(NamedTuple):
     name: str
-    cell: Callable[[Line], str]
+    cell: Callable[[TrialLine], str]
     words: bool = False
 
 
 def tables(
-    run: Run, lines: list[Line], names: Naming, *, wide: bool = False, by: str = "mode"
+    run: Run, lines: list[TrialLine], names: Naming, *, wide: bool = False, by: str = "mode"
 ) -> list[Table]:
     """One table per load mode that was measured, latency first; or one per load."""
     made = []
     for mode in _MODES:
-        groups: dict[str, list[Line]] = {}
+        groups: dict[str, list[TrialLine]] = {}
         for line in lines:
             if line.trial.load.mode is mode:
                 title = str(line.trial.load) if by == "load" else _MODE_TITLES[mode]
@@ -61,7 +52,7 @@ def tables(
     return made
 
 
-def _table(run: Run, lines: list[Line], names: Naming, title: str, *, wide: bool) -> Table:
+def _table(run: Run, lines: list[TrialLine], names: Naming, title: str, *, wide: bool) -> Table:
     loads = list(dict.fromkeys(line.trial.load for line in lines))
     columns = _words(lines, names) + _load_columns(loads)
     for measure in measure_names(run):
@@ -77,22 +68,22 @@ def _table(run: Run, lines: list[Line], names: Naming, title: str, *, wide: bool
     )
 
 
-def in_order(lines: list[Line], measure: str | None) -> list[Line]:
-    """The Pareto front by rising recall, then the others likewise; what has no recall comes last."""
+def in_order(lines: list[TrialLine], measure: str | None) -> list[TrialLine]:
+    """The Pareto front by rising recall, then the others likewise; trials without recall come last."""
 
-    def place(line: Line) -> tuple[bool, bool, float]:
+    def place(line: TrialLine) -> tuple[bool, bool, float]:
         recall = line.value(measure)
         return not line.front, recall is None, recall or 0.0
 
     return sorted(lines, key=place)
 
 
-def _cells(column: _Column, lines: list[Line], *, wide: bool) -> list[str]:
+def _cells(column: _Column, lines: list[TrialLine], *, wide: bool) -> list[str]:
     texts = [column.cell(line) for line in lines]
     return fitted(texts, _CELL) if column.words and not wide else texts
 
 
-def _words(lines: list[Line], names: Naming) -> list[_Column]:
+def _words(lines: list[TrialLine], names: Naming) -> list[_Column]:
     columns = [_Column("", lambda line: FRONT if line.front else "", True)]
     if len(names.engines) > 1:
         columns.append(_Column("engine", lambda line: line.trial.engine, True))
@@ -154,7 +145,7 @@ def _percentile_columns(name: str, *, wide: bool) -> list[_Column]:
     return columns
 
 
-def _late(line: Line) -> str:
+def _late(line: TrialLine) -> str:
     return number(None if line.lateness is None else line.lateness.share, ".1%")
 
 
@@ -172,13 +163,55 @@ def _build_columns(*, wide: bool) -> list[_Column]:
     return columns
 
 
-def interval(found: Mean | Percentile | Spread | None, shape: str) -> str:
-    """The lower and the upper end, or a dash where there is no interval."""
-    if found is None or found.low is None or found.high is None:
-        return "-"
-    return f"{format(found.low, shape)} to {format(found.high, shape)}"
+def setting_order(curve: Curve) -> list[int]:
+    """The points of each load, its front by rising recall before the others."""
+    return [
+        point["n"]
+        for point in sorted(
+            curve.points, key=lambda each: (each["load"], not each["latencyFront"], each["recall"] or 0.0)
+        )
+    ]
 
 
-def megabytes(count: int | None) -> str:
-    """Bytes in millions."""
-    return number(None if count is None else count / 1e6, ".1f")
+def settings_table(curve: Curve) -> Table:
+    """One row per measured setting, in the order of `setting_order`."""
+    several = len(curve.loads) > 1
+    header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall", "95 % interval"]
+    header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
+    header += ["QPS (1/s)", "Build (s)", "Memory (MB)", "Size (MB)"]
+    rows = []
+    for place in setting_order(curve):
+        point, line = curve.points[place], curve.lines[place]
+        built, mean = line.measurement.build, line.measurement.score.measures.get(curve.measure or "")
+        rows.append(
+            [
+                point["label"],
+                *([printable(point["loadText"])] if several else []),
+                "front" if point["latencyFront"] else "",
+                number(point["recall"], ".4f"),
+                interval(mean, ".4f"),
+                *(number(line.latency_ms[name].value, ".3f") for name in ("p50", "p95", "p99")),
+                number(line.qps.median, ",.0f"),
+                number(built.seconds, ".2f"),
+                megabytes(built.memory_bytes),
+                megabytes(built.size_bytes),
+            ]
+        )
+    return Table("All settings", header, rows, 3 if several else 2)
+
+
+def cost_table(curve: Curve) -> Table:
+    """One row per index that was built."""
+    rows = [
+        [
+            row["whole"],
+            cut(printable(row["version"] or "-"), 120),
+            str(row["threads"]),
+            number(row["seconds"], ".2f"),
+            *(number(row[name], ".1f") for name in ("memory", "peak", "size")),
+        ]
+        for row in builds(curve)
+    ]
+    header = ["Index", "Library", "Threads", "Build (s)", "Memory (MB)", "Peak (MB)", "Size (MB)"]
+    title = "Every index of the settings above" if curve.left_out else "Every index that was built"
+    return Table(title, header, rows, 2)

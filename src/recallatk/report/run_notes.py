@@ -1,4 +1,4 @@
-"""What a reader needs to judge the numbers: what was timed, on what, how sure it is, and what was odd."""
+"""Notes, failures and cautions of a run: what was timed, on which machine, how certain, what was odd."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
-from recallatk.report.naming import cut
-from recallatk.report.summary import measure_names, number, prices
-from recallatk.report.tables import FRONT, in_order, interval
+from recallatk.redaction import public
+from recallatk.report.labels import cut, interval, number
+from recallatk.report.run_tables import FRONT, in_order
+from recallatk.report.trial_lines import measure_names, prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from recallatk.core import Run
-    from recallatk.report.naming import Naming
-    from recallatk.report.summary import Line
+    from recallatk.core import Caution, Failure, Run
+    from recallatk.report.labels import Naming
+    from recallatk.report.trial_lines import TrialLine
 
 _LISTED = 6
-_LONGEST_EVIDENCE = 300
-# As engines write it whose calls may pass the index by: `317 of 476 calls (66.6%)`.
+_LONGEST_EVIDENCE = _LONGEST_MESSAGE = 300
+# Format of evidence from engines that may bypass the index: `317 of 476 calls (66.6%)`.
 _SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
 
 
-def notes(run: Run, lines: list[Line], names: Naming) -> list[str]:
-    """One sentence or two for each thing that a reader must know."""
+def notes(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
+    """One or two sentences per fact that a reader must know."""
     if not lines:
         return [*_unchecked(run), *_sample(run), _machine(run)]
     ordered = [
@@ -64,7 +65,7 @@ def _sample(run: Run) -> list[str]:
     ]
 
 
-def _asked(lines: list[Line]) -> list[str]:
+def _asked(lines: list[TrialLine]) -> list[str]:
     queries = _span(len(line.measurement.answers) for line in lines)
     rounds = _span(line.measurement.calls.rounds for line in lines)
     return [f"Queries: {queries}, rounds: {rounds}."]
@@ -75,7 +76,7 @@ def _span(values: Iterable[int]) -> str:
     return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
 
 
-def _engines(lines: list[Line], names: Naming) -> list[str]:
+def _engines(lines: list[TrialLine], names: Naming) -> list[str]:
     versions = {
         name: list(dict.fromkeys(each.measurement.build.version or name for each in members))
         for name, members in _by_engine(lines, names).items()
@@ -87,8 +88,8 @@ def _engines(lines: list[Line], names: Naming) -> list[str]:
     return [f"Engines: {listed}."]
 
 
-def _by_engine(lines: list[Line], names: Naming) -> dict[str, list[Line]]:
-    found: dict[str, list[Line]] = {name: [] for name in names.engines}
+def _by_engine(lines: list[TrialLine], names: Naming) -> dict[str, list[TrialLine]]:
+    found: dict[str, list[TrialLine]] = {name: [] for name in names.engines}
     for line in lines:
         found[line.trial.engine].append(line)
     return found
@@ -99,12 +100,12 @@ def _machine(run: Run) -> str:
     return f"Machine: {processor}, {cores} cores."
 
 
-def _evidence(lines: list[Line], names: Naming) -> list[str]:
+def _evidence(lines: list[TrialLine], names: Naming) -> list[str]:
     said = []
     for name, members in _by_engine(lines, names).items():
         if not members:
             continue
-        # The setting whose index answered the smallest share of its calls stands for all.
+        # The setting whose index answered the smallest share of its calls represents its engine.
         ordered = sorted(members, key=lambda line: _share(line.measurement.exercised))
         texts = list(dict.fromkeys(line.measurement.exercised for line in ordered))
         whose = f", {name}" if len(names.engines) > 1 else ""
@@ -118,12 +119,12 @@ def _evidence(lines: list[Line], names: Naming) -> list[str]:
 
 
 def _share(evidence: str | None) -> float:
-    """The share of calls that the index answered, where the evidence states one; else all."""
+    """The share of calls that the index answered; 1 where the evidence states none."""
     found = _SHARE.search(evidence or "")
     return 1.0 if found is None else float(found[1]) / 100
 
 
-def _front(run: Run, lines: list[Line]) -> list[str]:
+def _front(run: Run, lines: list[TrialLine]) -> list[str]:
     weighed = prices(lines)
     if not weighed or len(lines) < 2:
         return []
@@ -133,8 +134,8 @@ def _front(run: Run, lines: list[Line]) -> list[str]:
     ]
 
 
-def _intervals(run: Run, lines: list[Line]) -> list[str]:
-    """How sure each recall is; nothing for a run that was saved without intervals."""
+def _intervals(run: Run, lines: list[TrialLine]) -> list[str]:
+    """Intervals of each recall; nothing for a run that was saved without them."""
     said = []
     for name in measure_names(run):
         means = [line.measurement.score.measures.get(name) for line in lines]
@@ -153,8 +154,8 @@ def _intervals(run: Run, lines: list[Line]) -> list[str]:
     return said
 
 
-def _ties(run: Run, lines: list[Line]) -> list[str]:
-    """The strict-id values of every measure that ties at the boundary change."""
+def _ties(run: Run, lines: list[TrialLine]) -> list[str]:
+    """Strict-id values of the measures that boundary ties change."""
     said = []
     for name in measure_names(run):
         means = [mean for mean in (line.measurement.score.measures.get(name) for line in lines) if mean]
@@ -170,7 +171,7 @@ def _ties(run: Run, lines: list[Line]) -> list[str]:
     return said
 
 
-def _odd(lines: list[Line], names: Naming) -> list[str]:
+def _odd(lines: list[TrialLine], names: Naming) -> list[str]:
     return [
         *_each("Odd answers at", lines, names, _odd_answers),
         *_each("Answers changed from call to call at", lines, names, _changed),
@@ -179,28 +180,28 @@ def _odd(lines: list[Line], names: Naming) -> list[str]:
     ]
 
 
-def _each(said: str, lines: list[Line], names: Naming, find: Callable[[Line], str]) -> list[str]:
-    """One note for each trial in which something was found, up to a number that can be read."""
+def _each(said: str, lines: list[TrialLine], names: Naming, find: Callable[[TrialLine], str]) -> list[str]:
+    """One note per trial in which something was found, up to a readable number."""
     found = [(line, what) for line in lines if (what := find(line))]
     more = len(found) - _LISTED
     notes = [f"{said} {names.label(line.trial)}: {what}." for line, what in found[:_LISTED]]
     return [*notes, f"{said} {more:,} more trials; --json has each."] if more > 0 else notes
 
 
-def _odd_answers(line: Line) -> str:
+def _odd_answers(line: TrialLine) -> str:
     odd = {kind: count for kind, count in line.measurement.score.anomalies.items() if count}
     return ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
 
 
-def _changed(line: Line) -> str:
+def _changed(line: TrialLine) -> str:
     return f"{line.changed:,} of {len(line.measurement.calls):,} calls" if line.changed else ""
 
 
-def _not_asked(line: Line) -> str:
+def _not_asked(line: TrialLine) -> str:
     return f"{line.not_asked:,} of {len(line.measurement.answers):,}" if line.not_asked else ""
 
 
-def _unsettled(line: Line) -> str:
+def _unsettled(line: TrialLine) -> str:
     warm_up = line.measurement.warm_up
     return "" if warm_up is None or warm_up.settled else f"{warm_up.calls:,} calls were not enough"
 
@@ -211,3 +212,29 @@ def _time(run: Run) -> list[str]:
         return []
     listed = ", ".join(f"{name} {spent:,.1f} s ({spent / total:.0%})" for name, spent in run.seconds.items())
     return [f"Where the time went: {listed}."]
+
+
+def failures(run: Run, names: Naming) -> list[str]:
+    """Each trial that failed, where and why."""
+    return [_failure(each, names) for each in run.failures]
+
+
+def _failure(failure: Failure, names: Naming) -> str:
+    message = cut(str(public(" ".join(failure.message.split()))), _LONGEST_MESSAGE)
+    what = f"{failure.kind} in {failure.phase}" if failure.phase else failure.kind
+    return f"{names.label(failure.trial)}: {what}: {message or 'no message'}"
+
+
+def cautions(run: Run) -> list[str]:
+    """Each caution with what was measured and its limit."""
+    return [_caution(each) for each in run.cautions]
+
+
+def _caution(caution: Caution) -> str:
+    numbers = [
+        f"{name} {found:.4g}"
+        for name, found in (("measured", caution.value), ("limit", caution.limit))
+        if found is not None
+    ]
+    beside = f" ({', '.join(numbers)})" if numbers else ""
+    return f"{caution.kind}: {caution.message}{beside}"

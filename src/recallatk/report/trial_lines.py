@@ -1,4 +1,4 @@
-"""One line of numbers per measurement: what every form of report shows."""
+"""The numbers of each measured trial, and which trials are on the Pareto front of their load."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """One measured trial, its recall and its price."""
+class TrialLine:
+    """One measured trial: its recall and its costs."""
 
     measurement: Measurement
     latency_ms: dict[str, Percentile]
     qps: Spread
     lateness: Lateness | None
-    """How far the sending was behind, for an open loop."""
+    """How late queries were sent, in an open loop."""
     asked: int
-    """How many different queries were asked."""
+    """Number of distinct queries sent."""
     front: bool = False
     """No other trial under the same load is as good in recall and cost and better in one."""
 
@@ -37,12 +37,12 @@ class Line:
 
     @property
     def not_asked(self) -> int:
-        """How many queries there was no time for."""
+        """Number of queries that were never sent."""
         return len(self.measurement.answers) - self.asked
 
     @property
     def changed(self) -> int:
-        """How many calls got another answer than their query's first."""
+        """Number of calls whose answer differs from the first one to the same query."""
         return 0 if self.measurement.others is None else len(self.measurement.others)
 
     def value(self, measure: str | None) -> float | None:
@@ -51,22 +51,22 @@ class Line:
         return None if found is None else found.value
 
 
-# Every part of a report asks for the same lines, and a run may have thousands.
-_SUMMARISED: WeakKeyDictionary[Run, tuple[Line, ...]] = WeakKeyDictionary()
+# Every section needs the same lines, and a run may have thousands.
+_KNOWN_LINES: WeakKeyDictionary[Run, tuple[TrialLine, ...]] = WeakKeyDictionary()
 
 
-def summarise(run: Run) -> list[Line]:
-    """Every measurement of a run, in its order."""
-    if run not in _SUMMARISED:
+def trial_lines(run: Run) -> list[TrialLine]:
+    """One line per measurement, in the order of the run."""
+    if run not in _KNOWN_LINES:
         lines = [_line(measurement) for measurement in run.measurements]
         measure = headline_measure(run)
         best = {place for members in _by_load(lines).values() for place in _best(lines, members, measure)}
-        _SUMMARISED[run] = tuple(replace(line, front=place in best) for place, line in enumerate(lines))
-    return list(_SUMMARISED[run])
+        _KNOWN_LINES[run] = tuple(replace(line, front=place in best) for place, line in enumerate(lines))
+    return list(_KNOWN_LINES[run])
 
 
-def _by_load(lines: Sequence[Line]) -> dict[Load, list[int]]:
-    """The places of the lines under each load: other loads are other questions."""
+def _by_load(lines: Sequence[TrialLine]) -> dict[Load, list[int]]:
+    """The places of the lines under each load; fronts are never compared across loads."""
     found: dict[Load, list[int]] = {}
     for place, line in enumerate(lines):
         found.setdefault(line.trial.load, []).append(place)
@@ -74,17 +74,17 @@ def _by_load(lines: Sequence[Line]) -> dict[Load, list[int]]:
 
 
 def measure_names(run: Run) -> list[str]:
-    """Every measure of the run, in the order in which they come up."""
+    """Names of all measures, in order of first appearance."""
     return list(dict.fromkeys(name for each in run.measurements for name in each.score.measures))
 
 
-def tail_of(lines: list[Line]) -> str:
-    """The latency that recall is weighed against: p95, or p50 where a sample is too small for that."""
+def tail_of(lines: list[TrialLine]) -> str:
+    """The latency percentile to compare by: p95, or p50 where a sample is too small for it."""
     return "p95" if all(line.latency_ms["p95"].value is not None for line in lines) else "p50"
 
 
-def prices(lines: Sequence[Line]) -> list[str]:
-    """What recall is weighed against under each load that has a front, in words and without repeats."""
+def prices(lines: Sequence[TrialLine]) -> list[str]:
+    """The costs that the fronts trade recall against, one per kind of load."""
     found = []
     for load, places in _by_load(lines).items():
         if any(lines[place].front for place in places):
@@ -92,7 +92,7 @@ def prices(lines: Sequence[Line]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _price(load: Load, members: list[Line]) -> str:
+def _price(load: Load, members: list[TrialLine]) -> str:
     if load.mode is Mode.LATENCY:
         return tail_of(members)
     if load.mode is Mode.THROUGHPUT:
@@ -100,7 +100,7 @@ def _price(load: Load, members: list[Line]) -> str:
     return "p99" if load.p99_ms is None else "highest rate"
 
 
-def _cost(line: Line, tail: str) -> float | None:
+def _cost(line: TrialLine, tail: str) -> float | None:
     load = line.trial.load
     if load.mode is Mode.LATENCY:
         return line.latency_ms[tail].value
@@ -110,8 +110,8 @@ def _cost(line: Line, tail: str) -> float | None:
     return None if gain is None else -gain
 
 
-def _best(lines: list[Line], places: list[int], measure: str | None) -> list[int]:
-    """The front of the lines at these places, which are under one load."""
+def _best(lines: list[TrialLine], places: list[int], measure: str | None) -> list[int]:
+    """The Pareto front among lines under one load."""
     from recallatk.analysis.pareto import front
 
     members = [lines[place] for place in places]
@@ -120,21 +120,15 @@ def _best(lines: list[Line], places: list[int], measure: str | None) -> list[int
     return [places[each] for each in found]
 
 
-def _line(measurement: Measurement) -> Line:
-
+def _line(measurement: Measurement) -> TrialLine:
     from recallatk.analysis.latency import keeping_up, percentiles, qps
 
     calls, load = measurement.calls, measurement.trial.load
     closed = load.mode is not Mode.RATE
-    return Line(
+    return TrialLine(
         measurement=measurement,
         latency_ms=percentiles(calls),
         qps=qps(calls, one_client=closed and load.clients == 1),
         lateness=None if closed else keeping_up(calls),
         asked=int(measurement.asked.sum()),
     )
-
-
-def number(value: float | None, shape: str) -> str:
-    """A number in a shape, or a dash for what was not measured."""
-    return "-" if value is None else format(value, shape)

@@ -1,4 +1,4 @@
-"""The verdict on a run in words: the setting that meets its goals, or what the front offers without any."""
+"""The verdict on a run in words: the setting that meets its goals, or the knee of the front without goals."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from recallatk.analysis.pareto import USEFUL_RECALL, knee
 from recallatk.errors import RecallError
 from recallatk.goals import Budget, Outcome, parse_goal
 from recallatk.goals.runs import run_verdict, trial_numbers
-from recallatk.report.naming import cut
+from recallatk.report.labels import cut
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Truth
     from recallatk.goals import GoalResult, Verdict
-    from recallatk.report.charts.kinds import Row
     from recallatk.report.charts.points import Curve
+    from recallatk.report.charts.theme import Row
 
 _LONGEST = 300
 _NAMED = 2
@@ -87,7 +87,7 @@ def _lead(found: Verdict) -> str:
 
 
 def _listed(goals: list[str]) -> str:
-    """Few goals by name; the list below the sentence has all of them."""
+    """One or two goals by name; the list below the sentence has all of them."""
     return " and ".join(goals) if len(goals) <= _NAMED else f"{len(goals)} goals"
 
 
@@ -139,10 +139,3 @@ def _said(curve: Curve, point: Row) -> str:
     if not point["memoryText"].startswith("-"):
         parts.append(f"{point['memoryText']} of memory")
     return f"{point['label']}: {', '.join(parts)}."
-
-
-def load_said(curve: Curve) -> str:
-    """Under which load the verdict is, where there are several."""
-    if len(curve.loads) < 2:
-        return ""
-    return f"It is about the load {curve.loads[0]}; other loads are below."

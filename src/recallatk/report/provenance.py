@@ -1,4 +1,4 @@
-"""Where the numbers come from: the machine, what was timed, the data, and how to have them again."""
+"""Provenance of a run: machine, data, what was timed, and how to measure it again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from recallatk.errors import RecallError
-from recallatk.report.naming import cut
-from recallatk.report.tables import Table
+from recallatk.report.document import Table
+from recallatk.report.labels import cut
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def environment(run: Run) -> Table:
 
 
 def identity(run: Run) -> Table:
-    """What was measured, when, and the fingerprints that tell it from anything else."""
+    """What was measured and when, with fingerprints."""
     rows = [
         ["Data", cut(printable(run.dataset), _LONGEST)],
         ["Metric", str(run.metric)],
@@ -58,7 +58,7 @@ def _shown(value: Any, name: str) -> str:
 
 
 def bench_file(run: Run) -> str | None:
-    """The bench file that measures the same again; None where the settings do not tell."""
+    """A bench file that repeats the run; None if its settings do not suffice."""
     from recallatk.bench.settings import settings_from
     from recallatk.redaction import public
 
@@ -84,7 +84,7 @@ def _told(table: Any) -> Any:
 
 
 def _load(load: dict[str, Any]) -> dict[str, Any]:
-    """A load as a bench file spells it, without what is usual."""
+    """A load as a bench file spells it, without defaults."""
     usual = {"clients": None if load.get("mode") == "rate" else 1, "batch": 1, "via": "threads"}
     kept = {name: each for name, each in load.items() if each is not None and usual.get(name) != each}
     if "p99_ms" in kept:
@@ -93,7 +93,7 @@ def _load(load: dict[str, Any]) -> dict[str, Any]:
 
 
 def command(run: Run) -> str:
-    """What to type to measure the same again."""
+    """The command that repeats the run."""
     name = "".join(each if each.isalnum() or each in "-_." else "-" for each in run.dataset)[:60] or "run"
     return f"recallatk run bench.toml --out {shlex.quote(f'runs/{name}-again')}"
 

@@ -1,4 +1,4 @@
-"""Several runs side by side: what each recommends, and paired differences of the same settings."""
+"""Comparison of runs: the verdict of each, and paired differences of the same settings."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.answers import bounded
+from recallatk.analysis.compared import Compared
 from recallatk.analysis.comparison import compare, holm
+from recallatk.analysis.measures import Recall
 from recallatk.errors import RecallError
-from recallatk.report.charts.points import curve_of
-from recallatk.report.charts.selection import shortened
-from recallatk.report.html.facts import cutoff
-from recallatk.report.naming import cut
-from recallatk.report.summary import number
-from recallatk.report.tables import Table
+from recallatk.report.charts.points import curve_of, shortened
+from recallatk.report.document import Table
+from recallatk.report.labels import cut, number
 from recallatk.report.text import printable
-from recallatk.report.verdict import spoken_verdict
+from recallatk.report.verdict_words import spoken_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +33,10 @@ _CONFIDENCE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Runs beside the first."""
+    """The first run compared with others."""
 
     curves: dict[str, Curve]
-    """What is drawn of each run."""
+    """The points of each run."""
     table: Table
     paired: Table | None
     refusals: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Comparison:
 def compared(
     first: Curve, others: Sequence[Run], names: Sequence[str], truth: Truth | None
 ) -> Comparison | None:
-    """The first run with the others that are of the same data; None where there are no others."""
+    """Compare the first run with those of the same data; None without other runs."""
     if not others:
         return None
     named = [*names, *(f"run {place + 1}" for place in range(len(names), len(others) + 1))]
@@ -65,7 +65,7 @@ def compared(
 
 
 def _different(one: Run, other: Run) -> list[str]:
-    """In what data, truth or metric two runs differ."""
+    """The data, truth or metric in which two runs differ."""
     prints = {**one.fingerprints, **other.fingerprints}
     found = [name for name in prints if one.fingerprints.get(name) != other.fingerprints.get(name)]
     return [*found, "metric"] if one.metric != other.metric else found
@@ -91,7 +91,7 @@ def _side_by_side(curves: dict[str, Curve]) -> Table:
 def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
     """The same settings in the first run and in another: recall query by query, latency as a ratio."""
     (title, first), *others = curves.items()
-    k, known = cutoff(first.measure), {each.trial: each for each in first.run.measurements}
+    k, known = first.k, {each.trial: each for each in first.run.measurements}
     pairs = [
         (name, curve, known[each.trial], each)
         for name, curve in others
@@ -119,7 +119,7 @@ def _difference(truth: Truth | None, k: int, mine: Measurement, theirs: Measurem
     values = [_values(truth, k, each) for each in (mine, theirs)]
     if values[0] is None or values[1] is None or len(values[0]) != len(values[1]):
         return None
-    # In an open loop, each run asks its own queries.
+    # In an open loop, each run sends its own sample of queries.
     both = ~(np.isnan(values[0]) | np.isnan(values[1]))
     try:
         return compare({"first": values[0][both], "second": values[1][both]})[0]
@@ -128,10 +128,6 @@ def _difference(truth: Truth | None, k: int, mine: Measurement, theirs: Measurem
 
 
 def _values(truth: Truth | None, k: int, measurement: Measurement) -> NDArray[np.float64] | None:
-    from recallatk.analysis.answers import bounded
-    from recallatk.analysis.compared import Compared
-    from recallatk.analysis.measures import Recall
-
     known = measurement.values(f"recall@{k}")
     if known is not None or truth is None or truth.depth < k or len(truth) != len(measurement.answers):
         return known

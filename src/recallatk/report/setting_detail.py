@@ -1,4 +1,4 @@
-"""What the page shows of one setting, so that it can follow the reader from one to another."""
+"""The details of each setting, which the page swaps when a reader chooses another one."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ import numpy as np
 from recallatk.analysis.diagnosis import Diagnosis, diagnose
 from recallatk.analysis.measures import RecallWithin
 from recallatk.core import Score
-from recallatk.report.html.facts import cutoff
-from recallatk.report.html.groupings import FEWEST
-from recallatk.report.html.texts import Texts
-from recallatk.report.naming import cut
-from recallatk.report.summary import number
-from recallatk.report.tables import Table, interval
+from recallatk.report.document import Table
+from recallatk.report.labels import cut, interval, number
+from recallatk.report.per_query import FEWEST
 from recallatk.report.text import printable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from recallatk.analysis.distribution import Distribution, Estimate
     from recallatk.analysis.segments import Segment
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset, Records, Truth
     from recallatk.report.charts.points import Curve
-    from recallatk.report.html.facts import Facts, Missed, Poor
+    from recallatk.report.per_query import Facts, MissedNeighbor, WorstQuery
 
 Part = dict[str, Any]
+_NAMES = ("text", "query", "title", "name", "content")
+_LONGEST = 280
+# Columns up to this many rows are read whole, longer ones row by row.
+_WHOLE = 250_000
 
 
-def followed(
+def setting_details(
     curve: Curve, facts: dict[int, Facts], truth: Truth | None, dataset: Dataset | None
 ) -> list[Part]:
-    """One part for each point, in their order."""
+    """One part per point, in point order."""
     texts = None if truth is None else Texts(truth, dataset)
     return [_part(curve, point["n"], facts.get(point["n"]), texts) for point in curve.points]
 
@@ -89,8 +92,8 @@ def _by_ids(ids: float | None, value: float | None) -> str:
 
 
 def _diagnosed(curve: Curve, place: int, facts: Facts | None) -> str:
-    """What is wrong in words; the single queries tell more than the means where there are any."""
-    score, k = curve.lines[place].measurement.score, cutoff(curve.measure)
+    """Diagnosis in words, from single queries where they are available and from means otherwise."""
+    score, k = curve.lines[place].measurement.score, curve.k
     if k is None:
         return "No recall was measured."
     if facts is not None and facts.within is not None:
@@ -113,8 +116,7 @@ def _tails(measure: str, found: Distribution) -> Table:
 
 
 def _estimated(found: Estimate, shape: str) -> list[str]:
-    ends = "-" if found.low is None or found.high is None else f"{found.low:{shape}} to {found.high:{shape}}"
-    return [f"{found.value:{shape}}", ends]
+    return [f"{found.value:{shape}}", interval(found, shape)]
 
 
 def _spread_said(measure: str, found: Distribution) -> str:
@@ -159,7 +161,7 @@ def _worst_said(facts: Facts, measure: str) -> str:
     return f"Worse than all queries together, by their whole interval: {listed}{more}."
 
 
-def _poor(poor: Poor, measure: str, texts: Texts) -> Part:
+def _poor(poor: WorstQuery, measure: str, texts: Texts) -> Part:
     rows = [_missed(each, texts) for each in poor.missed]
     header = ["Id", "Text", "True rank", "Score", "Better than the k-th by", "Returned at"]
     table = Table("What it missed", header, rows, 2)
@@ -170,7 +172,7 @@ def _poor(poor: Poor, measure: str, texts: Texts) -> Part:
     }
 
 
-def _missed(missed: Missed, texts: Texts) -> list[str]:
+def _missed(missed: MissedNeighbor, texts: Texts) -> list[str]:
     return [
         texts.row_id(missed.row),
         texts.row(missed.row) or "-",
@@ -179,3 +181,50 @@ def _missed(missed: Missed, texts: Texts) -> list[str]:
         number(missed.margin, ".4f"),
         "nowhere" if missed.returned_at is None else str(missed.returned_at),
     ]
+
+
+class Texts:
+    """Ids and texts of queries and corpus rows, where truth and data have them."""
+
+    def __init__(self, truth: Truth, dataset: Dataset | None) -> None:
+        self.truth, self.dataset = truth, dataset
+        self._columns: dict[str, pa.ChunkedArray] = {}
+
+    def query_id(self, number: int) -> str:
+        """The user's id of a query."""
+        ids = self.truth.query_ids
+        return _shown(number if ids is None else ids[number].as_py())
+
+    def query(self, number: int) -> str:
+        """The text of a query; empty if unknown."""
+        if self.dataset is not None:
+            return self._read("queries", self.dataset.queries, number)
+        columns = self.truth.query_columns
+        name = _text_column([] if columns is None else columns.column_names)
+        return "" if columns is None or name is None else _shown(columns[name][number].as_py())
+
+    def row_id(self, row: int) -> str:
+        """The user's id of a corpus row."""
+        return _shown(self.truth.ids_of(np.array([row]))[0].as_py())
+
+    def row(self, row: int) -> str:
+        """The text of a corpus row; empty if unknown."""
+        return "" if self.dataset is None else self._read("corpus", self.dataset.corpus, row)
+
+    def _read(self, part: str, records: Records, number: int) -> str:
+        name = _text_column(records.metadata_names)
+        if name is None:
+            return ""
+        if records.rows > _WHOLE:
+            return _shown(records.columns.read([name], number, number + 1)[name][0].as_py())
+        if part not in self._columns:
+            self._columns[part] = records.columns.read([name], 0, records.rows)[name]
+        return _shown(self._columns[part][number].as_py())
+
+
+def _text_column(names: list[str]) -> str | None:
+    return next((name for name in _NAMES if name in names), None)
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else cut(printable(str(value)), _LONGEST)

@@ -1,4 +1,4 @@
-"""What trials are called in a report: by what tells them apart, the rest being said once."""
+"""Labels of trials, which name what tells them apart, and texts of values in sentences and cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from recallatk.core import Parameters, Run, Trial
+    from recallatk.analysis.distribution import Estimate
+    from recallatk.analysis.latency import Percentile, Spread
+    from recallatk.core import Mean, Parameters, Run, Trial
 
 _LONGEST_VALUE = 200
 
@@ -68,7 +70,7 @@ def naming(run: Run) -> Naming:
 
 
 def listed(parameters: Iterable[tuple[str, object]]) -> str:
-    """Parameters as text: no secret, and no value longer than a reader can bear."""
+    """Parameters as text: secrets are hidden and long values truncated."""
     from recallatk.redaction import public
 
     return ", ".join(f"{name}={cut(str(public(value, name)), _LONGEST_VALUE)}" for name, value in parameters)
@@ -103,3 +105,22 @@ def _same(found: list[Parameters]) -> frozenset[tuple[str, object]]:
 
 def _without(parameters: Parameters, same: frozenset[tuple[str, object]]) -> list[tuple[str, object]]:
     return [each for each in parameters if each not in same]
+
+
+def number(value: float | None, shape: str, unit: str = "") -> str:
+    """A number in a shape, with its unit, or a dash for what was not measured."""
+    if value is None:
+        return "-"
+    return f"{format(value, shape)} {unit}" if unit else format(value, shape)
+
+
+def interval(found: Mean | Percentile | Spread | Estimate | None, shape: str) -> str:
+    """The lower and the upper end, or a dash where there is no interval."""
+    if found is None or found.low is None or found.high is None:
+        return "-"
+    return f"{format(found.low, shape)} to {format(found.high, shape)}"
+
+
+def megabytes(count: int | None) -> str:
+    """Bytes in millions."""
+    return number(None if count is None else count / 1e6, ".1f")
