@@ -24,10 +24,10 @@ import faiss
 import numpy as np
 
 from recallatk import make_corpus, open_dataset, open_demo
+from recallatk.adapters import QueryBatch
+from recallatk.adapters.base import resolved
+from recallatk.adapters.registry import get_engine
 from recallatk.core import Metric
-from recallatk.engines import QueryBatch
-from recallatk.engines.base import resolved
-from recallatk.engines.registry import get_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 import recallatk
+from recallatk.adapters import get_engine
 from recallatk.analysis.latency import qps
 from recallatk.bench.load import Questions, run_block
 from recallatk.bench.trial_result import TrialBlocks
 from recallatk.core import Load, Metric
 from recallatk.datasets.demo import DEMO_FOLDER
-from recallatk.engines import get_engine
 
 K = 10
 ENGINES = {

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk import make_corpus
+from recallatk.adapters.base import resolved
+from recallatk.adapters.http import Http
 from recallatk.analysis.latency import percentile, percentile_interval
 from recallatk.bench.load import Questions, run_block
 from recallatk.core import Calls, Load, Metric, Mode
-from recallatk.engines.base import resolved
-from recallatk.engines.http import Http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, open_demo
-from recallatk.truth import obtain_truth
+from recallatk.truths import obtain_truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,13 +30,13 @@ from pathlib import Path
 import numpy as np
 
 import recallatk
+from recallatk.adapters import get_engine
+from recallatk.adapters.base import resolved
 from recallatk.analysis import lower_bound
 from recallatk.bench.job import Job, write_data
 from recallatk.bench.supervisor import WorkerProcess
-from recallatk.engines import get_engine
-from recallatk.engines.base import resolved
 from recallatk.files import write_text
-from recallatk.tune import tune
+from recallatk.tuning import tune
 
 WORDNET = Path(__file__).parents[2] / "shared" / "data" / "wordnet-minilm"
 K = 10
@@ -210,7 +210,7 @@ import os
 import numpy as np
 
 from recallatk.core import Knob
-from recallatk.engines.exact import Exact
+from recallatk.adapters.exact import Exact
 
 PLACE = os.environ["RECORDED"]
 EFFORTS = json.loads(open(os.path.join(PLACE, "efforts.json")).read())
@@ -302,7 +302,7 @@ def plugin(folder, efforts, dataset, answers):
     """The recorded answers as an engine that this process and its children find."""
     import os
 
-    from recallatk.engines.registry import registered
+    from recallatk.adapters.registry import registered
 
     place = folder / "recorded"
     described = place / "recorded-1.dist-info"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from recallatk.audit import RULES
 from recallatk.cli import app
+from recallatk.linter import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from recallatk.audit import Rule
+    from recallatk.linter import Rule
 
 DOCS = Path(__file__).parent.parent / "docs"
 INTRODUCTION = """# Command line
@@ -127,7 +127,7 @@ def rule_page(rule: Rule) -> str:
     )
     return f"""# {rule.code}: {rule.title}
 
-Made from `src/recallatk/audit/rules/{Path(inspect.getfile(type(rule))).name}` by `make docs`; do not edit.
+Made from `src/recallatk/linter/rules/{Path(inspect.getfile(type(rule))).name}` by `make docs`; do not edit.
 
 | | |
 |---|---|

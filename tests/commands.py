@@ -12,7 +12,12 @@ _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(
     [
         *("commands", "recallatk.cli", "recallatk.bench.measurement", "recallatk.datasets.opening"),
-        *("recallatk.audit", "recallatk.report.per_query", "recallatk.truth.search", "recallatk.analysis"),
+        *(
+            "recallatk.linter",
+            "recallatk.reporting.per_query",
+            "recallatk.truths.search",
+            "recallatk.analysis",
+        ),
         *("altair", "faiss", "pyarrow.dataset", "pyarrow.parquet", "scipy.special"),
     ]
 )

@@ -5,8 +5,8 @@ import pyarrow.compute as pc
 import pytest
 
 from recallatk import ground_truth, open_demo, parse_filter, score
+from recallatk.adapters import QueryBatch, get_engine
 from recallatk.datasets.demo import DEMO_FOLDER
-from recallatk.engines import QueryBatch, get_engine
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ def test_every_module_opens_with_a_sentence():
 
 
 def test_every_engine_is_in_the_engines_page():
-    from recallatk.engines import registered
+    from recallatk.adapters import registered
 
     page = (ROOT / "docs" / "engines.md").read_text()
     ours = [name for name, entry in registered().items() if entry.package == "recallatk"]

@@ -15,8 +15,8 @@ def test_imports_go_down_only():
 
 
 def test_registries_are_in_order():
+    from recallatk.adapters.registry import get_engine, registered
     from recallatk.datasets.registry import FORMATS, get_format
-    from recallatk.engines.registry import get_engine, registered
 
     assert list(FORMATS) == sorted(FORMATS)
     assert list(registered()) == sorted(registered())

@@ -59,9 +59,9 @@ _ROOMS = {
     ),
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),
-    "history": ("list_runs", "load_run", "save_run"),
-    "audit": ("audit_run", "audit_settings"),
-    "report": (
+    "storage": ("list_runs", "load_run", "save_run"),
+    "linter": ("audit_run", "audit_settings"),
+    "reporting": (
         "assessment_to_dict",
         "assessment_to_text",
         "export",
@@ -70,12 +70,12 @@ _ROOMS = {
         "to_markdown",
         "to_text",
     ),
-    "tune": ("tune",),
-    "truth": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
+    "tuning": ("tune",),
+    "truths": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
-register(lambda: importlib.import_module("recallatk.report.notebook"))
+register(lambda: importlib.import_module("recallatk.reporting.notebook"))
 
 __all__ = ["__version__", *sorted(_ROOM_OF)]  # noqa: PLE0604 - the names stand above, once
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recallatk.engines.registry import registered
+from recallatk.adapters.registry import registered
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
+from recallatk.adapters.exact import Exact
 from recallatk.core import Knob
-from recallatk.engines.exact import Exact
 
 HOWS = (
     "fine",

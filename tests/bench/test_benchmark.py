@@ -11,7 +11,7 @@ from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.settings import SettingsError, read_settings, settings_from
 from recallatk.core import Metric
 from recallatk.testing import tiny_dataset
-from recallatk.truth import save_truth
+from recallatk.truths import save_truth
 
 HNSW = {"name": "faiss-hnsw", "search": {"ef": [10, 20]}}
 
@@ -51,7 +51,7 @@ def test_a_truth_is_computed_once_and_then_found(settings, monkeypatch):
     assert made.find_truth() is None
     truth = made.truth()
     assert made.find_truth() is truth and made.truth() is truth
-    monkeypatch.setattr("recallatk.truth.obtain_truth", None)
+    monkeypatch.setattr("recallatk.truths.obtain_truth", None)
     again = Benchmark(made.settings)
     assert np.array_equal(again.find_truth().rows, truth.rows) and again.truth() is again.find_truth()
 

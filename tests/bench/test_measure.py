@@ -22,11 +22,11 @@ from recallatk import (
     save_run,
     to_text,
 )
+from recallatk.adapters import get_engine
+from recallatk.adapters.registry import registered
 from recallatk.bench.environment import describe_environment, largest_cache
 from recallatk.bench.process_usage import private_bytes
 from recallatk.core import Metric, Origin, Truth
-from recallatk.engines import get_engine
-from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.testing import tiny_dataset
@@ -152,8 +152,8 @@ BROKEN = """
     import os, signal, sys
     import numpy as np
     from recallatk.core import Metric
-    from recallatk.engines import Engine
-    from recallatk.engines.exact import Exact
+    from recallatk.adapters import Engine
+    from recallatk.adapters.exact import Exact
 
     class Broken(Exact):
         name = "broken"

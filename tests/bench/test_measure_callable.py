@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recallatk import Load, ground_truth, measure
-from recallatk.engines.exact import Exact
+from recallatk.adapters.exact import Exact
 from recallatk.errors import EngineError, UsageError
 from recallatk.testing import tiny_dataset
 

@@ -14,7 +14,7 @@ from recallatk.cli.exits import guarded
 from recallatk.core import Mean
 from recallatk.datasets import open_dataset
 from recallatk.errors import MismatchError
-from recallatk.history import load_run, save_run
+from recallatk.storage import load_run, save_run
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(guarded(audit))

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from recallatk.adapters.registry import catalogue, describe, registered
 from recallatk.cli import app
-from recallatk.engines.registry import catalogue, describe, registered
 from recallatk.errors import UsageError
 
 
@@ -73,7 +73,7 @@ def test_a_plugin_that_cannot_be_imported_is_listed_with_the_reason(plugin):
 def test_a_plugin_is_an_engine_like_ours(plugin):
     (plugin / "some_plugin.py").write_text(
         "from recallatk.core import Knob, Metric\n"
-        "from recallatk.engines import Engine\n"
+        "from recallatk.adapters import Engine\n"
         "class SomeEngine(Engine):\n"
         "    '''Somebody's index.'''\n"
         "    name, family, metrics = 'some-engine', 'some', frozenset([Metric.L2])\n"

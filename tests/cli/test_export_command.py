@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from recallatk.cli.exits import guarded
 from recallatk.cli.export import export
-from recallatk.history import save_run
+from recallatk.storage import save_run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from made_runs import scored_run

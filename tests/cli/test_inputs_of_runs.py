@@ -14,7 +14,7 @@ import pytest
 
 from commands import recallatk
 from recallatk import ground_truth, load_run, open_dataset
-from recallatk.history import save_run
+from recallatk.storage import save_run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from made_runs import scored_run

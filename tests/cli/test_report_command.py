@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from recallatk.cli.exits import guarded
 from recallatk.cli.report import report
-from recallatk.history import save_run
-from recallatk.truth import save_truth
+from recallatk.storage import save_run
+from recallatk.truths import save_truth
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from made_runs import scored_run

@@ -15,9 +15,9 @@ import pytest
 from commands import recallatk
 from recallatk import load_run
 from recallatk.files import write_text
-from recallatk.report import tuned_to_html
-from recallatk.report.tuned import tuned_to_markdown
-from recallatk.report.tuned_file import read_tuned, tuned_text
+from recallatk.reporting import tuned_to_html
+from recallatk.reporting.tuned import tuned_to_markdown
+from recallatk.reporting.tuned_file import read_tuned, tuned_text
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from made_tuned import made_tuned

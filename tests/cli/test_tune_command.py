@@ -22,10 +22,10 @@ from recallatk.cli.tune import tune
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate
 from recallatk.errors import UsageError
-from recallatk.report.tuned_file import read_tuned
+from recallatk.reporting.tuned_file import read_tuned
 from recallatk.testing import tiny_dataset
-from recallatk.truth import ground_truth
-from recallatk.tune.study import TuningProgress
+from recallatk.truths import ground_truth
+from recallatk.tuning.study import TuningProgress
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from made_tuned import made_candidate, made_tuned
@@ -144,7 +144,7 @@ def test_a_tuning_stands_alone_and_needs_no_data(tuned_once):
 def test_errors_are_said_before_the_work_and_strict_ends_there(folder, monkeypatch):
     write_data(tiny_dataset(300, 60, 16))
     started = []
-    monkeypatch.setattr("recallatk.tune.tuning.tune", lambda *_, **__: started.append(1))
+    monkeypatch.setattr("recallatk.tuning.flow.tune", lambda *_, **__: started.append(1))
     arguments = ("corpus.parquet", "queries.parquet", "--metric", "cosine", "--target", "recall@10 >= 0.9")
     found = ran(*arguments, "--strict", code=1)
     assert "error R01: Too few queries: there are 60 queries" in found.stderr
@@ -226,7 +226,7 @@ def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatc
         asked.append(named["engines"])
         raise UsageError("seen")
 
-    monkeypatch.setattr("recallatk.tune.tuning.tune", stop)
+    monkeypatch.setattr("recallatk.tuning.flow.tune", stop)
     (folder / "bench.toml").write_text(f"{BENCH.partition('[[engine]]')[0]}{listed}\n")
     assert "seen" in ran("bench.toml", code=2).stderr
     assert asked == [engines]

@@ -18,7 +18,7 @@ from recallatk.goals import GoalEstimate, GoalResult, Outcome, Verdict, evaluate
 from recallatk.goals.evaluation import target_estimate
 from recallatk.goals.runs import goals_of, run_verdict
 from recallatk.testing import tiny_dataset
-from recallatk.truth import ground_truth
+from recallatk.truths import ground_truth
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from made_runs import make_measurement, make_run

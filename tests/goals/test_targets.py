@@ -15,7 +15,7 @@ from recallatk.analysis.relevance import relevance_loss
 from recallatk.errors import MismatchError, UsageError
 from recallatk.goals import Target, parse_goal
 from recallatk.testing import tiny_dataset
-from recallatk.truth import ground_truth
+from recallatk.truths import ground_truth
 
 ks = st.integers(1, 10_000)
 recalls = st.floats(0.0001, 1)

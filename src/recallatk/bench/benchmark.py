@@ -69,7 +69,7 @@ class Benchmark:
 
     def truth(self, progress: Callable[[int, int], None] | None = None) -> Truth:
         """The truth, computed and stored if it does not exist."""
-        from recallatk.truth import obtain_truth
+        from recallatk.truths import obtain_truth
 
         asked, found = self.settings.truth, self.find_truth()
         if found is None:

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import feather
 
+from recallatk.adapters import get_engine, registered
 from recallatk.analysis.measures import parse_measure
 from recallatk.bench.environment import usable_cores
 from recallatk.bench.process_usage import Limits
 from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
-from recallatk.engines import get_engine, registered
 from recallatk.filters import filter_from_json
 from recallatk.filters.eligibility import distinct_filters
 from recallatk.references import remember_references, remember_variables

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from recallatk.adapters import Engine, get_engine
+from recallatk.adapters.base import require_constraints, require_installed, require_metric, resolved
+from recallatk.adapters.registry import registered
 from recallatk.analysis.compatibility import require_complete
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
@@ -20,13 +23,10 @@ from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
-from recallatk.engines import Engine, get_engine
-from recallatk.engines.base import require_constraints, require_installed, require_metric, resolved
-from recallatk.engines.registry import registered
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
-from recallatk.history import RunFolder
+from recallatk.storage import RunFolder
 
 if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
@@ -198,7 +198,7 @@ def _engine(engine: str | type[Engine] | Callable[..., Any]) -> type[Engine]:
         raise UsageError(
             f"engine = {engine!r}. Accepted: the name of an engine, an Engine class, or a function"
         )
-    from recallatk.engines.callable import Callable as Function
+    from recallatk.adapters.callable import Callable as Function
 
     return Function.of(engine)
 
@@ -208,7 +208,7 @@ def _is_registered(engine: type[Engine]) -> bool:
 
 
 def _computed_truth(dataset: Dataset, at: Sequence[int]) -> Truth:
-    from recallatk.truth import ground_truth
+    from recallatk.truths import ground_truth
 
     if not at or min(at) < 1:
         raise UsageError(f"at = {list(at)}. Accepted: whole numbers from 1")

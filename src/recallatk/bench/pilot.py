@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.adapters import get_engine
 from recallatk.bench.measurement import describe_run
 from recallatk.bench.plan import Plan
 from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner
 from recallatk.core import Load
 from recallatk.datasets import sample_queries, sampled
-from recallatk.engines import get_engine
-from recallatk.truth import ground_truth
+from recallatk.truths import ground_truth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from recallatk.adapters import get_engine
 from recallatk.bench.settings.grid import combine
 from recallatk.bench.settings.problems import NO_ENGINE, Problems, spelled
 from recallatk.core.trials import Trial
-from recallatk.engines import get_engine
 
 if TYPE_CHECKING:
+    from recallatk.adapters import Engine
     from recallatk.bench.settings import Settings
     from recallatk.core.trials import Load, Parameters
-    from recallatk.engines import Engine
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from recallatk.errors import MismatchError, RecallError, UsageError
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.goals import Outcome
 from recallatk.goals.runs import run_verdict
-from recallatk.history.run_store import require_same_data
 from recallatk.redaction import is_url, without_secrets
+from recallatk.storage.run_store import require_same_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

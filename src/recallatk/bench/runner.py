@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from recallatk.adapters import get_engine
 from recallatk.analysis.score import score_repeated
 from recallatk.bench.environment import load_average
 from recallatk.bench.job import Job, Task, insertion_order, write_data
@@ -14,7 +15,6 @@ from recallatk.bench.session import Session
 from recallatk.bench.supervisor import WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Build, Failure, Measurement
-from recallatk.engines import get_engine
 from recallatk.errors import UsageError
 from recallatk.scratch import ScratchFolder, sweep
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
+    from recallatk.adapters import Engine
     from recallatk.bench.job import TrialSettings
     from recallatk.bench.load import Questions
     from recallatk.bench.messages import Event
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
     from recallatk.bench.run_sink import RunSink
     from recallatk.core import Dataset, Trial, Truth
-    from recallatk.engines import Engine
 
 
 class Runner:

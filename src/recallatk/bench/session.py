@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.adapters.base import importing
 from recallatk.analysis.latency import percentile
 from recallatk.bench.load import highest_rate, require_supported, run_block, warm_up
 from recallatk.bench.messages import Began, Blocked, Built, Failed
@@ -23,7 +24,6 @@ from recallatk.bench.process_usage import private_bytes
 from recallatk.bench.sentinel import Sentinel
 from recallatk.bench.trial_result import Answered, TrialBlocks
 from recallatk.core import Load, Metric, Mode
-from recallatk.engines.base import importing
 from recallatk.errors import EngineError, RecallError
 from recallatk.redaction import redact_text
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters import Engine
     from recallatk.bench.job import Job, Task
     from recallatk.bench.load import Questions
     from recallatk.bench.messages import AskRequest, Event
     from recallatk.bench.trial_result import TrialResult
     from recallatk.core import Corpus
-    from recallatk.engines import Engine
 
 # A small index first, so that loading or compiling a library is no part of a build.
 _FEW_ROWS = 1_000

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recallatk.adapters.base import require_metric
 from recallatk.bench.environment import usable_cores
 from recallatk.bench.plan import make_plan
 from recallatk.bench.settings import settings_from
@@ -17,16 +18,15 @@ from recallatk.bench.settings.grid import is_json
 from recallatk.bench.settings.problems import Problems
 from recallatk.bench.settings.settings import toml_key, toml_text, toml_value
 from recallatk.bench.settings.sweeps import USUAL_K, build_values, effort_sweep, suitable_k
-from recallatk.engines.base import require_metric
 from recallatk.errors import UsageError
 from recallatk.redaction import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from recallatk.adapters import Engine
     from recallatk.bench.settings import Settings
     from recallatk.core import Knob, Metric
-    from recallatk.engines import Engine
     from recallatk.files import PathLike
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from recallatk.datasets import read_truth
 from recallatk.fingerprint import fingerprints
-from recallatk.truth import is_truth_file, load_truth
-from recallatk.truth.results import kept_columns
-from recallatk.truth.store import Identity, Store
+from recallatk.truths import is_truth_file, load_truth
+from recallatk.truths.results import kept_columns
+from recallatk.truths.store import Identity, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.adapters import get_engine
 from recallatk.bench.child_process import belong_to
 from recallatk.bench.job import (
     queries_file,
@@ -38,7 +39,6 @@ from recallatk.bench.messages import (
 )
 from recallatk.bench.session import Session, failure_of
 from recallatk.bench.trial_result import TrialResult
-from recallatk.engines import get_engine
 from recallatk.errors import WriteError
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def audit(
     """
     from recallatk.bench.recorded_benchmark import NamedFiles
     from recallatk.datasets import open_queries
-    from recallatk.report.findings import findings_to_dict, findings_to_text
+    from recallatk.reporting.findings import findings_to_dict, findings_to_text
 
     named = NamedFiles(corpus, queries, truth)
     sample = None if production is None else open_queries(production)
@@ -62,9 +62,9 @@ def audit(
 
 
 def _found(what: str, named: NamedFiles, production: QuerySet | None, targets: list[str]) -> list[Finding]:
-    from recallatk.audit import audit_run, audit_settings
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.bench.settings import read_settings
+    from recallatk.linter import audit_run, audit_settings
 
     if what.endswith(".toml"):
         if named != NamedFiles():

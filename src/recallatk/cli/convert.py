@@ -76,7 +76,7 @@ def _with_truth(
 ) -> Conversion:
     from recallatk.datasets import open_dataset
     from recallatk.datasets.conversion import convert_dataset, rounded_dataset
-    from recallatk.truth import ground_truth
+    from recallatk.truths import ground_truth
 
     dataset = open_dataset(source, queries, metric=metric, **columns)
     if dtype is not None:
@@ -87,7 +87,7 @@ def _with_truth(
 
 
 def _described(done: Conversion) -> str:
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     size = f"{done.rows:,} x {done.dimension:,} {done.dtype}"
     return printable(f"wrote {done.path} ({done.format}, {size})")

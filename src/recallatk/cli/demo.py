@@ -33,12 +33,12 @@ def demo(
     Example: recallatk demo --out my-first-run
     """
     from recallatk import bench
-    from recallatk.audit import Evidence
     from recallatk.bench.benchmark import Benchmark
     from recallatk.cli.lint_and_report import report_run
     from recallatk.cli.live import run_view
-    from recallatk.report import run_to_dict, to_text
-    from recallatk.report.findings import findings_to_dict, findings_to_text
+    from recallatk.linter import Evidence
+    from recallatk.reporting import run_to_dict, to_text
+    from recallatk.reporting.findings import findings_to_dict, findings_to_text
 
     _require_writable(out)
     dataset = _with_truth(out)
@@ -56,7 +56,7 @@ def demo(
 def _with_truth(out: Path) -> Dataset:
     """The bundled data; their truth is written beside the run."""
     from recallatk.datasets import open_demo
-    from recallatk.truth import ground_truth, save_truth
+    from recallatk.truths import ground_truth, save_truth
 
     dataset = open_demo()
     with progress("computing ground truth") as step:

@@ -11,7 +11,7 @@ import typer
 from recallatk.cli.options import Json
 
 if TYPE_CHECKING:
-    from recallatk.engines.registry import Described
+    from recallatk.adapters.registry import Described
 
 
 def engines(
@@ -22,7 +22,7 @@ def engines(
 
     Example: recallatk engines faiss-hnsw
     """
-    from recallatk.engines.registry import catalogue, describe
+    from recallatk.adapters.registry import catalogue, describe
 
     if as_json:
         found = catalogue() if name is None else [describe(name)]
@@ -32,7 +32,7 @@ def engines(
 
 
 def _table(found: list[Described]) -> list[str]:
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     rows = [["engine", "family", "library", "metrics", "can", "knobs"], *map(_row, found)]
     missing = [f"{each.name} is not installed: {each.install}" for each in found if each.installed is None]
@@ -59,7 +59,7 @@ def _to_the_left(rows: list[list[str]]) -> list[str]:
 
 
 def _in_full(engine: Described) -> list[str]:
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     lines = [
         f"{engine.name}  ({engine.family or 'unknown'}, {engine.package})",

@@ -96,7 +96,7 @@ def _stop(message: str, code: int) -> NoReturn:
 
 def complain(message: str) -> None:
     """Print to standard error, without known secrets or control characters other than line feeds."""
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     lines = hide_known(message).split("\n")
     try:

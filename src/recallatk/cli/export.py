@@ -30,8 +30,8 @@ def export(
     Example: recallatk export recallatk-demo --to csv --out demo.csv
     """
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
-    from recallatk.report.exports import FORMATS, HOLD_DISTANCES
-    from recallatk.report.exports import export as write
+    from recallatk.reporting.exports import FORMATS, HOLD_DISTANCES
+    from recallatk.reporting.exports import export as write
 
     if to not in FORMATS:
         raise UsageError(f"--to {to}. Accepted: {choices(FORMATS)}")

@@ -30,7 +30,7 @@ def init(
     """
     from recallatk.bench.starter import starter
     from recallatk.files import require_writable, write_text
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     if out.exists() and not force:
         raise UsageError(f"{out}: exists already. Name another with --out, or replace it with --force")

@@ -53,7 +53,7 @@ def inspect(
 
 def described(found: dict[str, Any]) -> str:
     """What was found, as lines for people."""
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     head = f"{found['file']}  ({found['format']}{_extras(found)})"
     lines = [head, *_part(found)]

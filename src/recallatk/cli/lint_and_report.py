@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from recallatk.audit import Evidence
     from recallatk.bench.benchmark import Benchmark
     from recallatk.core import Run, Truth
     from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
     from recallatk.goals import Target, Verdict
+    from recallatk.linter import Evidence
 
 MARKDOWN, HTML = "report.md", "report.html"
 
 
 def lint(known: Evidence, *, strict: bool) -> None:
     """Print errors of the linter, and a warning of swapped files; with `strict`, errors end the command."""
-    from recallatk.audit import audit
-    from recallatk.report.findings import findings_to_text
+    from recallatk.linter import audit
+    from recallatk.reporting.findings import findings_to_text
 
     with progress("audit"):
         errors = [each for each in audit(known) if each.counts]
@@ -50,11 +50,11 @@ def report_run(
         before: what was known before the run.
         truth: what it was scored against.
     """
-    from recallatk.audit import audit
     from recallatk.files import write_text
     from recallatk.goals.runs import run_verdict
-    from recallatk.report import to_html, to_markdown
-    from recallatk.report.findings import findings_to_markdown
+    from recallatk.linter import audit
+    from recallatk.reporting import to_html, to_markdown
+    from recallatk.reporting.findings import findings_to_markdown
 
     with progress("audit and report"):
         known = before.measured(run, truth)
@@ -72,8 +72,8 @@ def before_tuning(benchmark: Benchmark, truth: Truth | None, targets: Sequence[s
         truth: the truth that the tuning uses, if known; otherwise one in the store counts.
         targets: the targets to meet.
     """
-    from recallatk.audit import Evidence
     from recallatk.goals import sort_goals
+    from recallatk.linter import Evidence
 
     wanted, _ = sort_goals(targets)
     cutoffs = tuple(sorted({each.measure.k for each in wanted}))
@@ -96,12 +96,12 @@ def report_tuning(
         benchmark: what was tuned.
         seed: random seed of the query split.
     """
-    from recallatk.audit import audit
     from recallatk.files import write_text
-    from recallatk.report import tuned_to_html
-    from recallatk.report.findings import findings_to_markdown
-    from recallatk.report.tuned import tuned_to_markdown
-    from recallatk.report.tuned_file import TUNED, tuned_text
+    from recallatk.linter import audit
+    from recallatk.reporting import tuned_to_html
+    from recallatk.reporting.findings import findings_to_markdown
+    from recallatk.reporting.tuned import tuned_to_markdown
+    from recallatk.reporting.tuned_file import TUNED, tuned_text
 
     with progress("audit and report"):
         found = audit(_after_tuning(tuned, before, benchmark, seed))
@@ -114,7 +114,7 @@ def report_tuning(
 def _after_tuning(tuned: Tuned, before: Evidence, benchmark: Benchmark, seed: int) -> Evidence:
     """The outcome with the held-out queries only: the others chose it, and prove nothing."""
     from recallatk.goals import sort_goals
-    from recallatk.tune.query_split import split_sides
+    from recallatk.tuning.query_split import split_sides
 
     truth = before.truth
     if truth is None:

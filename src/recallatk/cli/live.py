@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from recallatk.analysis.headline import headline_of
 from recallatk.analysis.latency import percentile
 from recallatk.core import Failure
-from recallatk.report.labels import cut, listed
-from recallatk.report.text import printable
+from recallatk.reporting.labels import cut, listed
+from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
     from recallatk.bench.progress import Progress
     from recallatk.core import Measurement
     from recallatk.core.tuned import Candidate
-    from recallatk.tune.study import TuningProgress
+    from recallatk.tuning.study import TuningProgress
 
 # Work that takes less than this prints nothing.
 _SILENT_SECONDS = 2.0

@@ -82,7 +82,7 @@ def open_benchmark(
 
 def open_run(path: str) -> tuple[Run, Path]:
     """A run by its folder or its run.json, and its folder."""
-    from recallatk.history import load_run
+    from recallatk.storage import load_run
 
     folder = Path(path)
     if folder.name == "run.json" and not folder.is_dir():

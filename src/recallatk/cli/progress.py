@@ -23,7 +23,7 @@ def progress(what: str, operations: int = 0) -> Iterator[Line]:
         what: what is going on.
         operations: how many floating-point operations a step is, to show their rate.
     """
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     line = Line(printable(what), operations)
     try:

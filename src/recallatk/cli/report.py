@@ -14,7 +14,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recallatk.report.charts.theme import Chart
+    from recallatk.reporting.charts.theme import Chart
 
 FILE = "report.html"
 
@@ -41,12 +41,12 @@ def report(
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
-    from recallatk.audit import audit_run
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.files import require_writable, write_text
-    from recallatk.report import to_markdown
-    from recallatk.report.html.page import render_html
-    from recallatk.report.run_report import RunReport
+    from recallatk.linter import audit_run
+    from recallatk.reporting import to_markdown
+    from recallatk.reporting.html.page import render_html
+    from recallatk.reporting.run_report import RunReport
 
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
@@ -83,7 +83,7 @@ def report(
 
 def _tuning(given: list[str], data: list[str | None]) -> Path | None:
     """The file of a tuning, where the first that is given is one."""
-    from recallatk.report.tuned_file import TUNED
+    from recallatk.reporting.tuned_file import TUNED
 
     path = Path(given[0])
     file = path / TUNED if path.is_dir() else path
@@ -102,10 +102,10 @@ def _report_tuning(
     file: Path, out: Path | None, folders: dict[str, Path | None], markdown: Path | None
 ) -> None:
     from recallatk.files import require_writable, write_text
-    from recallatk.report import tuned_to_html
-    from recallatk.report.findings import findings_to_markdown
-    from recallatk.report.tuned import tuned_charts, tuned_to_markdown
-    from recallatk.report.tuned_file import read_tuned
+    from recallatk.reporting import tuned_to_html
+    from recallatk.reporting.findings import findings_to_markdown
+    from recallatk.reporting.tuned import tuned_charts, tuned_to_markdown
+    from recallatk.reporting.tuned_file import read_tuned
 
     target = file.parent / FILE if out is None else out
     require_writable(target)
@@ -121,7 +121,7 @@ def _report_tuning(
 
 
 def _pictures(charts: Mapping[str, Chart], folders: dict[str, Path | None]) -> None:
-    from recallatk.report.charts.theme import write_images
+    from recallatk.reporting.charts.theme import write_images
 
     for kind, folder in folders.items():
         if folder is not None:

@@ -15,10 +15,10 @@ from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.audit import Evidence
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.progress import Progress
     from recallatk.core import Run, Truth
+    from recallatk.linter import Evidence
 
 
 def run(
@@ -55,8 +55,8 @@ def run(
 
     Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine faiss-hnsw
     """
-    from recallatk.audit import Evidence
     from recallatk.cli.lint_and_report import lint
+    from recallatk.linter import Evidence
 
     benchmark = open_benchmark(file, queries, metric, engine or (), at=at, usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
@@ -88,8 +88,8 @@ def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: 
 
 def _report(found: Run, folder: Path, known: Evidence, truth: Truth, *, as_json: bool, strict: bool) -> None:
     from recallatk.cli.lint_and_report import report_run
-    from recallatk.report import run_to_dict, to_text
-    from recallatk.report.findings import findings_to_dict, findings_to_text
+    from recallatk.reporting import run_to_dict, to_text
+    from recallatk.reporting.findings import findings_to_dict, findings_to_text
 
     findings, verdict = report_run(found, folder, known, truth)
     if as_json:
@@ -120,7 +120,7 @@ def _show_plan(benchmark: Benchmark, folder: Path, *, as_json: bool) -> None:
     """Print the plan with the estimates of a quick pilot."""
     from recallatk.bench.measurement import manner_of
     from recallatk.bench.pilot import estimate
-    from recallatk.report.plan import plan_to_dict, plan_to_text
+    from recallatk.reporting.plan import plan_to_dict, plan_to_text
 
     dataset, plan = benchmark.dataset, benchmark.plan
     warn_if_swapped(dataset.corpus.sampled_from or dataset.corpus.rows, dataset.queries.rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from recallatk.history import ListedRun
+    from recallatk.storage import ListedRun
 
 
 def runs(
@@ -20,7 +20,7 @@ def runs(
 
     Example: recallatk runs my-runs
     """
-    from recallatk.history import list_runs
+    from recallatk.storage import list_runs
 
     found = list_runs(folder)
     if as_json:
@@ -30,7 +30,7 @@ def runs(
 
 
 def _lines(found: list[ListedRun], folder: str) -> list[str]:
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     if not found:
         return [printable(f"no runs in {folder} or below it")]

@@ -55,7 +55,7 @@ def score(
     from recallatk.analysis import assess
     from recallatk.bench.truth_lookup import TruthFile
     from recallatk.datasets import read_answers, read_qrels
-    from recallatk.report import assessment_to_dict, assessment_to_text
+    from recallatk.reporting import assessment_to_dict, assessment_to_text
 
     file = TruthFile(truth)
     stated = metric or file.metric

@@ -23,7 +23,7 @@ def show(
     Example: recallatk show recallatk-demo --wide
     """
     from recallatk.bench.recorded_benchmark import recorded_verdict
-    from recallatk.report import run_to_dict, to_text
+    from recallatk.reporting import run_to_dict, to_text
 
     found, folder = open_run(run)
     verdict = recorded_verdict(found, folder)

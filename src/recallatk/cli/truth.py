@@ -16,8 +16,8 @@ from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset
-    from recallatk.truth.compute import Obtained
-    from recallatk.truth.faults import Verification, Wrong
+    from recallatk.truths.compute import Obtained
+    from recallatk.truths.faults import Verification, Wrong
 
 _SHOWN = 20
 
@@ -76,7 +76,7 @@ def compute(
     """
     from recallatk.datasets import open_dataset, sampled
     from recallatk.files import require_writable
-    from recallatk.truth import obtain_truth, save_truth
+    from recallatk.truths import obtain_truth, save_truth
 
     if out is not None:
         require_writable(out)
@@ -129,7 +129,7 @@ def verify(
     """
     from recallatk.bench.truth_lookup import TruthFile
     from recallatk.datasets import open_dataset
-    from recallatk.truth import verify_truth
+    from recallatk.truths import verify_truth
 
     given = TruthFile(file)
     stated = metric or given.metric
@@ -152,7 +152,7 @@ def verify(
 
 def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
     from recallatk.fingerprint import fingerprint_truth
-    from recallatk.truth import truth_summary
+    from recallatk.truths import truth_summary
 
     truth = found.truth
     return {
@@ -177,8 +177,8 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
 
 
 def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> list[str]:
-    from recallatk.report.text import printable
-    from recallatk.truth import truth_summary
+    from recallatk.reporting.text import printable
+    from recallatk.truths import truth_summary
 
     truth, rows = found.truth, dataset.corpus.rows
     lines = [
@@ -212,7 +212,7 @@ def _way(found: Obtained) -> str:
 
 
 def _verdict(found: Verification, file: str) -> list[str]:
-    from recallatk.report.text import printable
+    from recallatk.reporting.text import printable
 
     lines = [_line(each) for each in found.wrong[:_SHOWN]]
     if len(found.wrong) > _SHOWN:

@@ -76,7 +76,7 @@ def tune(
     """
     from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
     from recallatk.cli.live import tune_view
-    from recallatk.tune.tuning import tune as find
+    from recallatk.tuning.flow import tune as find
 
     benchmark = open_benchmark(file, queries, metric)
     wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
@@ -133,7 +133,7 @@ def _wanted(
 def _require(wanted: Wanted, file: str) -> None:
     """Refuse goals and preferences that cannot be read, all at once, before any file is opened."""
     from recallatk.goals import parse_goal
-    from recallatk.tune.candidates import PREFERENCES
+    from recallatk.tuning.candidates import PREFERENCES
 
     if not wanted.target:
         example = (
@@ -170,9 +170,9 @@ def _stated_truth(benchmark: Benchmark) -> Truth | None:
 
 def _print(found: Tuned, findings: Sequence[Finding], folder: Path, *, as_json: bool) -> None:
     from recallatk.cli.lint_and_report import HTML, MARKDOWN
-    from recallatk.report.findings import findings_to_text
-    from recallatk.report.tuned import tuned_to_text
-    from recallatk.report.tuned_file import TUNED, described
+    from recallatk.reporting.findings import findings_to_text
+    from recallatk.reporting.tuned import tuned_to_text
+    from recallatk.reporting.tuned_file import TUNED, described
 
     if as_json:
         typer.echo(json.dumps({**described(found, findings), "out": str(folder)}, ensure_ascii=False))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.engines import QueryBatch
+from recallatk.adapters import QueryBatch
 from recallatk.testing.contract_ground import K
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.engines.base import Engine
+    from recallatk.adapters.base import Engine
 
 CLIENTS = 4
 _ROUNDS = 5

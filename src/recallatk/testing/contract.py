@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recallatk.adapters import QueryBatch
+from recallatk.adapters.base import require_metric, resolved
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus, make_queries, open_dataset
-from recallatk.engines import QueryBatch
-from recallatk.engines.base import require_metric, resolved
 from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.testing.contract_abilities import AbilitiesContract
 from recallatk.testing.contract_ground import (

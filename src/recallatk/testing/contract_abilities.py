@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recallatk.engines.base import resolved
+from recallatk.adapters.base import resolved
 from recallatk.errors import EngineError
 from recallatk.filters import parse_filter
 from recallatk.testing.clients import answers_alone, answers_of_a_fork, answers_of_threads, can_fork

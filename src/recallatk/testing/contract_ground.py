@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 
+from recallatk.adapters.base import Engine, require_constraints, require_installed, resolved
+from recallatk.adapters.batch import QueryBatch
+from recallatk.adapters.registry import get_engine
 from recallatk.core import Dataset, Metric
-from recallatk.engines.base import Engine, require_constraints, require_installed, resolved
-from recallatk.engines.batch import QueryBatch
-from recallatk.engines.registry import get_engine
 from recallatk.errors import UsageError
 from recallatk.testing.tiny import tiny_dataset
-from recallatk.truth import ground_truth
+from recallatk.truths import ground_truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

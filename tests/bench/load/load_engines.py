@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
+from recallatk.adapters.base import Abilities, Engine
 from recallatk.bench.load import Questions
 from recallatk.core import Metric
-from recallatk.engines.base import Abilities, Engine
 
 
 def numbered(queries, k=3, filters=None):

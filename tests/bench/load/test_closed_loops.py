@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from load_engines import Alone, Answering, Echo, Failing, Reusing, Unreachable, expected, numbered
 
 from recallatk import parse_filter
+from recallatk.adapters.base import Abilities
 from recallatk.bench.load import Questions, require_supported, run_block
 from recallatk.core import Load, Mode, Via
-from recallatk.engines.base import Abilities
 from recallatk.errors import EngineError, MismatchError
 
 

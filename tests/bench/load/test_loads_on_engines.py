@@ -9,10 +9,10 @@ import psutil
 import pytest
 from load_engines import Echo, numbered
 
+from recallatk.adapters import get_engine
+from recallatk.adapters.base import resolved
 from recallatk.bench.load import Questions, require_supported, run_block, warm_up
 from recallatk.core import Load
-from recallatk.engines import get_engine
-from recallatk.engines.base import resolved
 from recallatk.testing import tiny_dataset
 
 LOADS = [

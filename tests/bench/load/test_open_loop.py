@@ -12,12 +12,12 @@ from load_engines import Alone, Answering, Echo, Failing, expected, numbered
 from scipy import stats
 
 from recallatk import make_corpus
+from recallatk.adapters.base import resolved
+from recallatk.adapters.http import Http
 from recallatk.analysis.latency import keeping_up, percentile
 from recallatk.bench.load import Questions, highest_rate, run_block
 from recallatk.bench.load.modes import arrivals, clients_of, kept_up
 from recallatk.core import Load, Metric, Mode
-from recallatk.engines.base import resolved
-from recallatk.engines.http import Http
 from recallatk.errors import UsageError
 
 

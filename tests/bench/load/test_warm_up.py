@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
+from recallatk.adapters.base import Engine
 from recallatk.bench.load import Questions, warm_up
 from recallatk.core import Metric
-from recallatk.engines.base import Engine
 
 
 class Timed(Engine):

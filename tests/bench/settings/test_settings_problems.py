@@ -311,7 +311,7 @@ def test_an_unknown_engine_is_refused_with_the_nearest_and_the_known_ones():
 
 
 def test_an_engine_that_is_not_installed_is_refused_with_the_line_that_installs_it(monkeypatch):
-    from recallatk.engines.hnswlib import Hnswlib
+    from recallatk.adapters.hnswlib import Hnswlib
 
     monkeypatch.setattr(Hnswlib, "distribution", "no-such-package-of-ours")
     assert problem(**engine("hnswlib", search={"ef": 100})) == (

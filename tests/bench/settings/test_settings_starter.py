@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from recallatk.adapters import registered
 from recallatk.bench.plan import make_plan
 from recallatk.bench.settings import SettingsError, open_data, read_settings, settings_from
 from recallatk.bench.starter import implied, starter
 from recallatk.datasets.demo import DEMO_FOLDER
-from recallatk.engines import registered
 from recallatk.errors import RecallError, UsageError
 
 OURS = [name for name, entry in registered().items() if entry.package == "recallatk"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.adapters.batch import QueryBatch
 from recallatk.core import Calls
-from recallatk.engines.batch import QueryBatch
 from recallatk.errors import EngineError, MismatchError
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters.base import Engine
     from recallatk.bench.load.calls import ClientLog
-    from recallatk.engines.base import Engine
 
     AskInThread = Callable[[Engine, int, Any], ClientLog]
     AskInProcess = Callable[[Engine, int, int], ClientLog]

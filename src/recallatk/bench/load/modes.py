@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters.base import Engine
     from recallatk.bench.load.calls import ClientLog, Questions
     from recallatk.core import Calls
-    from recallatk.engines.base import Engine
 
 USUAL_CLIENTS = 16
 LONGEST_SECONDS = 60.0

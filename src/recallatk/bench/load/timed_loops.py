@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters.base import Engine
     from recallatk.bench.load.calls import Questions, Script
-    from recallatk.engines.base import Engine
 
 NEVER_NS = 1 << 62
 # This many answers are held as they came, and are packed once as many others have come: in most blocks the

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from recallatk.adapters import get_engine, registered
+from recallatk.adapters.base import require_installed, require_metric
 from recallatk.bench.settings import models
 from recallatk.bench.settings.grid import combine
 from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described, unknown
 from recallatk.bench.settings.settings import Settings
-from recallatk.engines import get_engine, registered
-from recallatk.engines.base import require_installed, require_metric
 from recallatk.errors import RecallError, UsageError
 from recallatk.files import require_ordinary
 from recallatk.redaction import is_url, without_secrets
 
 if TYPE_CHECKING:
+    from recallatk.adapters import Engine
     from recallatk.bench.settings.problems import Place
     from recallatk.core import Metric
-    from recallatk.engines import Engine
     from recallatk.files import PathLike
 
 _TABLES: dict[str, type[BaseModel]] = {

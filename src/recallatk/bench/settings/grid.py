@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from recallatk.adapters import Engine
+from recallatk.adapters.attached import json_object
 from recallatk.bench.settings.problems import Place, Problems, described, keys_of, unknown
 from recallatk.bench.settings.values import Table, refuse_secrets
 from recallatk.core import Knob
 from recallatk.core.trials import KnobValue, Parameters
-from recallatk.engines import Engine
-from recallatk.engines.attached import json_object
 from recallatk.errors import UsageError
 
 MOST = 100_000

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from recallatk.adapters import get_engine
 from recallatk.analysis.measures import Measure, Recall, parse_measure
 from recallatk.bench.settings.grid import Axes, read_axes
 from recallatk.bench.settings.problems import Problems, described
@@ -29,11 +30,10 @@ from recallatk.bench.settings.values import (
     without_literals,
 )
 from recallatk.core.trials import Load, Mode
-from recallatk.engines import get_engine
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
 from recallatk.goals import parse_goal, sort_goals
-from recallatk.truth.memory_plan import SMALLEST
+from recallatk.truths.memory_plan import SMALLEST
 
 Whole = Annotated[int, Field(ge=0)]
 Threads = Annotated[int, Field(ge=1, le=1_024)]

@@ -10,8 +10,8 @@ from recallatk.bench.settings.grid import violations
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from recallatk.adapters import Engine
     from recallatk.core import Knob
-    from recallatk.engines import Engine
 
 USUAL_K = (1, 10, 100)
 # A sweep goes from a quarter of the default to eight times it, doubling.

@@ -1,0 +1,93 @@
+"""annoy: a forest of random splits that is fixed once it is built, in process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters.base import Abilities, Library
+from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_METRICS: dict[Metric, Any] = {Metric.COSINE: "angular", Metric.IP: "dot", Metric.L2: "euclidean"}
+
+
+class Annoy(Library):
+    """AnnoyIndex; it takes no rows after the build, and one query at a time."""
+
+    name = "annoy"
+    family = "annoy"
+    distribution = "annoy"
+    extra = "annoy"
+    metrics = frozenset(Metric)
+    abilities = Abilities(batch=False, threads=True, deterministic=True, clients=True, forks=True)
+    build_knobs = (Knob("n_trees", default=10, low=1, high=1000),)
+    search_knobs = (
+        Knob("search_k", default=1000, low=1, high=1_000_000, effort=True, help="nodes that a search opens"),
+    )
+    saved: ScratchFolder | None = None
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
+        """Hand over every row, and split them anew for each tree."""
+        import annoy
+
+        self.close()
+        self.index = annoy.AnnoyIndex(corpus.dimension, _METRICS[metric])
+        self.index.set_seed(1)
+        for start, block in blocks(corpus.vectors):
+            for row, vector in enumerate(float32_matrix(block), start):
+                self.index.add_item(row, vector)
+        self.index.build(parameters["n_trees"], n_jobs=self.threads)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows of the leaves that the search came to."""
+        ask, search_k = self.index.get_nns_by_vector, self.settings["search_k"]
+        return padded([ask(query, k, search_k) for query in batch.vectors.tolist()], k)
+
+    def held(self) -> str:
+        """The forest."""
+        if not self.index.get_n_trees():
+            raise self.unbuilt()
+        return f"forest of {self.index.get_n_trees():,} trees over {self.index.get_n_items():,} rows"
+
+    def work(self) -> str:
+        """The number of searches; annoy does not count comparisons."""
+        return f"{self.searched:,} searches at search_k = {self.settings['search_k']}"
+
+    def size_bytes(self) -> int:
+        """The forest as annoy writes it, which is the only way to tell."""
+        # Having saved, annoy maps the file in place of its memory: it has to stay until the end.
+        if self.saved is None:
+            self.saved = ScratchFolder()
+            self.index.save(str(self.saved.path / "index.annoy"))
+        return (self.saved.path / "index.annoy").stat().st_size
+
+    def close(self) -> None:
+        """Release the forest, and the file that it may be mapped from."""
+        if self.index is not None:
+            self.index.unload()
+        super().close()
+        if self.saved is not None:
+            self.saved.remove()
+        self.saved = None
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Hand over the rows one by one, build, search one by one."""
+        asked = f"index.get_nns_by_vector(query, {setting.k}, search_k={setting.search['search_k']})"
+        return lines(
+            "import annoy",
+            "",
+            INPUTS,
+            f'index = annoy.AnnoyIndex(vectors.shape[1], "{_METRICS[setting.metric]}")',
+            "for row, vector in enumerate(vectors):",
+            "    index.add_item(row, vector)",
+            f"index.build({setting.build['n_trees']})",
+            "",
+            f"found = [{asked} for query in queries]",
+        )

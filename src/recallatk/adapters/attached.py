@@ -1,0 +1,230 @@
+"""The base of engines that attach to an existing index, and the mapping of the user's ids to corpus rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recallatk.adapters.base import Abilities, Engine
+from recallatk.adapters.batch import QueryBatch
+from recallatk.core import Corpus, Knob, Metric
+from recallatk.errors import EngineError, UsageError
+from recallatk.redaction import literal_secret, redact_text
+from recallatk.references import expanded
+from recallatk.units import counted
+
+if TYPE_CHECKING:
+    import collections.abc as abc
+
+    from numpy.typing import NDArray
+
+_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
+_GAP = -1
+_SHOWN = 200
+
+
+class RowsById:
+    """The corpus rows by the user's ids.
+
+    An id that the corpus does not have becomes the number of rows, the first number that no row has: scoring
+    counts it as unknown. None and -1 are gaps: at the end they pad, before the end they count as unknown.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.unknown = corpus.rows
+        self.rows: dict[Any, int] | None = None
+        self.text = False
+        if corpus.id_column is not None:
+            self.rows = {each: row for row, each in enumerate(corpus.ids.to_pylist())}
+            self.text = bool(self.rows) and isinstance(next(iter(self.rows)), str)
+
+    def example(self) -> object:
+        """An id of the corpus, for messages."""
+        return 0 if self.rows is None else next(iter(self.rows), None)
+
+    def row(self, found: object) -> int:
+        """The row of one id; numbers and their decimal text are the same."""
+        key: Any = found
+        if isinstance(found, int | np.integer) and not isinstance(found, bool):
+            if found == _GAP:
+                return _GAP
+            key = str(found) if self.text else int(found)
+        elif isinstance(found, str):
+            key = int(found) if not self.text and _NUMBER.fullmatch(found) else found
+        elif found is None:
+            return _GAP
+        else:
+            raise TypeError(f"an id is a {type(found).__name__}. Accepted: strings and whole numbers")
+        if self.rows is not None:
+            return self.rows.get(key, self.unknown)
+        return key if isinstance(key, int) and 0 <= key < self.unknown else self.unknown
+
+    def matrix(self, lists: abc.Sequence[abc.Sequence[object]], k: int) -> NDArray[np.int64]:
+        """The rows of the first k ids of each list; repeats stay, and short lists end in -1."""
+        found = np.full((len(lists), k), _GAP, np.int64)
+        for line, ids in zip(found, lists, strict=True):
+            rows = [self.row(each) for each in ids[:k]]
+            while rows and rows[-1] == _GAP:
+                rows.pop()
+            line[: len(rows)] = [self.unknown if row == _GAP else row for row in rows]
+        return found
+
+
+class Attached(Engine):
+    """An existing index, asked as it is: the engine builds, loads and copies nothing but the corpus ids.
+
+    Subclasses write `connect` and `ask`, and `target`, the name of the existing index in messages.
+    """
+
+    family = "attached"
+    metrics = frozenset(Metric)
+    abilities = Abilities(batch=False, attaches=True, clients=True, forks=True)
+    search_knobs: ClassVar[tuple[Knob, ...]] = (
+        Knob("parameters", default="{}", help="a JSON object of what the target is told with every query"),
+    )
+    target = ""
+    ids: RowsById | None = None
+    answered = returned = known = 0
+    _stranger: object = None
+    _first = QueryBatch(np.empty((0, 0)))
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Any] = {}
+        self.passed: dict[str, Any] = {}
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Attach: there is nothing to build."""
+        self.attach(corpus, metric, **parameters)
+
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Remember the ids and connect; the target alone decides which metric it has."""
+        self.close()
+        refuse_literals(self.name, parameters)
+        self.parameters = parameters
+        self.connect(parameters)
+        self.ids = RowsById(corpus)
+        self._first = QueryBatch(np.array(corpus.vectors.read(0, min(1, corpus.rows))))
+
+    def connect(self, parameters: dict[str, Any]) -> None:
+        """Connect to the target, or raise the reason."""
+        raise NotImplementedError
+
+    def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
+        """For each query the ids that the target returns, best first."""
+        raise NotImplementedError
+
+    def configure(self, **parameters: Any) -> None:
+        """Set the parameters sent with every query, and check that one is answered before any is timed."""
+        super().configure(**parameters)
+        self.passed = self.read_parameters(parameters)
+        self._try_out()
+
+    def _try_out(self) -> None:
+        if self._first.count:
+            self.nearest(self._first, 1)
+        self.answered = self.returned = self.known = 0
+
+    def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters sent with every query, by name; `${NAME}` is taken from the environment."""
+        refuse_literals(self.name, parameters)
+        given = json_object(self.name, "parameters", parameters["parameters"])
+        return expanded(given, "parameters", self.name)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
+        if self.ids is None:
+            raise EngineError(f"{self.name}: it is attached to nothing")
+        lists = self.ask(batch, k)
+        if len(lists) != batch.count:
+            raise self.failed(
+                f"it answered {counted(batch.count, 'query', 'queries')} with "
+                f"{counted(len(lists), 'list', 'lists')} of ids"
+            )
+        try:
+            found = self.ids.matrix(lists, k)
+        except TypeError as problem:
+            raise self.failed(str(problem)) from None
+        self.answered += len(lists)
+        self.returned += int((found != _GAP).sum())
+        known = int(((found >= 0) & (found < self.ids.unknown)).sum())
+        self.known += known
+        if not known and lists and len(lists[0]):
+            self._stranger = lists[0][0]
+        return found
+
+    def exercised(self) -> str:
+        """What the target said; an error where it returns none of our ids, and so holds other data."""
+        if self.ids is None or not self.answered:
+            raise EngineError(f"{self.name}: nothing was searched yet")
+        if self.returned and not self.known:
+            raise self.failed(
+                f"of the {self.returned:,} ids that it returned the corpus has none: it says "
+                f"{self._stranger!r}, and the corpus has ids such as {self.ids.example()!r}"
+            )
+        said = self.said()
+        return (
+            f"{counted(self.answered, 'query', 'queries')} answered by {self.target}{said and ', ' + said}; "
+            "what its index did is not known"
+        )
+
+    def in_process(self) -> bool:
+        """The target does not say where its index is."""
+        return False
+
+    def client(self) -> Engine:
+        """A second connection to the same target with the same parameters, which has answered once."""
+        if self.ids is None:
+            raise EngineError(f"{self.name}: it is attached to nothing")
+        other = type(self)()
+        other.parameters, other.passed, other.target = self.parameters, self.passed, self.target
+        try:
+            other.connect(self.parameters)
+            other.ids, other._first = self.ids, self._first
+            other._try_out()
+        except BaseException:
+            other.close()
+            raise
+        return other
+
+    def said(self) -> str:
+        """Further evidence from the target, in words."""
+        return ""
+
+    def failed(self, what: str) -> EngineError:
+        """The error for what the target did."""
+        return EngineError(f"{self.name}: {self.target}: {what}")
+
+    def close(self) -> None:
+        """Forget the ids; the target stays as it is."""
+        self.ids = None
+
+
+def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
+    """The value of a knob that is a JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError as problem:
+        raise UsageError(f"{engine}: {name} is no JSON: {problem}") from problem
+    if not isinstance(found, dict):
+        raise UsageError(f"{engine}: {name} = {shortened(text)}. Accepted: a JSON object")
+    return found
+
+
+def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
+    """Refuse a literal secret: parameters are saved with the run."""
+    found = literal_secret(parameters)
+    if found is not None:
+        raise UsageError(
+            f"{engine}: {found} may hold a secret, and parameters are saved with the run. Take it from the "
+            "environment: ${NAME}"
+        )
+
+
+def shortened(text: str) -> str:
+    """The beginning of the target's text, on one line and without secrets."""
+    # Redact before truncating: part of a secret is no longer recognized.
+    line = redact_text(" ".join(text.split()))
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."

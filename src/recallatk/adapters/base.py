@@ -1,0 +1,348 @@
+"""The engine contract: build once, configure and search as often as you like; only `search` is timed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recallatk.adapters.snippet import json_snippet
+from recallatk.errors import EngineError, MissingExtraError, UsageError, choices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.batch import QueryBatch
+    from recallatk.adapters.memory_model import Content
+    from recallatk.adapters.snippet import Setting
+    from recallatk.core import Corpus, Knob, Metric
+    from recallatk.core.trials import KnobValue
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What an engine can do; it refuses everything else and emulates nothing."""
+
+    filters: bool = False
+    """It takes filters into account while it searches."""
+    updates: bool = False
+    """Rows can be inserted and deleted after the build."""
+    batch: bool = True
+    """It takes many queries in one call."""
+    threads: bool = False
+    """`set_threads` has an effect."""
+    deterministic: bool = False
+    """The same data gives the same index, with one thread."""
+    exact_search: bool = False
+    """It has an exact mode of its own."""
+    attaches: bool = False
+    """It measures what exists already and builds nothing."""
+    clients: bool = False
+    """Several threads may search at once, each through its own `client()`."""
+    forks: bool = False
+    """A forked copy of this process may search on (on Linux), so that clients can be processes."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What must hold among parameters, and with `k`, `rows` and `dimension` where these are known."""
+
+    text: str
+    names: tuple[str, ...]
+    holds: Callable[..., bool]
+    """Called with the values of `names`."""
+
+
+class Engine:
+    """One kind of index, with everything that the tool knows about it.
+
+    Subclasses write `build` and `nearest`, give evidence in `exercised`, and declare what else they have.
+    """
+
+    name: ClassVar[str]
+    family: ClassVar[str] = "other"
+    """Engines of one family share a library or a server."""
+    distribution: ClassVar[str | None] = None
+    """The package on PyPI whose library it drives; imported only when it is used."""
+    extra: ClassVar[str | None] = None
+    """The extra of this project that installs the package, unless this project always does."""
+    metrics: ClassVar[frozenset[Metric]]
+    abilities: ClassVar[Abilities] = Abilities()
+    build_knobs: ClassVar[tuple[Knob, ...]] = ()
+    search_knobs: ClassVar[tuple[Knob, ...]] = ()
+    constraints: ClassVar[tuple[Constraint, ...]] = ()
+    list_knob: ClassVar[str | None] = None
+    """The build knob that is a number of lists: sweeps suggest one that grows with the rows."""
+    quantized: ClassVar[bool] = False
+    """Every build compares codes instead of whole vectors."""
+    whole_vectors: ClassVar[tuple[str, tuple[str, ...]] | None] = None
+    """The build knob that chooses a storage, and its values that keep whole vectors."""
+    secret_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables that it, or its library, reads a key, a password or a connection string from."""
+
+    rows = 0
+    """Rows numbered so far; an insert continues from here."""
+    threads = 1
+    searched = 0
+    """Queries answered since the last `configure`."""
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """Search parameters of the last `configure`."""
+
+    # What it says of builds that nobody has made
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """What a build with these parameters starts or contacts of the user's; None: nothing.
+
+        A dry run skips such builds.
+        """
+        return "what it attaches to" if cls.abilities.attaches else None
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Code to paste that builds the index and searches it with this setting; JSON by default."""
+        return json_snippet(setting)
+
+    @classmethod
+    def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
+        """The memory model: bytes that an index of this build holds; None where the engine has no model."""
+        return None
+
+    @classmethod
+    def codes(cls, build: Mapping[str, Any]) -> str | None:
+        """What a build quantizes, in words; None where whole vectors are compared."""
+        name, whole = cls.whole_vectors or ("", ())
+        if name in build and build[name] not in whole:
+            return f"{name}={build[name]}"
+        return cls.name if cls.quantized else None
+
+    # What it does
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Make the index of all corpus rows anew; return when it is ready to be searched."""
+        raise NotImplementedError
+
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Search what exists already in place of a build; it keeps the target exactly as it is.
+
+        The corpus tells which row each of the target's ids is. Needs `abilities.attaches`.
+        """
+        raise self.unable("attach to an existing index")
+
+    def configure(self, **parameters: Any) -> None:
+        """Set what the next searches use, and count these from here; not timed."""
+        self.settings, self.searched = parameters, 0
+
+    def search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """Row numbers nearest to each query, best first: (queries, k), -1 at the end where there are no more.
+
+        This is the timed call. It refuses filters that the engine cannot apply, and counts the queries.
+        """
+        if batch.filters is not None:
+            self.refuse_filters(batch)
+        rows = self.nearest(batch, k)
+        # Keep += free of calls, so that it stays atomic under the GIL when clients are threads.
+        self.searched += batch.count
+        return rows if rows.shape[1] == k else _widened(rows, k)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """What `search` returns, in at most k columns; it must change neither queries nor corpus."""
+        raise NotImplementedError
+
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The same by the engine's own exact mode, over the vectors as given; it keeps the settings.
+
+        Needs `abilities.exact_search`.
+        """
+        raise self.unable("search exactly")
+
+    def exercised(self) -> str:
+        """Evidence that the index answers, or an EngineError that says why it does not.
+
+        After a build, this is the state of the index or the plan of a search; after searches, what these
+        did since the last `configure`.
+        """
+        raise EngineError(f"{self.name} shows no evidence that its index answered")
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows, numbered on from the last; searches that begin afterwards find them.
+
+        Numbers of deleted rows are never given again. Needs `abilities.updates`.
+
+        Args:
+            vectors: (rows, dimension).
+            metadata: one row for each vector, of the corpus columns; columns that are missing are null.
+                Engines that cannot filter ignore it.
+        """
+        raise self.unable("insert rows")
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Remove rows; searches no longer return them, and the others keep their numbers.
+
+        Needs `abilities.updates`.
+        """
+        raise self.unable("delete rows")
+
+    def maintain(self) -> None:
+        """Run the upkeep that updates call for, such as vacuum, optimize or merge; rows keep their numbers.
+
+        Nothing where the engine has none. It returns when the upkeep is done.
+        """
+
+    def size_bytes(self) -> int | None:
+        """Bytes of the index when stored; None when it cannot tell."""
+        return None
+
+    def version(self) -> str | None:
+        """The version of the library or server behind the engine; None when it cannot tell."""
+        found = installed_version(type(self))
+        return None if found is None else f"{self.distribution} {found}"
+
+    def set_threads(self, count: int) -> None:
+        """Use this many threads from now on."""
+        self.threads = count
+
+    def call(self) -> str:
+        """What one timed search is, in words; asked once the index is built, as the next two are."""
+        return "library call"
+
+    def in_process(self) -> bool:
+        """Whether the index lives in the memory of this process, which then tells its size."""
+        return True
+
+    def memory_bytes(self) -> int | None:
+        """Bytes that the index holds in memory by the engine's own account; None when it does not say."""
+        return None
+
+    def client(self) -> Engine:
+        """Another client of the index, built and configured as it is; asked for where it will search.
+
+        That is in a thread of its own, or in a forked copy of the process, with one thread set. Closing it
+        closes what is its own; where it is the engine itself, nothing is to be closed.
+        """
+        if not self.abilities.clients:
+            raise self.unable("serve several clients at once")
+        return self
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""
+
+    # What its adapters need
+
+    def unable(self, what: str) -> EngineError:
+        """The error for an ability that the engine lacks."""
+        return EngineError(f"{self.name} cannot {what}")
+
+    def unbuilt(self) -> EngineError:
+        """The error for a missing index."""
+        return EngineError(f"{self.name}: nothing is built")
+
+    def refuse_filters(self, batch: QueryBatch) -> None:
+        """Refuse filters that it could only emulate."""
+        if batch.filters is not None and not self.abilities.filters:
+            raise self.unable("filter while it searches")
+
+    def next_numbers(self, count: int) -> NDArray[np.int64]:
+        """Numbers for the rows of an insert, on from the last; add to `rows` once they are in."""
+        return np.arange(self.rows, self.rows + count)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Library(Engine):
+    """An index that a library holds in this process, with the evidence that such libraries can give."""
+
+    index: Any = None
+
+    def exercised(self) -> str:
+        """What the index holds, and once something was searched, what the searches did."""
+        if self.index is None:
+            raise self.unbuilt()
+        done = self.work() if self.searched else ""
+        return f"{self.held()}; {done}" if done else self.held()
+
+    def held(self) -> str:
+        """What the index holds, in words."""
+        raise NotImplementedError
+
+    def work(self) -> str:
+        """What the searches since the last `configure` did, in words; empty where nothing is to be said."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release the index."""
+        self.index, self.rows, self.searched = None, 0, 0
+
+
+def _widened(rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    return np.pad(rows, ((0, 0), (0, k - rows.shape[1])), constant_values=-1)
+
+
+def installed_version(engine: type[Engine]) -> str | None:
+    """The version of the engine's library; None when it is not installed or has none."""
+    from importlib import metadata
+
+    try:
+        return None if engine.distribution is None else metadata.version(engine.distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def require_installed(engine: type[Engine]) -> None:
+    """Refuse an engine whose library is missing, with the line that installs it."""
+    if engine.distribution is None or installed_version(engine) is not None:
+        return
+    if engine.extra is not None:
+        raise MissingExtraError(f"the engine {engine.name}", engine.extra)
+    raise UsageError(f"{engine.distribution} is not installed. Install it: pip install {engine.distribution}")
+
+
+@contextmanager
+def importing(engine: type[Engine]) -> Iterator[None]:
+    """Turn the absence of a module that the engine imports into the line that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        what = f"{problem.name}, which the engine {engine.name} needs,"
+        if engine.extra is not None:
+            raise MissingExtraError(what, engine.extra) from problem
+        line = f"pip install {engine.distribution or problem.name}"
+        raise UsageError(f"{what} is not installed. Install it: {line}") from problem
+
+
+def require_metric(engine: type[Engine], metric: Metric) -> None:
+    """Refuse a metric that the engine cannot search by."""
+    if metric not in engine.metrics:
+        raise EngineError(
+            f"{engine.name} cannot search by {metric}; it can by {choices(sorted(engine.metrics))}"
+        )
+
+
+def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> dict[str, KnobValue]:
+    """Every knob with its given or default value; unknown names and values out of range are refused."""
+    known = {knob.name: knob for knob in knobs}
+    for name, value in given.items():
+        if name not in known:
+            raise UsageError(f"{engine} has no parameter {name!r}. Accepted: {choices(known) or 'none'}")
+        if not known[name].accepts(value):
+            raise UsageError(f"{engine}: {name} = {value!r}. Accepted: {known[name].accepted}")
+    return {name: knob.plain(given.get(name, knob.default)) for name, knob in known.items()}
+
+
+def require_constraints(engine: type[Engine], **known: Any) -> None:
+    """Refuse parameters that cannot be together; what needs a value that is not known yet is passed over."""
+    for constraint in engine.constraints:
+        values = {name: known[name] for name in constraint.names if name in known}
+        if len(values) == len(constraint.names) and not constraint.holds(**values):
+            listed = ", ".join(f"{name} = {value}" for name, value in values.items())
+            raise UsageError(f"{engine.name} needs {constraint.text}, and has {listed}")

@@ -1,0 +1,284 @@
+"""chroma: an HNSW index behind an embedded database in a temporary folder, or behind its server."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+import warnings
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from recallatk.adapters.base import Abilities
+from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
+from recallatk.adapters.database import Database, address, dropping
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.adapters.stored_columns import StoredColumns
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.errors import EngineError
+from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.filters import Filter
+
+# Chroma writes its graph to disk after so many rows, and keeps later ones in a log.
+SYNC_THRESHOLD = 1000
+DEFAULT_EF = 100
+
+
+class Chroma(Database):
+    """A collection of Chroma; it fixes ef_search on loading, so every change reloads or rebuilds it."""
+
+    name = "chroma"
+    family = "chroma"
+    distribution = "chromadb"
+    extra = "chroma"
+    secret_variables = ("CHROMA_API_KEY",)
+    abilities = Abilities(filters=True, updates=True, clients=True)
+    build_knobs = (
+        Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),
+        Knob("M", default=16, low=2, high=256),
+        Knob("ef_construction", default=100, low=2, high=5000, effort=True),
+    )
+    search_knobs = (Knob("ef_search", default=DEFAULT_EF, low=1, high=10_000, effort=True),)
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the server at url" if parameters["url"] else None
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Add every row to a new collection."""
+        self.close()
+        self.corpus, self.metric, self.parameters = corpus, metric, parameters
+        self.columns = StoredColumns(self.name, corpus)
+        self.updated = False
+        if not parameters["url"]:
+            self.folder = ScratchFolder()
+        with quiet(), self.told():
+            self.connection = self._open()
+            self._fill(DEFAULT_EF)
+
+    def _open(self) -> Any:
+        import chromadb
+        from chromadb.config import Settings
+
+        settings = Settings(anonymized_telemetry=False)
+        if self.folder is not None:
+            return chromadb.PersistentClient(path=self.folder.path, settings=settings)
+        url = urlsplit(address(self.name, self.parameters["url"]))
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise EngineError("chroma: an address is written http://host:8000")
+        token = self.key()
+        return chromadb.HttpClient(
+            host=url.hostname,
+            port=url.port or (443 if url.scheme == "https" else 8000),
+            ssl=url.scheme == "https",
+            headers={"x-chroma-token": token} if token else None,
+            settings=settings,
+        )
+
+    def _fill(self, ef_search: int) -> None:
+        hnsw = {
+            "space": str(self.metric),
+            "ef_construction": self.parameters["ef_construction"],
+            "max_neighbors": self.parameters["M"],
+            "ef_search": ef_search,
+            "sync_threshold": max(2, min(SYNC_THRESHOLD, self.corpus.rows)),
+        }
+        self.collection = self.connection.create_collection(
+            f"recallatk-{uuid.uuid4().hex}", configuration={"hnsw": hnsw}, embedding_function=None
+        )
+        self.rows, self.ef_search = 0, ef_search
+        for start, block in blocks(self.corpus.vectors):
+            self._add(block, self.columns.read(start, start + len(block)))
+        self._warm()
+
+    def _add(self, vectors: NDArray[Any], payloads: list[dict[str, Any]]) -> None:
+        matrix, step = float32_matrix(vectors), self.connection.get_max_batch_size()
+        for start in range(0, len(matrix), step):
+            part = matrix[start : start + step]
+            metadatas: Any = [each or None for each in payloads[start : start + step]]
+            self.collection.add(
+                ids=[str(self.rows + number) for number in range(len(part))],
+                embeddings=part,
+                metadatas=metadatas if any(metadatas) else None,
+            )
+            self.rows += len(part)
+
+    def _warm(self) -> None:
+        """The first query loads the collection, and must not be timed."""
+        self.collection.query(query_embeddings=[[1.0] * self.corpus.dimension], n_results=1, include=[])
+
+    def configure(self, **parameters: Any) -> None:
+        """Load the collection with another ef_search, or on a server make it anew."""
+        super().configure(**parameters)
+        ef_search = parameters["ef_search"]
+        if ef_search == self.ef_search:
+            return
+        with quiet(), self.told():
+            if self.folder is None:
+                if self.updated:
+                    raise EngineError("chroma: a server takes no other ef_search once rows were updated")
+                self.connection.delete_collection(self.collection.name)
+                self._fill(ef_search)
+                return
+            self.collection.modify(configuration={"hnsw": {"ef_search": ef_search}})
+            name, self.ef_search = self.collection.name, ef_search
+            self.connection.close()
+            self.connection = self._open()
+            self.collection = self.connection.get_collection(name, embedding_function=None)
+            self._warm()
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows by the graph; queries of one filter go together."""
+        if self.connection is None:
+            raise self.unbuilt()
+        matrix = float32_matrix(batch.vectors)
+        answers: list[list[int]] = [[] for _ in matrix]
+        with self.told():
+            for condition, numbers in batch.by_filter():
+                reduced = True if condition is None else self.columns.reduced(condition)
+                if reduced is False:
+                    continue
+                where = None if reduced is True else self._where(reduced)
+                found = self.collection.query(
+                    query_embeddings=matrix[numbers], n_results=k, where=where, include=[]
+                )
+                for number, ids in zip(numbers, found["ids"], strict=True):
+                    answers[number] = [int(each) for each in ids]
+        return padded(answers, k)
+
+    def _where(self, condition: Filter) -> dict[str, Any]:
+        match condition:
+            case And(operands) | Or(operands):
+                return {f"${condition.word}": [self._where(each) for each in operands]}
+            case In(key, values):
+                return {key: {"$in": list(values)}}
+            case Not(In(key, values)):
+                return {key: {"$nin": list(values)}}
+            case Range(key):
+                return _all_or_any("$and", [{key: {f"${each}": v}} for each, v in _numbers(condition)])
+            case Not(Range(key) as bounded):
+                opposite = {"gte": "$lt", "gt": "$lte", "lte": "$gt", "lt": "$gte"}
+                return _all_or_any("$or", [{key: {opposite[each]: v}} for each, v in _numbers(bounded)])
+            case Exists(key):
+                kind = next(each.kind for each in self.columns.columns.values() if each.key == key)
+                if kind == "truth":
+                    return {key: {"$in": [True, False]}}
+                if kind != "text":
+                    return {"$or": [{key: {"$gte": 0}}, {key: {"$lt": 0}}]}
+        raise EngineError("chroma cannot filter by whether a value is there")
+
+    def exercised(self) -> str:
+        """Rows in the file of the graph; a server shows only its row count and configuration."""
+        if self.connection is None:
+            raise self.unbuilt()
+        with self.told():
+            rows = self.collection.count()
+        if self.folder is None:
+            return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
+        # This file of the graph holds one number per row.
+        held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
+        if not held:
+            raise EngineError("chroma has written no graph")
+        return f"graph of {held:,} rows on the disk, of {rows:,}; ef_search {self.ef_search}"
+
+    def call(self) -> str:
+        """A call in process, or a request to the server."""
+        return super().call() if self.folder is not None else "HTTP round trip"
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows to the collection."""
+        self.updated = True
+        with self.told():
+            self._add(vectors, self.columns.inserted(metadata, len(vectors)))
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Delete rows."""
+        self.updated = True
+        with self.told():
+            for start in range(0, len(rows), step := self.connection.get_max_batch_size()):
+                self.collection.delete(ids=[str(row) for row in rows[start : start + step].tolist()])
+
+    def close(self) -> None:
+        """Drop the collection and the folder."""
+        client, self.connection = self.connection, None
+        if client is not None:
+            with dropping(self.name, self.collection.name):
+                client.delete_collection(self.collection.name)
+            close_client(client)
+        folder, self.folder = self.folder, None
+        if folder is not None:
+            folder.remove()
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Make the collection with its effort, which it fixes, add in portions, query."""
+        build = setting.build
+        return lines(
+            "import chromadb",
+            "",
+            INPUTS,
+            f"client = {_client_code(build['url'])}",
+            "collection = client.create_collection(",
+            '    "items",',
+            '    configuration={"hnsw": {',
+            f'        "space": "{setting.metric}",',
+            f'        "max_neighbors": {build["M"]},',
+            f'        "ef_construction": {build["ef_construction"]},',
+            f'        "ef_search": {setting.search["ef_search"]},',
+            "    }},",
+            "    embedding_function=None,",
+            ")",
+            "step = client.get_max_batch_size()",
+            "for start in range(0, len(vectors), step):",
+            "    part = vectors[start : start + step]",
+            "    collection.add(ids=[str(start + row) for row in range(len(part))], embeddings=part)",
+            "",
+            f"answers = collection.query(query_embeddings=queries, n_results={setting.k}, include=[])",
+            'found = [[int(row) for row in ids] for ids in answers["ids"]]',
+        )
+
+
+def close_client(client: Any) -> None:
+    """Close the client, and both kinds of server connections that it leaves open."""
+    client.close()
+    for holder in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(holder, "_server", None), "_session", None)
+        if session is not None:
+            session.close()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress the warning that a collection has no embedding function."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "legacy embedding function config", DeprecationWarning)
+        yield
+
+
+def _numbers(condition: Range) -> list[tuple[str, Any]]:
+    bounds = list(condition.bounds().items())
+    if any(isinstance(value, str) for _, value in bounds):
+        raise EngineError("chroma cannot filter by the order of texts")
+    return bounds
+
+
+def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    return parts[0] if len(parts) == 1 else {word: parts}
+
+
+def _client_code(url: str) -> str:
+    if not url:
+        return 'chromadb.PersistentClient("./chroma")'
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    port = parts.port or (443 if secure else 8000)
+    return f"chromadb.HttpClient(host={parts.hostname!r}, port={port}, ssl={secure})"

@@ -1,0 +1,151 @@
+"""command: a program in any language that answers lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters.attached import Attached, shortened
+from recallatk.adapters.program import Program, SurplusError
+from recallatk.core import Knob
+from recallatk.errors import EngineError, UsageError
+from recallatk.references import expanded
+
+if TYPE_CHECKING:
+    from recallatk.adapters.batch import QueryBatch
+
+# Wait this long after the last answer, plus the time of the slowest, for a surplus line.
+_LATE_SECONDS = 0.1
+
+
+class Command(Attached):
+    """A program that reads {"id": 7, "query": [...], "k": 10, "parameters": {...}} and writes {"ids": [...]}.
+
+    One line for one query, in turn, until its input ends. An answer may repeat the id of its query, which is
+    then checked. Logs belong on standard error; messages show its last line. The program is started without
+    a shell, and ends with all its descendants when we do. `${NAME}` in `command` and `parameters` is taken
+    from the environment.
+    """
+
+    name = "command"
+    build_knobs = (
+        Knob(
+            "command", default="", help="the program and its arguments; ${NAME} is taken from the environment"
+        ),
+        Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that an answer may take"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._program: Program | None = None
+        self._number = 0
+        self._tags = False
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str:
+        """The program."""
+        return "the program"
+
+    def connect(self, parameters: dict[str, Any]) -> None:
+        """Start the program."""
+        try:
+            arguments = shlex.split(parameters["command"])
+        except ValueError as problem:
+            raise UsageError(f"{self.name}: command cannot be split: {problem}") from problem
+        if not arguments:
+            raise UsageError(f"{self.name} needs command, a program and its arguments")
+        self.target = arguments[0]
+        self._number, self._tags = 0, False
+        try:
+            # Expanded after it is split: a value may hold spaces and quotes.
+            self._program = Program(expanded(arguments, "command", self.name), float(parameters["timeout"]))
+        except OSError as problem:
+            raise self.failed(f"it cannot be started: {problem.strerror or problem}") from problem
+
+    def configure(self, **parameters: Any) -> None:
+        """Set the parameters of every query; a program that failed at another setting is started again."""
+        if self._program is None and self.ids is not None:
+            self.connect(self.parameters)
+        super().configure(**parameters)
+
+    def call(self) -> str:
+        """One line in each direction."""
+        return "line to a subprocess and back"
+
+    def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
+        """Ask one line after the other."""
+        return [self._answer(query, k) for query in batch.vectors.tolist()]
+
+    def exercised(self) -> str:
+        """The answers, and that the program wrote nothing beyond them."""
+        if self._program is not None:
+            try:
+                self._program.require_silence(_LATE_SECONDS + self._program.slowest)
+            except SurplusError as problem:
+                raise self._surplus(self._program, problem) from None
+        return super().exercised()
+
+    def _answer(self, query: list[float], k: int) -> list[object]:
+        program = self._program
+        if program is None:
+            raise self.failed("it was ended")
+        self._number += 1
+        asked = {"id": self._number, "query": query, "k": k, "parameters": self.passed}
+        try:
+            line = program.exchange(json.dumps(asked).encode())
+        except SurplusError as problem:
+            raise self._surplus(program, problem) from None
+        if line is None:
+            raise self._broken(program, program.ending())
+        if not line.strip():
+            raise self._broken(program, "it wrote an empty line. Accepted: one line of JSON for each query")
+        return self._ids(program, line)
+
+    def _ids(self, program: Program, line: bytes) -> list[object]:
+        """The ids of an answer to the last query."""
+        shown = shortened(line.decode("utf-8", "replace"))
+        try:
+            said = json.loads(line)
+        except ValueError:
+            raise self._broken(program, f"it wrote a line that is no JSON: {shown}") from None
+        ids = said.get("ids") if isinstance(said, dict) else None
+        if not isinstance(ids, list):
+            raise self._broken(program, f'it wrote {shown}. Accepted: {{"ids": [...]}}')
+        self._require_tag(program, said)
+        return ids
+
+    def _require_tag(self, program: Program, said: dict[str, Any]) -> None:
+        """Refuse the answer to another query, where the program repeats query ids."""
+        if not self._tags and "id" not in said:
+            return
+        self._tags = True
+        if "id" not in said:
+            raise self._broken(program, 'it wrote an answer without "id", which its answers had before')
+        if said["id"] != self._number:
+            raise self._broken(
+                program,
+                f"it wrote the answer to query {said['id']!r} when it was asked query {self._number}. "
+                "Accepted: one answer for each query, in turn",
+            )
+
+    def _surplus(self, program: Program, problem: SurplusError) -> EngineError:
+        return self._broken(
+            program,
+            f"it wrote more than one line for a query: {shortened(str(problem))!r}. Accepted: one line of "
+            "JSON for each line that it reads; everything else belongs on standard error",
+        )
+
+    def _broken(self, program: Program, what: str) -> EngineError:
+        """End the program, whose answers would be out of step from here; the error with its last words."""
+        program.close()
+        self._program = None
+        last = program.last_error()
+        return self.failed(f"{what}. Last line of its standard error: {last}" if last else what)
+
+    def close(self) -> None:
+        """End the program."""
+        super().close()
+        if self._program is not None:
+            self._program.close()
+            self._program = None

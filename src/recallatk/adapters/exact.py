@@ -1,0 +1,39 @@
+"""exact: a flat scan in float32, the baseline that every index has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from recallatk.adapters.faiss_library import FaissEngine
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.batch import QueryBatch
+
+
+class Exact(FaissEngine):
+    """Every row is compared with every query."""
+
+    name = "exact"
+    family = "exact"
+    abilities = replace(FaissEngine.abilities, exact_search=True)
+    factory = "Flat"
+
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """What it does anyway."""
+        return self.nearest(batch, k)
+
+    def held(self) -> str:
+        """The rows that are scanned."""
+        return f"flat scan of {self.index.ntotal:,} rows"
+
+    def work(self) -> str:
+        """Nothing: a flat scan has no index to miss."""
+        return ""
+
+    def size_bytes(self) -> int:
+        """The vectors."""
+        return int(self.index.ntotal * self.index.d * 4)

@@ -1,0 +1,112 @@
+"""faiss-sq and faiss-pq-fastscan: scans over codes, and re-ranking of the best by their vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters.base import Constraint
+from recallatk.adapters.faiss_library import FaissEngine
+from recallatk.core import Knob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recallatk.adapters.snippet import Setting
+
+REFINE = Knob("refine", default="flat", choices=("flat", "none"), help="whether the vectors are kept")
+K_FACTOR = Knob(
+    "k_factor",
+    default=4,
+    low=0,
+    high=64,
+    effort=True,
+    help="candidates for each neighbour that are ranked again by their vectors; 0 ranks by codes only",
+)
+VECTORS_TO_REFINE_BY = Constraint(
+    "k_factor = 0 where refine = none, since no vectors are kept",
+    ("refine", "k_factor"),
+    lambda refine, k_factor: bool(refine == "flat" or k_factor == 0),
+)
+M_DIVIDES_DIMENSION = Constraint(
+    "an M that divides the dimension", ("M", "dimension"), lambda M, dimension: bool(dimension % M == 0)
+)
+
+
+class FaissSq(FaissEngine):
+    """IndexScalarQuantizer. It takes no updates: a deletion would number the rows behind it anew."""
+
+    name = "faiss-sq"
+    build_knobs = (
+        Knob("type", default="SQ8", choices=("SQ8", "SQ6", "SQ4", "SQfp16", "SQbf16"), help="of a dimension"),
+    )
+    whole_vectors = ("type", ())
+    factory = "{type}"
+
+
+class FaissRefined(FaissEngine):
+    """An index of codes, inside an IndexRefineFlat where the vectors are kept."""
+
+    quantized = True
+
+    @classmethod
+    def recipe(cls, parameters: Mapping[str, Any]) -> str:
+        """The codes, and the vectors where they are kept."""
+        return super().recipe(parameters) + (",RFlat" if parameters["refine"] == "flat" else "")
+
+    def apply(self, settings: Mapping[str, Any]) -> None:
+        """Set how many candidates are ranked again."""
+        super().apply(settings)
+        if self._keeps_vectors():
+            self.index.k_factor = settings["k_factor"] or 1
+        elif settings["k_factor"]:
+            raise self.unable("refine by vectors that it does not keep; build with refine=flat")
+
+    def answering(self) -> Any:
+        """The codes alone where nothing is to be ranked again."""
+        import faiss
+
+        # Before it is configured, an index does what the library does with it.
+        if self._keeps_vectors() and self.settings.get("k_factor") == 0:
+            return faiss.downcast_index(self.index.base_index)
+        return self.index
+
+    def filtered(self, selector: Any) -> Any:
+        """The selector goes to the codes; what they let pass is ranked again."""
+        import faiss
+
+        inner = super().filtered(selector)
+        if not self._keeps_vectors() or self.settings.get("k_factor") == 0:
+            return inner
+        return faiss.IndexRefineSearchParameters(k_factor=self.index.k_factor, base_index_params=inner)
+
+    def _keeps_vectors(self) -> bool:
+        return hasattr(self.index, "refine_index")
+
+    @classmethod
+    def effort_lines(cls, setting: Setting) -> list[str]:
+        """How many candidates are ranked again."""
+        found, factor = super().effort_lines(setting), setting.search["k_factor"]
+        refines = factor and setting.build["refine"] == "flat"
+        return [*found, f"index.k_factor = {factor}"] if refines else found
+
+    @classmethod
+    def answering_name(cls, setting: Setting) -> str:
+        """The codes alone where nothing is to be ranked again."""
+        codes_only = setting.build["refine"] == "flat" and setting.search["k_factor"] == 0
+        return "index.base_index" if codes_only else "index"
+
+
+class FaissPqFastScan(FaissRefined):
+    """IndexPQFastScan, codes of four bits held in registers; it takes no filters."""
+
+    name = "faiss-pq-fastscan"
+    abilities = replace(FaissRefined.abilities, filters=False)
+    build_knobs = (Knob("M", default=8, low=1, high=4096, help="subquantisers of four bits"), REFINE)
+    search_knobs = (K_FACTOR,)
+    constraints = (
+        M_DIVIDES_DIMENSION,
+        VECTORS_TO_REFINE_BY,
+        Constraint("16 rows or more to learn its codes from", ("rows",), lambda rows: bool(rows >= 16)),
+    )
+    factory = "PQ{M}x4fs"

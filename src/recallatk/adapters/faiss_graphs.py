@@ -1,0 +1,157 @@
+"""faiss-hnsw and faiss-nsg: graph indexes over float32 vectors, in process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters.base import Constraint
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.faiss_library import FaissEngine
+from recallatk.adapters.memory_model import FLOAT_BYTES, Content, graph_content
+from recallatk.core import Corpus, Knob, Metric
+from recallatk.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.snippet import Setting
+
+# faiss refuses to approximate the graph of neighbours of 100 rows or fewer.
+_TOO_FEW = 100
+# An approximate graph of few rows has gaps, at which faiss aborts; below this an exact one is soon made.
+_EXACT_BELOW = 10_000
+_EXACT_GRAPH = 0
+
+
+class FaissHnsw(FaissEngine):
+    """IndexHNSWFlat."""
+
+    name = "faiss-hnsw"
+    build_knobs = (
+        Knob("M", default=16, low=2, high=256),
+        Knob("ef_construction", default=200, low=1, high=5000, effort=True),
+    )
+    # No constraint with k: faiss keeps max(ef, k) candidates, so that an ef below k is the same as k and no
+    # mistake.
+    search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
+    factory = "HNSW{M},Flat"
+
+    def prepare(self, parameters: Mapping[str, Any]) -> None:
+        """Set how many candidates an insertion keeps."""
+        self.index.hnsw.efConstruction = parameters["ef_construction"]
+
+    def apply(self, settings: Mapping[str, Any]) -> None:
+        """Set how many candidates a search keeps."""
+        self.index.hnsw.efSearch = settings["ef"]
+
+    def filtered(self, selector: Any) -> Any:
+        """The same walk; only the rows of the selector are kept."""
+        import faiss
+
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=self.index.hnsw.efSearch)
+
+    def forget_searches(self) -> None:
+        """Restart the counts that are the library's own."""
+        import faiss
+
+        # The statistics count the searches of every index in the process.
+        faiss.cvar.hnsw_stats.reset()
+
+    def held(self) -> str:
+        """The graph."""
+        return f"graph of {self.index.ntotal:,} nodes, {self.index.hnsw.max_level + 1} levels"
+
+    def work(self) -> str:
+        """How much of the corpus the walks compared, which a fallback scan could not show."""
+        import faiss
+
+        done = faiss.cvar.hnsw_stats
+        if not done.n1:
+            raise EngineError("faiss-hnsw: no search went through the graph since it was configured")
+        return f"{done.ndis / done.n1:,.0f} comparisons a query"
+
+    @classmethod
+    def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content:
+        """The graph with its vectors."""
+        return graph_content(build["M"], FLOAT_BYTES * dimension)
+
+    @classmethod
+    def build_lines(cls, build: Mapping[str, Any]) -> list[str]:
+        """How many candidates an insertion keeps."""
+        return [f"index.hnsw.efConstruction = {build['ef_construction']}"]
+
+    @classmethod
+    def effort_lines(cls, setting: Setting) -> list[str]:
+        """How many candidates a search keeps."""
+        return [f"index.hnsw.efSearch = {setting.search['ef']}"]
+
+
+def _enough(R: int, rows: int) -> bool:
+    # faiss draws so many distinct rows to begin with, and never ends when there are fewer.
+    return rows > max(_TOO_FEW, R + 32)
+
+
+class FaissNsg(FaissEngine):
+    """IndexNSGFlat, a pruned graph that is walked from one point in the middle; it takes no filters."""
+
+    name = "faiss-nsg"
+    abilities = replace(FaissEngine.abilities, filters=False)
+    build_knobs = (Knob("R", default=32, low=4, high=256, help="neighbours of a node, at the most"),)
+    search_knobs = (
+        Knob("search_L", default=64, low=1, high=10_000, effort=True, help="candidates that a search keeps"),
+    )
+    constraints = (
+        Constraint(f"more rows than {_TOO_FEW} and than R + 32", ("R", "rows"), _enough),
+        Constraint(
+            "a search_L of at most the rows",
+            ("search_L", "rows"),
+            lambda search_L, rows: bool(search_L <= rows),
+        ),
+    )
+    factory = "NSG{R},Flat"
+
+    def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
+        """Refuse a corpus that is too small for the graph."""
+        if not _enough(parameters["R"], corpus.rows):
+            needed = f"its graph needs more than {_TOO_FEW} and than R + 32"
+            raise EngineError(f"{self.name}: a corpus of {corpus.rows} rows; {needed}")
+        return parameters
+
+    def fill(self, corpus: Corpus) -> None:
+        """Add every row at once, since the graph is made from all of them."""
+        if corpus.rows < _EXACT_BELOW:
+            self.index.build_type = _EXACT_GRAPH
+        self.index.add(float32_matrix(corpus.vectors.read(0, corpus.rows), unit=self.unit))
+
+    def apply(self, settings: Mapping[str, Any]) -> None:
+        """Set how many candidates a search keeps."""
+        # Beyond it, a search of faiss would never end.
+        if settings["search_L"] > self.index.ntotal:
+            raise EngineError(f"{self.name}: search_L = {settings['search_L']} is more than the rows")
+        self.index.nsg.search_L = settings["search_L"]
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows that the walk over the graph found."""
+        # Of more neighbours than rows, too, it would never end.
+        return super().nearest(batch, min(k, self.index.ntotal))
+
+    def held(self) -> str:
+        """The graph; faiss counts no steps of a walk over it."""
+        return f"graph of {self.index.ntotal:,} nodes, {self.index.nsg.R} neighbours each at the most"
+
+    @classmethod
+    def build_lines(cls, build: Mapping[str, Any]) -> list[str]:
+        """Which graph of neighbours it is pruned from."""
+        return [
+            f"if len(vectors) < {_EXACT_BELOW:_}:",
+            "    index.build_type = 0  # an exact graph: the approximate one of few rows has gaps",
+        ]
+
+    @classmethod
+    def effort_lines(cls, setting: Setting) -> list[str]:
+        """How many candidates a search keeps."""
+        return [f"index.nsg.search_L = {setting.search['search_L']}"]

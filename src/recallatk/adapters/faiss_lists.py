@@ -1,0 +1,176 @@
+"""faiss-ivf-flat, faiss-ivf-sq8 and faiss-ivf-pq: rows in lists, of which a search visits some."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recallatk.adapters.base import Constraint
+from recallatk.adapters.batch import float32_matrix
+from recallatk.adapters.faiss_codes import (
+    K_FACTOR,
+    M_DIVIDES_DIMENSION,
+    REFINE,
+    VECTORS_TO_REFINE_BY,
+    FaissRefined,
+)
+from recallatk.adapters.faiss_library import FaissEngine
+from recallatk.adapters.memory_model import FLOAT_BYTES, NUMBER_BYTES, Content
+from recallatk.core import Corpus, Knob, Metric
+from recallatk.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.snippet import Setting
+
+# For l2, faiss multiplies the centres with the codebooks once, unless that would be larger.
+_MOST_PRECOMPUTED = 2 << 30
+
+
+class FaissInverted(FaissEngine):
+    """Rows in lists by their nearest centre; a search visits the lists of the nearest centres."""
+
+    abilities = replace(FaissEngine.abilities, updates=True)
+    build_knobs: ClassVar[tuple[Knob, ...]] = (
+        Knob("nlist", default=1024, low=1, high=1 << 20, help="lists; one for each row where rows are fewer"),
+    )
+    search_knobs: ClassVar[tuple[Knob, ...]] = (
+        Knob("nprobe", default=16, low=1, high=1 << 20, effort=True, help="lists that a search visits"),
+    )
+    constraints: ClassVar[tuple[Constraint, ...]] = (
+        Constraint(
+            "nprobe of at most nlist", ("nprobe", "nlist"), lambda nprobe, nlist: bool(nprobe <= nlist)
+        ),
+    )
+    list_knob = "nlist"
+
+    def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
+        """No more lists than rows."""
+        # k-means cannot make more centres than it has rows; with one list a row nothing is lost.
+        return {**parameters, "nlist": min(parameters["nlist"], corpus.rows)}
+
+    def inverted(self) -> Any:
+        """The lists inside the index."""
+        import faiss
+
+        return faiss.extract_index_ivf(self.index)
+
+    def fill(self, corpus: Corpus) -> None:
+        """Add every row."""
+        super().fill(corpus)
+        self.rows = corpus.rows
+
+    def apply(self, settings: Mapping[str, Any]) -> None:
+        """Set how many lists a search visits."""
+        self.inverted().nprobe = settings["nprobe"]
+
+    def filtered(self, selector: Any) -> Any:
+        """The same number of lists, and only the rows of the selector."""
+        import faiss
+
+        return faiss.SearchParametersIVF(sel=selector, nprobe=self.inverted().nprobe)
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows to the lists that there are; the centres stay."""
+        if not self.abilities.updates:
+            raise self.unable("insert rows")
+        if self.selectors is None:
+            raise self.unbuilt()
+        # Numbered here: faiss would give the numbers of deleted rows away again.
+        self.index.add_with_ids(float32_matrix(vectors, unit=self.unit), self.next_numbers(len(vectors)))
+        self.rows += len(vectors)
+        self.selectors.insert(len(vectors), metadata)
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Take rows out of their lists."""
+        if not self.abilities.updates:
+            raise self.unable("delete rows")
+        self.index.remove_ids(np.asarray(rows, np.int64))
+
+    def forget_searches(self) -> None:
+        """Restart the counts that are the library's own."""
+        import faiss
+
+        # The statistics count the searches of every index in the process.
+        faiss.cvar.indexIVF_stats.reset()
+
+    def held(self) -> str:
+        """The lists and the rows in them."""
+        return f"{self.index.ntotal:,} rows in {self.inverted().nlist:,} lists"
+
+    def work(self) -> str:
+        """How many lists and rows the searches went through, as faiss counted them."""
+        import faiss
+
+        done = faiss.cvar.indexIVF_stats
+        if not done.nq:
+            raise EngineError(f"{self.name}: faiss counted no search through its lists")
+        return f"{done.nlist / done.nq:,.0f} lists and {done.ndis / done.nq:,.0f} rows a query"
+
+    @classmethod
+    def effort_lines(cls, setting: Setting) -> list[str]:
+        """How many lists a search visits."""
+        return [f"faiss.extract_index_ivf(index).nprobe = {setting.search['nprobe']}"]
+
+
+class FaissIvfFlat(FaissInverted):
+    """IndexIVFFlat: whole vectors in lists."""
+
+    name = "faiss-ivf-flat"
+    factory = "IVF{nlist},Flat"
+
+    @classmethod
+    def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
+        """The centres, and in the lists the vectors with their numbers."""
+        vector = FLOAT_BYTES * dimension
+        return Content(vector * build["nlist"], vector + NUMBER_BYTES)
+
+
+class FaissIvfSq8(FaissInverted):
+    """IndexIVFScalarQuantizer of 8 bits: one byte a dimension in lists."""
+
+    name = "faiss-ivf-sq8"
+    factory = "IVF{nlist},SQ8"
+    quantized = True
+
+
+class FaissIvfPq(FaissRefined, FaissInverted):
+    """IndexIVFPQ: product codes in lists. It takes no updates: IndexRefineFlat cannot delete."""
+
+    name = "faiss-ivf-pq"
+    abilities = FaissEngine.abilities
+    build_knobs = (
+        *FaissInverted.build_knobs,
+        Knob("M", default=8, low=1, high=4096, help="subquantisers"),
+        Knob("nbits", default=8, low=1, high=12, scale="linear", help="bits of the code of each"),
+        REFINE,
+    )
+    search_knobs = (*FaissInverted.search_knobs, K_FACTOR)
+    constraints = (
+        *FaissInverted.constraints,
+        M_DIVIDES_DIMENSION,
+        VECTORS_TO_REFINE_BY,
+        Constraint(
+            "2^nbits rows or more to learn its codes from",
+            ("nbits", "rows"),
+            lambda nbits, rows: bool(1 << nbits <= rows),
+        ),
+    )
+    # np: no polysemous training, which takes most of a build and serves a search by Hamming distance.
+    factory = "IVF{nlist},PQ{M}x{nbits}np"
+
+    @classmethod
+    def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
+        """The centres and codebooks, and in the lists the codes, with the vectors where they are kept."""
+        centres, codes, vector = build["nlist"], 1 << build["nbits"], FLOAT_BYTES * dimension
+        table = FLOAT_BYTES * centres * build["M"] * codes
+        precomputed = table if metric is Metric.L2 and table <= _MOST_PRECOMPUTED else 0
+        code = -(-build["M"] * build["nbits"] // 8)
+        refined = vector if build["refine"] == "flat" else 0
+        return Content(vector * (centres + codes) + precomputed, code + NUMBER_BYTES + refined)

@@ -1,0 +1,241 @@
+"""lancedb: the inverted lists of LanceDB, flat, quantized or with a graph in each, on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recallatk.adapters.base import Abilities, Constraint
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.errors import EngineError
+from recallatk.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.filters import Filter
+
+_METRICS = {Metric.L2: "l2", Metric.IP: "dot", Metric.COSINE: "cosine"}
+_INDEXES = {
+    "IVF_FLAT": "IvfFlat",
+    "IVF_SQ": "IvfSq",
+    "IVF_PQ": "IvfPq",
+    "IVF_RQ": "IvfRq",
+    "IVF_HNSW_FLAT": "HnswFlat",
+    "IVF_HNSW_SQ": "HnswSq",
+    "IVF_HNSW_PQ": "HnswPq",
+}
+
+
+class LanceDB(SqlEngine):
+    """One table in a temporary folder; a filter is applied before the search."""
+
+    name = "lancedb"
+    family = "lancedb"
+    distribution = "lancedb"
+    extra = "lancedb"
+    metrics = frozenset(Metric)
+    # A forked copy would lack the threads of its runtime.
+    abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True, clients=True)
+    build_knobs = (
+        Knob("index", default="IVF_PQ", choices=tuple(_INDEXES)),
+        Knob("partitions", default=0, high=65_536, scale="linear", help="0 leaves the number to LanceDB"),
+        Knob("sub_vectors", default=0, high=4096, scale="linear", help="of PQ; 0 leaves it to LanceDB"),
+        Knob("M", default=20, low=2, high=256, help="of HNSW"),
+        Knob("ef_construction", default=300, low=1, high=5000, effort=True, help="of HNSW"),
+    )
+    search_knobs = (
+        Knob("probes", default=20, low=1, high=65_536, effort=True),
+        Knob("ef", default=150, low=1, high=10_000, effort=True, help="of HNSW"),
+        Knob("refine", default=0, high=100, scale="linear", effort=True, help="vectors read per neighbour"),
+    )
+    constraints = (
+        Constraint(
+            "ef of at least k for each vector that is read again",
+            ("index", "ef", "refine", "k"),
+            lambda index, ef, refine, k: "HNSW" not in index or ef >= k * max(1, refine),
+        ),
+    )
+
+    whole_vectors = ("index", ("IVF_FLAT", "IVF_HNSW_FLAT"))
+    folder: ScratchFolder | None = None
+    table: Any = None
+    asked: Any = None
+    """The last query."""
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Write the table, then make the index."""
+        import lancedb
+
+        self.close()
+        self.folder = ScratchFolder()
+        self.metric, self.index, self.dimension = _METRICS[metric], parameters["index"], corpus.dimension
+        self.columns = metadata_columns(corpus)
+        # The library binds no parameters.
+        self.filters = SqlFilters(self.columns, None)
+        self.rows = 0
+        self.schema = pa.schema(
+            {
+                "number": pa.int64(),
+                "vector": pa.list_(pa.float32(), corpus.dimension),
+                **{each.identifier: each.values.type for each in self.columns.values()},
+            }
+        )
+        with self.reported("cannot build"):
+            database = lancedb.connect(self.folder.path)
+            read = (
+                self._batch(block, [each.values.slice(start, len(block)) for each in self.columns.values()])
+                for start, block in blocks(corpus.vectors)
+            )
+            self.table = database.create_table("items", read, schema=self.schema)
+            self.table.create_index("vector", config=self._index(**parameters))
+
+    def _index(self, **parameters: Any) -> Any:
+        import lancedb.index
+
+        options = {"distance_type": self.metric, "num_partitions": parameters["partitions"] or None}
+        if "HNSW" in self.index:
+            options |= {"m": parameters["M"], "ef_construction": parameters["ef_construction"]}
+        if "PQ" in self.index:
+            options["num_sub_vectors"] = parameters["sub_vectors"] or None
+        return getattr(lancedb.index, _INDEXES[self.index])(**options)
+
+    def _batch(self, vectors: NDArray[Any], values: list[pa.ChunkedArray]) -> pa.RecordBatch:
+        """The next rows, with their metadata."""
+        flat = pa.array(float32_matrix(vectors).ravel())
+        arrays = [
+            pa.array(self.next_numbers(len(vectors))),
+            pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+            *(each.combine_chunks() for each in values),
+        ]
+        self.rows += len(vectors)
+        return pa.record_batch(arrays, schema=self.schema)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows, one call a query."""
+        return self.answers(batch, k, lambda query, where: self._rows(query, k, where))
+
+    def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
+        effort = self.settings
+        asked = self._asked(query, k, condition).nprobes(effort["probes"])
+        if "HNSW" in self.index:
+            asked = asked.ef(effort["ef"])
+        self.asked = asked.refine_factor(effort["refine"]) if effort["refine"] else asked
+        return _numbers(self.asked)
+
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The same past the index."""
+        return self.answers(
+            batch, k, lambda query, where: _numbers(self._asked(query, k, where).bypass_vector_index())
+        )
+
+    def _asked(self, query: NDArray[Any], k: int, condition: Filter | None) -> Any:
+        asked = self.table.search(query).distance_type(self.metric).limit(k).select(["number", "_distance"])
+        if condition is None:
+            return asked
+        return asked.where(self.filters.compile(condition)[0], prefilter=True)
+
+    def exercised(self) -> str:
+        """The plan of the last query, or of one that could be next, and the rows that the index holds."""
+        if self.table is None:
+            raise self.unbuilt()
+        asked = (
+            self._asked(np.zeros(self.dimension, np.float32), 1, None) if self.asked is None else self.asked
+        )
+        with self.reported("cannot explain"):
+            plan = asked.explain_plan()
+            held = self.table.index_stats("vector_idx")
+        if "ANN" not in plan or held is None or not held.num_indexed_rows:
+            raise EngineError(
+                f"{self.name}: no index answered: {self.index} was made of no row of {self.rows:,}, "
+                "which may be too few (quantisers need 256), or was dropped"
+            )
+        return f"plan: ANN search of {held.index_type} over {held.num_indexed_rows:,} rows"
+
+    def call(self) -> str:
+        """One query of the library, which runs in threads of its own."""
+        return "library call"
+
+    def in_process(self) -> bool:
+        """The index is in files, of which the library caches what it has read."""
+        return False
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows; they are compared one by one until the index is optimized."""
+        values = inserted_values(self.columns, metadata, len(vectors))
+        with self.reported("cannot insert"):
+            self.table.add(pa.Table.from_batches([self._batch(vectors, values)]))
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Delete rows."""
+        with self.reported("cannot delete"):
+            self.table.delete(f"number IN ({', '.join(map(str, rows.tolist()))})")
+
+    def maintain(self) -> None:
+        """Compact the files, and take rows that were inserted into the index."""
+        with self.reported("cannot optimize"):
+            self.table.optimize()
+
+    def size_bytes(self) -> int | None:
+        """The files of the index."""
+        if self.folder is None:
+            return None
+        files = (self.folder.path / "items.lance" / "_indices").rglob("*")
+        return sum(file.stat().st_size for file in files if file.is_file()) or None
+
+    def close(self) -> None:
+        """Release the table and its folder."""
+        folder, self.folder, self.table, self.asked = self.folder, None, None, None
+        if folder is not None:
+            folder.remove()
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """Python's own kinds."""
+        return RuntimeError, ValueError, OSError
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Write the table, make the index, search one by one."""
+        kind, search = setting.build["index"], setting.search
+        effort = f".nprobes({search['probes']})"
+        effort += f".ef({search['ef']})" if "HNSW" in kind else ""
+        effort += f".refine_factor({search['refine']})" if search["refine"] else ""
+        return lines(
+            "import lancedb",
+            "import lancedb.index",
+            "import pyarrow as pa",
+            "",
+            INPUTS,
+            'database = lancedb.connect("./lancedb")',
+            "column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])",
+            'rows = pa.table({"number": range(len(vectors)), "vector": column})',
+            'table = database.create_table("items", rows)',
+            f'table.create_index("vector", config=lancedb.index.{_INDEXES[kind]}({_options(setting)}))',
+            "",
+            "found = [",
+            f'    table.search(query).distance_type("{_METRICS[setting.metric]}"){effort}.limit({setting.k})',
+            '    .select(["number", "_distance"]).to_arrow()["number"].to_pylist()',
+            "    for query in queries",
+            "]",
+        )
+
+
+def _numbers(asked: Any) -> list[Any]:
+    return [(row,) for row in asked.to_arrow()["number"].to_pylist()]
+
+
+def _options(setting: Setting) -> str:
+    build, kind = setting.build, setting.build["index"]
+    options = {"distance_type": repr(_METRICS[setting.metric]).replace("'", '"')}
+    if build["partitions"]:
+        options["num_partitions"] = build["partitions"]
+    if "HNSW" in kind:
+        options |= {"m": build["M"], "ef_construction": build["ef_construction"]}
+    if "PQ" in kind and build["sub_vectors"]:
+        options["num_sub_vectors"] = build["sub_vectors"]
+    return ", ".join(f"{name}={value}" for name, value in options.items())

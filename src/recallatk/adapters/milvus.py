@@ -1,0 +1,277 @@
+"""milvus: graph, cluster and flat indexes of Milvus Lite in a temporary folder, or of a server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters.base import Abilities, Constraint
+from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
+from recallatk.adapters.database import Database, address, dropping
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.adapters.stored_columns import StoredColumns
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.errors import EngineError
+from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.filters import Filter
+
+# A server builds no index for smaller segments, yet reports that it has finished.
+SMALLEST_SEGMENT = 1024
+_TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOOL"}
+_OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
+
+
+class Milvus(Database):
+    """A collection of Milvus; Lite scans rows that are not flushed, so every row is flushed first."""
+
+    name = "milvus"
+    family = "milvus"
+    distribution = "pymilvus"
+    extra = "milvus"
+    secret_variables = ("MILVUS_TOKEN",)
+    abilities = Abilities(filters=True, updates=True, clients=True)
+    build_knobs = (
+        Knob("uri", default="", help="a server; without one, Milvus Lite (token: MILVUS_TOKEN)"),
+        Knob("index", default="HNSW", choices=("HNSW", "IVF_FLAT", "FLAT")),
+        Knob("M", default=16, low=2, high=256, help="of HNSW"),
+        Knob("ef_construction", default=200, low=1, high=5000, effort=True, help="of HNSW"),
+        Knob("nlist", default=128, low=1, high=65_536, help="of IVF_FLAT"),
+    )
+    search_knobs = (
+        Knob("ef", default=64, low=1, high=10_000, effort=True, help="of HNSW"),
+        Knob("nprobe", default=8, low=1, high=65_536, effort=True, help="of IVF_FLAT"),
+    )
+
+    list_knob = "nlist"
+    # A server refuses a smaller ef, and raising it would measure another setting.
+    constraints = (
+        Constraint(
+            "ef of at least k with HNSW",
+            ("index", "ef", "k"),
+            lambda index, ef, k: index != "HNSW" or ef >= k,
+        ),
+        Constraint(
+            "nprobe of at most nlist with IVF_FLAT",
+            ("index", "nprobe", "nlist"),
+            lambda index, nprobe, nlist: index != "IVF_FLAT" or nprobe <= nlist,
+        ),
+    )
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the server at uri" if parameters["uri"] else None
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Insert and flush every row, index, and load."""
+        from pymilvus import MilvusClient
+
+        self.close()
+        self.parameters, self.rows = parameters, 0
+        self.columns = StoredColumns(self.name, corpus)
+        self.collection = f"recallatk_{uuid.uuid4().hex}"
+        if not parameters["uri"]:
+            self.folder = ScratchFolder()
+        # pymilvus logs a traceback for every failure, which repeats the error raised here.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+        with self.told():
+            if self.folder is None:
+                uri = address(self.name, parameters["uri"])
+                self.connection = MilvusClient(uri, token=self.key() or "", timeout=600)
+            else:
+                self.connection = MilvusClient(self._path(self.folder))
+            self._create(corpus.dimension)
+            for start, block in blocks(corpus.vectors):
+                self._add(block, self.columns.read(start, start + len(block)))
+            self.connection.flush(self.collection)
+            self._index(metric)
+            self.connection.load_collection(self.collection)
+
+    def _create(self, dimension: int) -> None:
+        from pymilvus import DataType
+
+        schema = self.connection.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+        for column in self.columns.stored.values():
+            size = {"max_length": 65_535} if column.kind == "text" else {}
+            schema.add_field(column.key, DataType[_TYPES[column.kind]], nullable=True, **size)
+        self.connection.create_collection(self.collection, schema=schema, consistency_level="Strong")
+
+    def _index(self, metric: Metric) -> None:
+        kind, given = self.parameters["index"], self.parameters
+        shape = {
+            "HNSW": {"M": given["M"], "efConstruction": given["ef_construction"]},
+            "IVF_FLAT": {"nlist": given["nlist"]},
+            "FLAT": {},
+        }
+        wanted = self.connection.prepare_index_params()
+        # Lite silently builds with its defaults unless these are nested once more; a server takes both.
+        params = {"params": shape[kind]}
+        wanted.add_index("vector", index_type=kind, metric_type=metric.upper(), params=params)
+        self.connection.create_index(self.collection, wanted)
+
+    def _add(self, vectors: NDArray[Any], payloads: list[dict[str, Any]]) -> None:
+        lines = enumerate(zip(float32_matrix(vectors), payloads, strict=True), self.rows)
+        self.connection.insert(
+            self.collection, [{"id": row, "vector": vector, **payload} for row, (vector, payload) in lines]
+        )
+        self.rows += len(vectors)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows by the index; queries of one filter go together."""
+        if self.connection is None:
+            raise self.unbuilt()
+        matrix = float32_matrix(batch.vectors)
+        answers: list[list[int]] = [[] for _ in matrix]
+        effort = {"HNSW": {"ef": self.settings["ef"]}, "IVF_FLAT": {"nprobe": self.settings["nprobe"]}}
+        params = {"params": effort.get(self.parameters["index"], {})}
+        with self.told():
+            for condition, numbers in batch.by_filter():
+                reduced = True if condition is None else self.columns.reduced(condition)
+                if reduced is False:
+                    continue
+                found = self.connection.search(
+                    self.collection,
+                    data=list(matrix[numbers]),
+                    filter="" if reduced is True else expression(reduced),
+                    limit=k,
+                    search_params=params,
+                    output_fields=["id"],
+                )
+                for number, hits in zip(numbers, found, strict=True):
+                    answers[number] = [hit["id"] for hit in hits]
+        return padded(answers, k)
+
+    def exercised(self) -> str:
+        """Rows in the index files of Lite, or what a server says of its index."""
+        if self.connection is None:
+            raise self.unbuilt()
+        kind = self.parameters["index"]
+        if kind == "FLAT":
+            return f"flat scan of {self.rows:,} rows, which is what the index FLAT does"
+        if self.folder is not None:
+            held = sum(_rows_of_index(each) for each in self.folder.path.rglob("*.vector.*.idx"))
+        else:
+            with self.told():
+                held = self.connection.describe_index(self.collection, "vector")["indexed_rows"]
+            if self.rows < SMALLEST_SEGMENT:
+                raise EngineError(f"a Milvus server builds no index below {SMALLEST_SEGMENT:,} rows")
+        if held < self.rows:
+            raise EngineError(
+                f"milvus: {held:,} of {self.rows:,} rows are in an index; the others are scanned"
+            )
+        return f"{held:,} of {self.rows:,} rows in {kind} indexes"
+
+    def call(self) -> str:
+        """Lite serves its own process over the network, as a server does."""
+        return "gRPC round trip within this process" if self.folder is not None else "gRPC round trip"
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows, flushed so that they are indexed."""
+        with self.told():
+            self._add(vectors, self.columns.inserted(metadata, len(vectors)))
+            self.connection.flush(self.collection)
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Delete rows."""
+        with self.told():
+            self.connection.delete(self.collection, ids=rows.tolist())
+
+    def version(self) -> str | None:
+        """The version of Milvus Lite or of the server."""
+        return (
+            super().version() if self.connection is None else f"milvus {self.connection.get_server_version()}"
+        )
+
+    def close(self) -> None:
+        """Drop the collection, stop Lite and remove its folder."""
+        client, self.connection = self.connection, None
+        if client is not None:
+            with dropping(self.name, self.collection):
+                client.drop_collection(self.collection)
+            client.close()
+        folder, self.folder = self.folder, None
+        if folder is not None:
+            from milvus_lite.server_manager import server_manager_instance
+
+            server_manager_instance.release_server(self._path(folder))
+            folder.remove()
+
+    def _path(self, folder: ScratchFolder) -> str:
+        return str(folder.path / "milvus.db")
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Insert, flush, index, load, search."""
+        build, search, kind = setting.build, setting.search, setting.build["index"]
+        shapes = {
+            "HNSW": f'{{"M": {build["M"]}, "efConstruction": {build["ef_construction"]}}}',
+            "IVF_FLAT": f'{{"nlist": {build["nlist"]}}}',
+        }
+        efforts = {"HNSW": f'{{"ef": {search["ef"]}}}', "IVF_FLAT": f'{{"nprobe": {search["nprobe"]}}}'}
+        shape, effort = shapes.get(kind, "{}"), efforts.get(kind, "{}")
+        return lines(
+            "from pymilvus import DataType, MilvusClient",
+            "",
+            INPUTS,
+            f"client = MilvusClient({build['uri'] or './milvus.db'!r})",
+            "schema = client.create_schema(auto_id=False)",
+            'schema.add_field("id", DataType.INT64, is_primary=True)',
+            'schema.add_field("vector", DataType.FLOAT_VECTOR, dim=vectors.shape[1])',
+            'client.create_collection("items", schema=schema, consistency_level="Strong")',
+            "for start in range(0, len(vectors), 1000):",
+            "    part = enumerate(vectors[start : start + 1000], start)",
+            '    client.insert("items", [{"id": row, "vector": vector} for row, vector in part])',
+            'client.flush("items")',
+            "index = client.prepare_index_params()",
+            "# Milvus Lite takes the parameters only where they are nested once more; a server takes both.",
+            "index.add_index(",
+            f'    "vector", index_type="{kind}", metric_type="{setting.metric.upper()}", '
+            f'params={{"params": {shape}}}',
+            ")",
+            'client.create_index("items", index)',
+            'client.load_collection("items")',
+            "",
+            "answers = client.search(",
+            f'    "items", data=list(queries), limit={setting.k}, search_params={{"params": {effort}}}',
+            ")",
+            'found = [[hit["id"] for hit in hits] for hits in answers]',
+        )
+
+
+def expression(condition: Filter) -> str:
+    """A reduced filter as a Milvus expression, whose literals are JSON's."""
+    match condition:
+        case And(operands) | Or(operands):
+            return f" {condition.word} ".join(f"({expression(each)})" for each in operands)
+        case Not(operand):
+            return f"not ({expression(operand)})"
+        case Exists(key):
+            return f"{key} is not null"
+        case In(key, values):
+            return " or ".join(f"{key} == {json.dumps(value, ensure_ascii=False)}" for value in values)
+        case Range(key):
+            parts = condition.bounds().items()
+            return " and ".join(
+                f"{key} {_OPERATORS[each]} {json.dumps(value, ensure_ascii=False)}" for each, value in parts
+            )
+    raise EngineError(f"milvus cannot filter by {type(condition).__name__}")
+
+
+def _rows_of_index(file: Path) -> int:
+    """Lite's indexes are files of faiss."""
+    import faiss
+
+    return int(faiss.read_index(str(file)).ntotal)

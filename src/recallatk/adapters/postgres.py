@@ -1,0 +1,343 @@
+"""pgvector in any PostgreSQL: the table, its index, the plans that answer, and client sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import secrets
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recallatk.adapters.base import Abilities
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.postgres_server import DSN_VARIABLE, connected, stated_dsn
+from recallatk.adapters.postgres_usage import CallCounter
+from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.errors import EngineError
+from recallatk.units import share_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.base import Engine
+    from recallatk.filters import Filter
+
+    Statement = tuple[str, list[Any]]
+
+POSTGRES_BUILD_KNOBS = (
+    Knob("storage", default="vector", choices=("vector", "halfvec", "bit"), help="what the index holds"),
+    Knob("dsn", default="", help=f"a PostgreSQL; without one ${DSN_VARIABLE}, else one is started"),
+)
+POSTGRES_SEARCH_KNOBS = (
+    Knob("rerank", default=4, low=1, high=100, help="candidates per neighbour, with storage=bit"),
+    Knob("plan", default="index", choices=("index", "free"), help="whether the planner may scan the table"),
+    Knob(
+        "plan_cache_mode",
+        default="force_custom_plan",
+        choices=("force_custom_plan", "auto", "force_generic_plan"),
+        help="whether each call is planned for its own values, or a plan without them may be reused",
+    ),
+)
+OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
+_MOST_DIMENSIONS = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
+_TYPES = {"boolean": "boolean", "integer": "bigint", "float": "double precision", "text": 'text COLLATE "C"'}
+_COPY_TYPES = {"boolean": "bool", "integer": "int8", "float": "float8", "text": "text"}
+_INDEX = "items_vector"
+_WORKERS = ("maintenance_workers", "workers_per_gather")
+
+
+class Postgres(SqlEngine):
+    """The table of any pgvector index, its plans and its sessions."""
+
+    family = "pgvector"
+    distribution = "pgvector"
+    extra = "pgvector"
+    metrics = frozenset(Metric)
+    abilities = Abilities(
+        filters=True,
+        updates=True,
+        batch=False,
+        threads=True,
+        exact_search=True,
+        clients=True,
+        forks=True,
+    )
+    secret_variables = (DSN_VARIABLE, "PGPASSWORD")
+    whole_vectors = ("storage", ("vector",))
+    method: ClassVar[str]
+    """The access method of the index."""
+    counter: CallCounter
+    rerank = 1
+    owner = True
+    setting = 0
+    """How often it was configured."""
+
+    def __init__(self) -> None:
+        self.schema = f"recallatk_{secrets.token_hex(8)}"
+        self.session: dict[str, Any] = {}
+        """Parameters set in this session."""
+
+    @classmethod
+    def with_clause(cls, build: dict[str, Any]) -> str:
+        """What stands in the WITH of CREATE INDEX."""
+        raise NotImplementedError
+
+    @classmethod
+    def reaches(cls, **parameters: Any) -> str | None:
+        """A server, where one is given."""
+        return "the PostgreSQL server" if stated_dsn(parameters["dsn"]) else None
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Load every row by COPY, then make the index, then let the planner look."""
+        storage, dimension = parameters["storage"], corpus.dimension
+        if dimension > _MOST_DIMENSIONS[storage]:
+            raise EngineError(
+                f"{self.name}: an index of {storage} holds at most {_MOST_DIMENSIONS[storage]:,} dimensions, "
+                f"and the corpus has {dimension:,}"
+            )
+        self.close()
+        self.dsn, self.dimension, self.session, self.owner = parameters["dsn"], dimension, {}, True
+        self.connection = connected(self.dsn, self.name)
+        self.counter = self._counter()
+        with self.reported("cannot build"):
+            self.counter.require_counts()
+            run = self.connection.execute
+            run("CREATE EXTENSION IF NOT EXISTS vector")
+            self._register()
+            self.set_threads(self.threads)
+            self._describe(metric, storage, dimension)
+            self._load(corpus)
+            expression = f"({self.indexed}) {self.operator_class}"
+            options = self.with_clause(parameters)
+            run(f"CREATE INDEX {_INDEX} ON items USING {self.method} ({expression}) WITH ({options})")
+            run("ANALYZE items")
+            self.set({"enable_seqscan": "off"})
+            self.counter.create()
+
+    def _register(self) -> None:
+        from pgvector.psycopg import register_vector
+
+        register_vector(self.connection)
+
+    def _counter(self) -> CallCounter:
+        return CallCounter(self.name, self.connection, "items", _INDEX)
+
+    def client(self) -> Engine:
+        """A session of its own, with all parameters of this one."""
+        if self.connection is None:
+            raise self.unbuilt()
+        other = copy.copy(self)
+        other.connection = connected(self.dsn, self.name)
+        other.counter = other._counter()
+        other.session, other.owner = {}, False
+        try:
+            other.set(self.session)
+            with other.reported("cannot be a client"):
+                other._register()
+        except BaseException:
+            other.close()
+            raise
+        return other
+
+    def call(self) -> str:
+        """One prepared statement, and its transport."""
+        remote = self.connection is not None and not self.connection.info.host.startswith(("/", "@"))
+        return f"SQL statement over {'TCP' if remote else 'a local socket'}"
+
+    def in_process(self) -> bool:
+        """The server has processes of its own."""
+        return False
+
+    def _describe(self, metric: Metric, storage: str, dimension: int) -> None:
+        operator, word = OPERATORS[metric]
+        self.bit = storage == "bit"
+        cast = "" if storage == "vector" else f"::{storage}({dimension})"
+        self.indexed = f"binary_quantize(vector){cast}" if self.bit else f"vector{cast}"
+        self.operator_class = "bit_hamming_ops" if self.bit else f"{storage}_{word}_ops"
+        asked = f"binary_quantize(%s){cast}" if self.bit else f"%s{cast}"
+        self.order = f"({self.indexed}) {'<~>' if self.bit else operator} {asked}"
+        self.distance = f"vector {operator} %s"
+
+    def _load(self, corpus: Corpus) -> None:
+        columns = metadata_columns(corpus)
+        self.filters = SqlFilters(columns, "%s")
+        listed = "".join(f", {each.identifier} {_TYPES[each.kind]}" for each in columns.values())
+        run = self.connection.execute
+        run(f"CREATE SCHEMA {self.schema}")
+        (path,) = run("SHOW search_path").fetchone()
+        self.set({"search_path": f"{self.schema}, {path}"})
+        run(f"CREATE TABLE items (number bigint, vector vector({corpus.dimension}){listed})")
+        self.rows = 0
+        for start, block in blocks(corpus.vectors):
+            self._copy(block, [each.values.slice(start, len(block)) for each in columns.values()])
+
+    def _copy(self, block: NDArray[Any], values: list[pa.ChunkedArray]) -> None:
+        columns = self.filters.columns.values()
+        names = "".join(f", {each.identifier}" for each in columns)
+        kinds = [_COPY_TYPES[each.kind] for each in columns]
+        beside = [each.to_pylist() for each in values]
+        statement = f"COPY items (number, vector{names}) FROM STDIN WITH (FORMAT BINARY)"
+        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(["int8", "vector", *kinds])
+            for offset, vector in enumerate(float32_matrix(block)):
+                copy.write_row((self.rows + offset, vector, *(column[offset] for column in beside)))
+        self.rows += len(block)
+
+    def configure(self, **parameters: Any) -> None:
+        """Set what this session searches with."""
+        super().configure(**parameters)
+        self.rerank = parameters["rerank"]
+        # The planner prefers to scan a small table, but the index is to be measured; plan=free measures the
+        # planner's own choice, with filters too.
+        self.set(
+            {
+                "enable_seqscan": "on" if parameters["plan"] == "free" else "off",
+                "plan_cache_mode": parameters["plan_cache_mode"],
+            }
+        )
+        self.setting += 1
+        if self.owner:
+            with self.reported("cannot be configured"):
+                self.counter.restart()
+
+    def set(self, settings: dict[str, Any]) -> None:
+        """Set parameters of the session."""
+        self.session |= settings
+        with self.reported("cannot be configured"):
+            for name, value in settings.items():
+                self.connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+
+    def statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
+        """The statement of one query, with its parameters."""
+        nearest, values = self._nearest(self.order, k * self.rerank if self.bit else k, condition)
+        if self.bit:
+            nearest = f"FROM (SELECT * {nearest}) AS candidates ORDER BY {self.distance} LIMIT {k:d}"
+        # A new text is a new prepared statement: a plan cached at one setting must not answer at the next.
+        return f"SELECT number {nearest} /* {self.setting} */", [*values, *[query] * (1 + self.bit)]
+
+    def exact_statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
+        """The same by the float32 vectors of the table."""
+        nearest, values = self._nearest(self.distance, k, condition)
+        return f"SELECT number {nearest}", [*values, query]
+
+    def _nearest(self, order: str, k: int, condition: Filter | None) -> Statement:
+        where, values = ("TRUE", []) if condition is None else self.filters.compile(condition)
+        # The limit is a literal: without it, the planner assumes a tenth of the table.
+        return f"FROM items WHERE {where} ORDER BY {order} LIMIT {k:d}", values
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows, one prepared statement a query."""
+        self.counter.calls += batch.count
+        return self.answers(batch, k, lambda *asked: self._rows(self.statement, k, *asked))
+
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows by a scan of the table."""
+        with self.reported("cannot search"), self.connection.transaction():
+            for setting in ("enable_indexscan = off", "enable_bitmapscan = off", "enable_seqscan = on"):
+                self.connection.execute(f"SET LOCAL {setting}")
+            return self.answers(batch, k, lambda *asked: self._rows(self.exact_statement, k, *asked))
+
+    def _rows(self, statement: Any, k: int, query: NDArray[np.float32], where: Filter | None) -> list[Any]:
+        asked = statement(query, k, where)
+        found: list[Any] = self.connection.execute(*asked, prepare=True, binary=True).fetchall()
+        return found
+
+    def exercised(self) -> str:
+        """How many calls scanned the index since the last `configure`; before the first, the plan of one.
+
+        Those of clients are counted with the engine whose clients they are.
+        """
+        if self.connection is None:
+            raise self.unbuilt()
+        if not self.owner:
+            return self._planned()
+        with self.reported("cannot tell what answered"):
+            used = self.counter.usage()
+        if not used.calls:
+            return self._planned()
+        if not used.scans:
+            raise EngineError(
+                f"{self.name}: the index did not answer: PostgreSQL scanned the table in all "
+                f"{used.calls:,} calls. plan=index keeps the planner to the index"
+            )
+        scanned = share_of(used.scans, used.calls, "calls", "scanned", "scanned")
+        others = "" if used.scans == used.calls else ", the others the table"
+        return f"{scanned} {_INDEX} ({self.method}){others}, by the counters of PostgreSQL"
+
+    def _planned(self) -> str:
+        """The plan that a search would have."""
+        statement, values = self.statement(np.zeros(self.dimension, np.float32), 1, None)
+        with self.reported("cannot explain"):
+            ((plan,),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
+        nodes = list(_nodes(plan[0]["Plan"]))
+        if not any(node.get("Index Name") == _INDEX for node in nodes):
+            ran = " over ".join(node["Node Type"] for node in nodes)
+            raise EngineError(f"{self.name}: the index did not answer; PostgreSQL ran {ran}")
+        return f"EXPLAIN: Index Scan using {_INDEX} ({self.method})"
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows by COPY."""
+        with self.reported("cannot insert"):
+            self._copy(vectors, inserted_values(self.filters.columns, metadata, len(vectors)))
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Delete rows; the index skips them until it is vacuumed."""
+        with self.reported("cannot delete"):
+            self.connection.execute("DELETE FROM items WHERE number = ANY(%s)", (rows.tolist(),))
+
+    def maintain(self) -> None:
+        """Vacuum deleted rows out of the index, and let the planner look anew."""
+        with self.reported("cannot vacuum"):
+            self.connection.execute("VACUUM (ANALYZE) items")
+
+    def size_bytes(self) -> int:
+        """The index on disk."""
+        with self.reported("cannot tell its size"):
+            found = self.connection.execute(f"SELECT pg_relation_size('{_INDEX}')").fetchone()
+        return int(found[0])
+
+    def version(self) -> str | None:
+        """Of the server and of its extension."""
+        if self.connection is None:
+            return None
+        asked = (
+            "SELECT current_setting('server_version'), extversion FROM pg_extension WHERE extname = 'vector'"
+        )
+        server, extension = self.connection.execute(asked).fetchone()
+        return f"PostgreSQL {server}, pgvector {extension}"
+
+    def set_threads(self, count: int) -> None:
+        """Parallel workers beside the one process that serves the session."""
+        super().set_threads(count)
+        if self.connection is not None:
+            self.set({f"max_parallel_{kind}": count - 1 for kind in _WORKERS})
+
+    def close(self) -> None:
+        """Disconnect; the engine that made the table drops it first."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            import psycopg
+
+            # A broken connection cannot drop anything.
+            with contextlib.suppress(psycopg.Error), connection:
+                if not self.owner:
+                    self.counter.hand_over()
+                else:
+                    connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """The exceptions of psycopg."""
+        import psycopg
+
+        return (psycopg.Error,)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _nodes(below)

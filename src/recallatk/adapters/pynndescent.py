@@ -1,0 +1,102 @@
+"""pynndescent: a graph of near neighbours made by descent and compiled by numba, in process."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.adapters.base import Abilities, Engine, Library
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.core import Corpus, Knob, Metric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Its `dot` takes vectors of unit length for granted.
+_METRICS = {Metric.COSINE: "cosine", Metric.IP: "inner_product", Metric.L2: "euclidean"}
+
+
+class PyNNDescent(Library):
+    """NNDescent; it can take rows in but none out, and is stored by pickle alone, which can run code."""
+
+    name = "pynndescent"
+    family = "pynndescent"
+    distribution = "pynndescent"
+    extra = "pynndescent"
+    metrics = frozenset(Metric)
+    abilities = Abilities(threads=True, deterministic=True, clients=True, forks=True)
+    build_knobs = (Knob("n_neighbors", default=30, low=2, high=500, help="neighbours of a node"),)
+    search_knobs = (
+        Knob(
+            "epsilon",
+            default=0.1,
+            low=0.0,
+            high=0.5,
+            scale="linear",
+            effort=True,
+            help="how much further than the k-th best a candidate may be",
+        ),
+    )
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
+        """Make the graph, and search once, so that numba compiles here and not where it is timed."""
+        from pynndescent import NNDescent
+
+        self.close()
+        vectors = float32_matrix(corpus.vectors.read(0, corpus.rows))
+        # No row has more neighbours than there are other rows.
+        neighbours = max(1, min(parameters["n_neighbors"], corpus.rows - 1))
+        self.index = NNDescent(
+            vectors, _METRICS[metric], n_neighbors=neighbours, random_state=1, n_jobs=self.threads
+        )
+        self.index.prepare()
+        self.index.query(vectors[:1], k=1)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows that the walk over the graph found."""
+        found, distances = self.index.query(float32_matrix(batch.vectors), k, self.settings["epsilon"])
+        # Places that were not filled repeat some row at an infinite distance.
+        return np.where(np.isfinite(distances), found, -1).astype(np.int64)
+
+    def held(self) -> str:
+        """The graph."""
+        graph = self.index._search_graph
+        return f"graph of {graph.shape[0]:,} nodes and {graph.nnz:,} edges"
+
+    def work(self) -> str:
+        """The number of walks; pynndescent does not count comparisons."""
+        return f"{self.searched:,} walks at epsilon = {self.settings['epsilon']:g}"
+
+    def client(self) -> Engine:
+        """The same graph, with marks of its own for the nodes that a walk has seen."""
+        if self.index is None:
+            raise self.unbuilt()
+        other, index = copy.copy(self), object.__new__(type(self.index))
+        # Its own copying is pickling. Each walk writes into these two, and threads would mix them up.
+        index.__dict__.update(self.index.__dict__)
+        index.__dict__.pop("_query_workspace", None)
+        index._visited = self.index._visited.copy()
+        other.index, other.searched = index, 0
+        return other
+
+    def size_bytes(self) -> int:
+        """The index as it would be pickled."""
+        return len(pickle.dumps(self.index))
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Make the graph, search with its epsilon."""
+        metric, neighbours = _METRICS[setting.metric], setting.build["n_neighbors"]
+        return lines(
+            "from pynndescent import NNDescent",
+            "",
+            INPUTS,
+            f'index = NNDescent(vectors, "{metric}", n_neighbors={neighbours}, random_state=1)',
+            "index.prepare()",
+            "",
+            f"found, distances = index.query(queries, k={setting.k}, epsilon={setting.search['epsilon']})",
+        )

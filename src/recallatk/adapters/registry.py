@@ -1,0 +1,138 @@
+"""The engines by name, from the entry points of every package; each imported on demand, and described."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters.base import installed_version
+from recallatk.errors import EngineError, UsageError, choices
+
+if TYPE_CHECKING:
+    from recallatk.adapters.base import Engine
+    from recallatk.core import Knob
+
+GROUP = "recallatk.engines"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One engine that some package declares."""
+
+    name: str
+    path: str
+    """`module:Class`."""
+    package: str
+    """The distribution that declares it."""
+
+
+@cache
+def registered() -> dict[str, Registered]:
+    """Every engine by its name, in alphabetical order; ours win over others of the same name."""
+    found: dict[str, Registered] = {}
+    points = [
+        Registered(point.name, point.value, "recallatk" if point.dist is None else point.dist.name)
+        for point in metadata.entry_points(group=GROUP)
+    ]
+    for point in sorted(points, key=lambda each: (each.name, each.package != "recallatk", each.package)):
+        found.setdefault(point.name, point)
+    return found
+
+
+def get_engine(name: str) -> type[Engine]:
+    """The class of the engine of that name."""
+    known = registered()
+    if name not in known:
+        raise UsageError(f"no engine {name!r}. Accepted: {choices(known)}")
+    module, _, attribute = known[name].path.partition(":")
+    try:
+        found: type[Engine] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise EngineError(
+            f"the engine {name} of {known[name].package} cannot be imported: {problem}"
+        ) from problem
+    return found
+
+
+@dataclass(frozen=True)
+class Described:
+    """One engine for people and programs: what it is, whether it is installed, what it can do."""
+
+    name: str
+    family: str | None
+    about: str
+    """The first line of its class's docstring, or why it cannot be imported."""
+    installed: str | None
+    """The version of its library; of one without a library, that of the package that declares it."""
+    install: str
+    """The line that installs it."""
+    package: str
+    metrics: list[str]
+    abilities: dict[str, bool]
+    knobs: list[dict[str, Any]]
+    constraints: list[str]
+
+
+def describe(name: str) -> Described:
+    """One engine by its name."""
+    entry = registered().get(name)
+    if entry is None:
+        get_engine(name)  # refuses it, with the known ones
+        raise AssertionError
+    try:
+        engine = get_engine(name)
+    except EngineError as problem:
+        return Described(
+            name, None, str(problem), None, f"pip install {entry.package}", entry.package, [], {}, [], []
+        )
+    return Described(
+        name=name,
+        family=engine.family,
+        about=(engine.__doc__ or "").strip().partition("\n")[0],
+        installed=_installed(engine, entry),
+        install=_install_line(engine, entry),
+        package=entry.package,
+        metrics=sorted(engine.metrics),
+        abilities=asdict(engine.abilities),
+        knobs=[
+            *(_knob(each, "build") for each in engine.build_knobs),
+            *(_knob(each, "search") for each in engine.search_knobs),
+        ],
+        constraints=[each.text for each in engine.constraints],
+    )
+
+
+def catalogue() -> list[Described]:
+    """All of them, by name."""
+    return [describe(name) for name in registered()]
+
+
+def _installed(engine: type[Engine], entry: Registered) -> str | None:
+    if engine.distribution is not None:
+        return installed_version(engine)
+    return metadata.version(entry.package)
+
+
+def _install_line(engine: type[Engine], entry: Registered) -> str:
+    return (
+        f"pip install '{entry.package}[{engine.extra}]'" if engine.extra else f"pip install {entry.package}"
+    )
+
+
+def _knob(knob: Knob, when: str) -> dict[str, Any]:
+    numbers = (
+        {} if isinstance(knob.default, str) else {"low": knob.low, "high": knob.high, "scale": knob.scale}
+    )
+    return {
+        "name": knob.name,
+        "when": when,
+        "default": knob.default,
+        **numbers,
+        "choices": list(knob.choices),
+        "effort": knob.effort,
+        "help": knob.help,
+        "accepted": knob.accepted,
+    }

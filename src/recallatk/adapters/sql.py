@@ -1,0 +1,242 @@
+"""The base of SQL engines: metadata in types that every database has, and filters compiled to SQL."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from recallatk.adapters.base import Engine
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.errors import EngineError, FilterError
+from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
+from recallatk.filters.expression import literal_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Corpus
+    from recallatk.filters.expression import Literal
+
+_OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of metadata as a database holds it."""
+
+    identifier: str
+    """Its name in the database; the user's name may hold anything, and stays out of every statement."""
+    kind: str
+    """boolean, integer, float or text."""
+    type: pa.DataType
+    """Its type in the data."""
+    values: pa.ChunkedArray
+
+
+def metadata_columns(corpus: Corpus) -> dict[str, Column]:
+    """The columns that filters can use, by the user's name."""
+    names = corpus.metadata_names
+    found = {}
+    for number, name in enumerate(names):
+        if names.count(name) == 1:
+            column = corpus.metadata[name]
+            kind, values = _stored(column)
+            if values is not None:
+                plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+                found[name] = Column(f"m{number}", kind, plain, values)
+    return found
+
+
+def _stored(column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray | None]:
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if types.is_boolean(kind):
+        return "boolean", column
+    if types.is_integer(kind) and not types.is_uint64(kind):
+        return "integer", column.cast(pa.int64())
+    if types.is_floating(kind):
+        wide = column.cast(pa.float64())
+        # Databases compare NaN as a number, and our filters take it for null.
+        return "float", pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text", column.cast(pa.large_string())
+    if types.is_null(kind):
+        return "text", column.cast(pa.large_string())
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return "integer", _ticks(column)
+    return "other", None
+
+
+def _ticks(column: Any) -> Any:
+    """Dates and times as whole numbers, which every database compares alike."""
+    narrow = pa.types.is_date32(column.type) or pa.types.is_time32(column.type)
+    return (column.cast(pa.int32()) if narrow else column).cast(pa.int64())
+
+
+def inserted_values(columns: dict[str, Column], metadata: pa.Table | None, rows: int) -> list[Any]:
+    """The metadata of inserted rows as the database stores it; columns that are missing are null."""
+    given = () if metadata is None else metadata.column_names
+    return [
+        _stored(metadata[name].cast(each.type))[1]
+        if metadata is not None and name in given
+        else pa.chunked_array([pa.nulls(rows, each.values.type)])
+        for name, each in columns.items()
+    ]
+
+
+class SqlEngine(Engine):
+    """An engine that takes one SQL statement per query."""
+
+    connection: Any = None
+
+    def call(self) -> str:
+        """One statement, in a library of this process."""
+        return "SQL statement in this process"
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """The exceptions of the library."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def reported(self, what: str) -> Iterator[None]:
+        """Turn the library's errors into ours."""
+        try:
+            yield
+        except self.driver_errors() as problem:
+            raise EngineError(f"{self.name} {what}: {str(problem).strip()}") from problem
+
+    def answers(
+        self,
+        batch: QueryBatch,
+        k: int,
+        ask: Callable[[NDArray[np.float32], Filter | None], Sequence[tuple[int]]],
+    ) -> NDArray[np.int64]:
+        """The rows found for each query, in the shape of an answer."""
+        found = np.full((batch.count, k), -1, np.int64)
+        with self.reported("cannot search"):
+            for number, query in enumerate(float32_matrix(batch.vectors)):
+                rows = ask(query, None if batch.filters is None else batch.filters[number])
+                found[number, : len(rows)] = [row for (row,) in rows]
+        return found
+
+
+class SqlFilters:
+    """Filters compiled for one table; without a placeholder, values are literals in the text."""
+
+    def __init__(self, columns: dict[str, Column], placeholder: str | None) -> None:
+        self.columns, self.placeholder = columns, placeholder
+
+    def compile(self, condition: Filter) -> tuple[str, list[Literal]]:
+        """The condition as SQL, and the values of its placeholders in their order."""
+        values: list[Literal] = []
+        for name in sorted(condition.columns()):
+            if name not in self.columns:
+                known = ", ".join(self.columns) or "none"
+                raise FilterError(f"filter '{condition}': no column {name!r}. The columns are: {known}")
+        return self._text(condition, values), values
+
+    def _text(self, condition: Filter, values: list[Literal]) -> str:
+        match condition:
+            case And(operands):
+                return f"({' AND '.join(self._text(each, values) for each in operands)})"
+            case Or(operands):
+                return f"({' OR '.join(self._text(each, values) for each in operands)})"
+            case Not(operand):
+                return f"(NOT {self._text(operand, values)})"
+            case Exists(name):
+                return f"({self.columns[name].identifier} IS NOT NULL)"
+            case Equals(name, value):
+                return self._among(name, (value,), values)
+            case In(name, wanted):
+                return self._among(name, wanted, values)
+            case Range(name):
+                bounds = [self._bounded(name, *bound, values) for bound in condition.bounds().items()]
+                return f"({' AND '.join(bounds)})"
+        raise FilterError(f"{type(condition).__name__} is no kind of filter")
+
+    def _among(self, name: str, wanted: tuple[Literal, ...], values: list[Literal]) -> str:
+        column = self.columns[name]
+        plain = [_plain(column, name, value) for value in wanted]
+        possible = [value for value in plain if value is not None]
+        if not possible:
+            return self._wherever_valid(column, False)
+        listed = ", ".join(self._bound(value, values) for value in possible)
+        return f"({column.identifier} IN ({listed}))"
+
+    def _bounded(self, name: str, bound: str, value: Literal, values: list[Literal]) -> str:
+        column, lower = self.columns[name], bound in ("gte", "gt")
+        plain = _plain(column, name, value)
+        if plain is None and not isinstance(value, str) and column.kind != "text":
+            # No number of the column's type equals this one: the bound moves to the nearest inside.
+            if column.kind == "float":
+                plain = float(value)
+                bound = ("gte" if plain > value else "gt") if lower else ("lt" if plain > value else "lte")
+            elif _LOWEST <= value <= _HIGHEST:
+                bound, plain = ("gte", math.ceil(value)) if lower else ("lte", math.floor(value))
+        if plain is None:
+            return self._wherever_valid(column, not isinstance(value, str) and lower == (value < 0))
+        return f"({column.identifier} {_OPERATORS[bound]} {self._bound(plain, values)})"
+
+    def _bound(self, value: Literal, values: list[Literal]) -> str:
+        if self.placeholder is None:
+            return literal_text(value)
+        values.append(value)
+        return self.placeholder
+
+    def _wherever_valid(self, column: Column, truth: bool) -> str:
+        """True or false where the column has a value, and null where it has none."""
+        return f"({column.identifier} {'=' if truth else '<>'} {column.identifier})"
+
+
+def _plain(column: Column, name: str, value: Literal) -> Literal | None:
+    """The value as the database takes it; None when no value of the column can equal it."""
+    if pa.types.is_null(column.type):
+        return None
+    if isinstance(value, bool):
+        if column.kind == "boolean":
+            return value
+    elif isinstance(value, str):
+        if pa.types.is_temporal(column.type):
+            return _moment(column, name, value)
+        if column.kind == "text":
+            return str(value)
+    elif column.kind == "float":
+        # An integer beyond 64 bits is a float to SQL, and so it is here.
+        return float(value) if abs(value) >= 2**63 or float(value) == value else None
+    elif column.kind == "integer" and not pa.types.is_temporal(column.type):
+        return int(value) if _LOWEST <= value <= _HIGHEST and int(value) == value else None
+    raise _incomparable(column, name, value)
+
+
+def _moment(column: Column, name: str, value: str) -> int:
+    try:
+        ticks: int = _ticks(pa.array([value]).cast(column.type))[0].as_py()
+    except pa.ArrowException as problem:
+        raise _incomparable(column, name, value) from problem
+    return ticks
+
+
+def _incomparable(column: Column, name: str, value: Literal) -> FilterError:
+    return FilterError(
+        f"column {name!r} holds {column.type} and cannot be compared with {literal_text(value)}"
+    )
+
+
+def packaged(package: str, pattern: str) -> list[Path]:
+    """Files of an installed package, found without importing it."""
+    found = importlib.util.find_spec(package)
+    places = [] if found is None else found.submodule_search_locations or []
+    return sorted(file for place in places for file in Path(place).glob(pattern))

@@ -1,0 +1,149 @@
+"""sqlite-vec: the vec0 table of SQLite, which compares every row; its filters are subqueries in SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters.base import Abilities, Constraint
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.core import Corpus, Metric, blocks
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.filters import Filter
+
+# The library's own limit.
+_MOST_NEIGHBOURS = 4096
+_TYPES = {"boolean": "INTEGER", "integer": "INTEGER", "float": "REAL", "text": "TEXT"}
+
+
+class SqliteVec(SqlEngine):
+    """A database in memory; apsw brings a SQLite that can load extensions, which Python's often cannot."""
+
+    name = "sqlite-vec"
+    family = "sqlite"
+    distribution = "sqlite-vec"
+    extra = "sqlite-vec"
+    metrics = frozenset({Metric.L2, Metric.COSINE})
+    # Its database is in memory, where no second connection can see it.
+    abilities = Abilities(filters=True, updates=True, batch=False, deterministic=True, exact_search=True)
+    constraints = (Constraint(f"k of at most {_MOST_NEIGHBOURS:,}", ("k",), lambda k: k <= _MOST_NEIGHBOURS),)
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Fill a table of vectors, and one of metadata beside it."""
+        import apsw
+        import sqlite_vec
+
+        self.close()
+        self.connection = apsw.Connection(":memory:")
+        self.connection.enable_load_extension(True)
+        self.connection.load_extension(sqlite_vec.loadable_path())
+        self.connection.enable_load_extension(False)
+        columns = metadata_columns(corpus)
+        self.filters = SqlFilters(columns, "?")
+        listed = "".join(f", {each.identifier} {_TYPES[each.kind]}" for each in columns.values())
+        with self.reported("cannot build"):
+            self.connection.execute(
+                "CREATE VIRTUAL TABLE items USING "
+                f"vec0(vector float[{corpus.dimension}] distance_metric={metric})"
+            )
+            self.connection.execute(f"CREATE TABLE metadata (number INTEGER PRIMARY KEY{listed})")
+        for start, block in blocks(corpus.vectors):
+            self._add(block, [each.values.slice(start, len(block)) for each in columns.values()])
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows, one statement a query."""
+        return self.answers(batch, k, lambda query, where: self._rows(query, k, where))
+
+    def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
+        among = ""
+        values: list[Any] = []
+        if condition is not None:
+            where, values = self.filters.compile(condition)
+            among = f"AND rowid IN (SELECT number FROM metadata WHERE {where})"  # noqa: S608
+        statement = f"SELECT rowid FROM items WHERE vector MATCH ? AND k = ? {among}"  # noqa: S608
+        found: list[Any] = self.connection.execute(statement, (query.tobytes(), k, *values)).fetchall()
+        return found
+
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """What it does anyway."""
+        return self.nearest(batch, k)
+
+    def exercised(self) -> str:
+        """A vec0 table has no index to miss."""
+        if self.connection is None:
+            raise self.unbuilt()
+        with self.reported("cannot count its rows"):
+            ((rows,),) = self.connection.execute("SELECT count(*) FROM items").fetchall()
+        return f"exact: vec0 compares all {rows:,} rows"
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add rows to both tables."""
+        self._add(vectors, inserted_values(self.filters.columns, metadata, len(vectors)))
+
+    def _add(self, vectors: NDArray[Any], values: list[pa.ChunkedArray]) -> None:
+        numbers = range(self.rows, self.rows + len(vectors))
+        stored = zip(numbers, (each.tobytes() for each in float32_matrix(vectors)), strict=True)
+        beside = zip(numbers, *(each.to_pylist() for each in values), strict=True)
+        places = ", ".join("?" * (1 + len(values)))
+        with self.reported("cannot insert"), self.connection:
+            self.connection.executemany("INSERT INTO items (rowid, vector) VALUES (?, ?)", stored)
+            self.connection.executemany(f"INSERT INTO metadata VALUES ({places})", beside)  # noqa: S608
+        self.rows += len(vectors)
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Delete rows."""
+        with self.reported("cannot delete"), self.connection:
+            self.connection.executemany(
+                "DELETE FROM items WHERE rowid = ?", ((row,) for row in rows.tolist())
+            )
+
+    def size_bytes(self) -> int:
+        """The pages of the database."""
+        ((pages,),) = self.connection.execute("PRAGMA page_count").fetchall()
+        ((page,),) = self.connection.execute("PRAGMA page_size").fetchall()
+        return int(pages * page)
+
+    def close(self) -> None:
+        """Release the database."""
+        connection, self.connection, self.rows = self.connection, None, 0
+        if connection is not None:
+            connection.close()
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """The exceptions of the library."""
+        import apsw
+
+        return (apsw.Error,)
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Fill the table and ask it; it has no parameters."""
+        return lines(
+            "import apsw  # its SQLite can load extensions, which Python's own often cannot",
+            "import sqlite_vec",
+            "",
+            INPUTS,
+            'connection = apsw.Connection("items.db")',
+            "connection.enable_load_extension(True)",
+            "connection.load_extension(sqlite_vec.loadable_path())",
+            "connection.execute(",
+            '    "CREATE VIRTUAL TABLE items USING "',
+            f'    f"vec0(vector float[{{vectors.shape[1]}}] distance_metric={setting.metric})"',
+            ")",
+            "with connection:",
+            "    connection.executemany(",
+            '        "INSERT INTO items (rowid, vector) VALUES (?, ?)",',
+            "        ((row, vector.tobytes()) for row, vector in enumerate(vectors)),",
+            "    )",
+            "",
+            f'statement = "SELECT rowid FROM items WHERE vector MATCH ? AND k = {setting.k}"',  # noqa: S608
+            "found = [",
+            "    [row for (row,) in connection.execute(statement, (query.tobytes(),))] for query in queries",
+            "]",
+        )

@@ -1,0 +1,157 @@
+"""usearch: a graph index that can keep its vectors in fewer bits, in process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.adapters.base import Abilities, Library
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.memory_model import Content, graph_content
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.core import Corpus, Knob, Metric, blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+_METRICS = {Metric.COSINE: "cos", Metric.IP: "ip", Metric.L2: "l2sq"}
+# Bytes of a stored value.
+_VALUE_BYTES = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0, "b1": 0.125}
+# For each row a place in its table of keys, a pointer, and what its allocator rounds up.
+_ROW_BYTES = 110
+
+
+class Usearch(Library):
+    """Index of usearch; its Python interface takes no filters."""
+
+    name = "usearch"
+    family = "usearch"
+    distribution = "usearch"
+    metrics = frozenset(Metric)
+    abilities = Abilities(
+        updates=True, threads=True, deterministic=True, exact_search=True, clients=True, forks=True
+    )
+    build_knobs = (
+        Knob("connectivity", default=16, low=2, high=256, help="neighbours of a node"),
+        Knob("expansion_add", default=128, low=1, high=5000, effort=True, help="candidates while it builds"),
+        Knob(
+            "storage",
+            default="f32",
+            choices=("f32", "f16", "bf16", "i8", "b1"),
+            help="how a value is kept; i8 keeps directions only, b1 only signs, compared by Hamming distance",
+        ),
+    )
+    search_knobs = (Knob("expansion", default=64, low=1, high=10_000, effort=True),)
+    whole_vectors = ("storage", ("f32",))
+    signs = False
+    compared = 0
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Insert every row, block by block."""
+        from usearch.index import Index
+
+        self.close()
+        self.signs = parameters["storage"] == "b1"
+        self.index = Index(
+            # usearch packs eight signs a byte, and wants whole bytes.
+            ndim=-(-corpus.dimension // 8) * 8 if self.signs else corpus.dimension,
+            metric="hamming" if self.signs else _METRICS[metric],
+            dtype=parameters["storage"],
+            connectivity=parameters["connectivity"],
+            expansion_add=parameters["expansion_add"],
+        )
+        for _, block in blocks(corpus.vectors):
+            self.insert(block)
+
+    def configure(self, **parameters: int) -> None:
+        """Set how many candidates a search keeps."""
+        super().configure(**parameters)
+        self.index.expansion_search, self.compared = parameters["expansion"], 0
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows that the walk over the graph found."""
+        found = self.index.search(self._kept(batch.vectors), k, threads=self.threads)
+        compared = found.computed_distances
+        self.compared += compared  # without a call, as the count of searches
+        return _rows(found, k)
+
+    def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """Every vector as it is stored, compared with every query."""
+        self.refuse_filters(batch)
+        return _rows(self.index.search(self._kept(batch.vectors), k, threads=self.threads, exact=True), k)
+
+    def _kept(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        return np.packbits(vectors > 0, axis=1) if self.signs else float32_matrix(vectors)
+
+    def held(self) -> str:
+        """The graph."""
+        if not len(self.index):
+            raise self.unbuilt()
+        return f"graph of {len(self.index):,} nodes, {self.index.max_level + 1} levels"
+
+    def work(self) -> str:
+        """How much of the corpus the walks compared, which a scan could not show."""
+        return f"{self.compared / self.searched:,.0f} comparisons a query"
+
+    def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
+        """Add nodes under the next numbers."""
+        keys = self.next_numbers(len(vectors)).astype(np.uint64)
+        self.index.add(keys, self._kept(vectors), threads=self.threads)
+        self.rows += len(vectors)
+
+    def delete(self, rows: NDArray[np.int64]) -> None:
+        """Mark nodes as removed; walks still pass through them."""
+        self.index.remove(np.asarray(rows, np.uint64))
+
+    def size_bytes(self) -> int:
+        """The index as usearch would write it."""
+        return int(self.index.serialized_length)
+
+    @classmethod
+    def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content:
+        """The graph, with vectors in the storage that the build chooses."""
+        return graph_content(build["connectivity"], _VALUE_BYTES[build["storage"]] * dimension, _ROW_BYTES)
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Add every row, set the expansion, search."""
+        build = setting.build
+        signs = build["storage"] == "b1"
+        stored, asked = (
+            ("np.packbits(vectors > 0, axis=1)", "np.packbits(queries > 0, axis=1)")
+            if signs
+            else ("vectors", "queries")
+        )
+        return lines(
+            "import numpy as np",
+            "from usearch.index import Index",
+            "",
+            INPUTS,
+            "index = Index(",
+            f"    ndim={'-(-vectors.shape[1] // 8) * 8' if signs else 'vectors.shape[1]'},",
+            f'    metric="{"hamming" if signs else _METRICS[setting.metric]}",',
+            f'    dtype="{build["storage"]}",',
+            f"    connectivity={build['connectivity']},",
+            f"    expansion_add={build['expansion_add']},",
+            ")",
+            f"index.add(np.arange(len(vectors)), {stored})",
+            "",
+            f"index.expansion_search = {setting.search['expansion']}",
+            f"found = index.search({asked}, {setting.k}).keys",
+        )
+
+
+def _rows(found: Any, k: int) -> NDArray[np.int64]:
+    """One query's matches are cut where they end; those of several are filled up with key 0."""
+    keys: NDArray[np.int64] = found.keys.view(np.int64)
+    if keys.ndim == 1:
+        if len(keys) < k:
+            keys = np.concatenate([keys, np.full(k - len(keys), -1)])
+        return keys[None]
+    if found.counts.min() < k:
+        keys[np.arange(k) >= found.counts[:, None]] = -1
+    return keys

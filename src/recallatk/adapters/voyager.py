@@ -1,0 +1,97 @@
+"""voyager: Spotify's graph index, which can keep a value in one byte, in process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.hnsw_library import HnswLibrary
+from recallatk.adapters.snippet import INPUTS, Setting, lines
+from recallatk.core import Knob, Metric
+from recallatk.errors import EngineError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Corpus
+
+_SPACES = {Metric.COSINE: "Cosine", Metric.IP: "InnerProduct", Metric.L2: "Euclidean"}
+_STORAGES = {"f32": "Float32", "e4m3": "E4M3", "i8": "Float8"}
+
+
+class Voyager(HnswLibrary):
+    """Index of voyager."""
+
+    name = "voyager"
+    family = "voyager"
+    distribution = "voyager"
+    extra = "voyager"
+    build_knobs = (
+        *HnswLibrary.build_knobs,
+        Knob("storage", default="f32", choices=tuple(_STORAGES), help="i8 takes values from -1 to 1 only"),
+    )
+    whole_vectors = ("storage", ("f32",))
+
+    def create(self, corpus: Corpus, metric: Metric, parameters: dict[str, Any]) -> None:
+        """An empty index with room for the corpus."""
+        import voyager
+
+        self.index = voyager.Index(
+            getattr(voyager.Space, _SPACES[metric]),
+            corpus.dimension,
+            M=parameters["M"],
+            ef_construction=parameters["ef_construction"],
+            random_seed=1,
+            max_elements=corpus.rows,
+            storage_data_type=getattr(voyager.StorageDataType, _STORAGES[parameters["storage"]]),
+        )
+
+    def add(self, vectors: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+        """Insert nodes; voyager makes room by itself."""
+        try:
+            self.index.add_items(float32_matrix(vectors).copy(), numbers.tolist(), num_threads=self.threads)
+        except (RuntimeError, ValueError) as problem:
+            raise EngineError(f"voyager cannot take these vectors: {problem}") from problem
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The nearest rows that the walk over the graph found."""
+        possible, ef = min(k, self.live), self.settings["ef"]
+        asked = float32_matrix(batch.vectors)
+        if not asked.flags.writeable:  # voyager refuses arrays that it could not write to
+            asked = asked.copy()
+        try:
+            found = self.index.query(asked, possible, self.threads, ef)[0]
+        except Exception as problem:  # its error of too few answers is a bare Exception
+            raise EngineError(f"voyager at k = {possible} and ef = {ef}: {problem}") from problem
+        rows: NDArray[np.int64] = found.view(np.int64)
+        return rows
+
+    def nodes(self) -> int:
+        """The number of nodes in the graph, deleted ones among them."""
+        return int(self.index.num_elements)
+
+    def size_bytes(self) -> int:
+        """The index as voyager would write it."""
+        return len(self.index.as_bytes())
+
+    @classmethod
+    def snippet(cls, setting: Setting) -> str:
+        """Add every row, and search with its own ef."""
+        build = setting.build
+        return lines(
+            "import voyager",
+            "",
+            INPUTS,
+            "index = voyager.Index(",
+            f"    voyager.Space.{_SPACES[setting.metric]},",
+            "    num_dimensions=vectors.shape[1],",
+            f"    M={build['M']},",
+            f"    ef_construction={build['ef_construction']},",
+            f"    storage_data_type=voyager.StorageDataType.{_STORAGES[build['storage']]},",
+            ")",
+            "index.add_items(vectors)",
+            "",
+            f"found, distances = index.query(queries, k={setting.k}, query_ef={setting.search['ef']})",
+        )

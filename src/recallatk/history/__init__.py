@@ -1,7 +1,0 @@
-"""Runs on disk: written trial by trial, gone on with, read back, and named by what they were made from."""
-
-from recallatk.history.listing import ListedRun, list_runs
-from recallatk.history.run_folder import RunFolder
-from recallatk.history.run_store import load_run, save_run
-
-__all__ = ["ListedRun", "RunFolder", "list_runs", "load_run", "save_run"]

@@ -1,0 +1,20 @@
+"""The linter: rules that say when a benchmark misleads, each with its number and what to do."""
+
+from recallatk.core.judgments import Finding, Severity, Waiver
+from recallatk.linter.audits import audit, audit_run, audit_settings, waivers_of
+from recallatk.linter.evidence import Evidence
+from recallatk.linter.registry import RULES
+from recallatk.linter.rule import Rule
+
+__all__ = [
+    "RULES",
+    "Evidence",
+    "Finding",
+    "Rule",
+    "Severity",
+    "Waiver",
+    "audit",
+    "audit_run",
+    "audit_settings",
+    "waivers_of",
+]

@@ -1,0 +1,63 @@
+"""R02: queries that are rows of the corpus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recallatk.core.judgments import Severity
+from recallatk.linter.rule import Rule
+from recallatk.units import share_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recallatk.core.judgments import Finding
+    from recallatk.linter.evidence import Evidence
+
+SOME, MANY = 0.01, 0.10
+
+
+class QueriesInCorpus(Rule):
+    """Queries that find themselves."""
+
+    code, name, severity = "R02", "queries-in-corpus", Severity.ERROR
+    title = "Queries are taken from the corpus"
+    threshold = (
+        "more than 1 % of the queries are equal to a row of the corpus: warning; more than 10 %: error"
+    )
+    source = (
+        "on real embeddings the rows of an index had a recall of 0.80 where held-out ones had 0.75; "
+        "[mistakes](mistakes.md) measures it again."
+    )
+    why = (
+        "A query that is in the index finds itself first, and an index is built around its own rows. "
+        "Recall comes out higher than for anything that users ask."
+    )
+    remedy = (
+        "Hold queries out of the corpus, or use `queries_from_corpus`, which leaves each query's own row out."
+    )
+    needs = frozenset({"dataset"})
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """The share of queries whose vector is in the corpus."""
+        if (
+            evidence.dataset is None
+            or evidence.survey is None
+            or evidence.dataset.queries.corpus_rows is not None
+        ):
+            return
+        found = evidence.survey.found_queries
+        share = float(found.mean())
+        if share > SOME:
+            yield self.finding(
+                share_of(
+                    int(found.sum()),
+                    len(found),
+                    "queries",
+                    "is a row of the corpus",
+                    "are rows of the corpus",
+                ),
+                share,
+                MANY if share > MANY else SOME,
+                None if share > MANY else Severity.WARNING,
+            )

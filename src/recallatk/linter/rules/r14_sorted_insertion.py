@@ -1,0 +1,56 @@
+"""R14: rows that come cluster by cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.core import Metric
+from recallatk.core.judgments import Severity
+from recallatk.linter.geometry import unit
+from recallatk.linter.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recallatk.core.judgments import Finding
+    from recallatk.linter.evidence import Evidence
+
+LEAST, FEWEST = 0.9, 100
+
+
+class SortedInsertion(Rule):
+    """Order of insertion shapes a graph."""
+
+    code, name, severity = "R14", "sorted-insertion", Severity.NOTE
+    title = "Rows are inserted in the order of clusters"
+    threshold = (
+        "the median distance from a row to the next is less than 0.9 times that of rows drawn at random"
+    )
+    source = (
+        "a rule of thumb: rows in random order have 1.0, and the bound leaves room for chance and for "
+        "short runs."
+    )
+    why = (
+        "Graphs that are built row by row connect differently when similar rows come together. Another "
+        "order of the same rows, as production has it, gives another recall."
+    )
+    remedy = "Build several times: `builds = 3` inserts the rows in other orders and shows what that changes."
+    needs = frozenset({"dataset"})
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """How much nearer the next row is than any other."""
+        looked = evidence.survey
+        if evidence.dataset is None or looked is None or len(looked.sample) < FEWEST:
+            return
+        rows, after = looked.sample, looked.neighbours
+        if evidence.dataset.metric is not Metric.L2:
+            rows, after = unit(rows), unit(after)
+        drawn = rows[np.random.default_rng(0).permutation(len(rows))]
+        usual = float(np.median(np.linalg.norm(rows - drawn, axis=1)))
+        ratio = float(np.median(np.linalg.norm(rows - after, axis=1))) / usual if usual > 0 else 1.0
+        if ratio < LEAST:
+            yield self.finding(
+                f"the next row is {ratio:.2f} times as far as a row drawn at random", ratio, LEAST
+            )

@@ -1,0 +1,162 @@
+"""A run as one JSON object: every number of every trial, done, failed or missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from recallatk.goals.runs import run_verdict, trial_numbers
+from recallatk.redaction import public
+from recallatk.reporting.trial_lines import trial_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recallatk.core import Failure, Mean, Run, Trial
+    from recallatk.goals import Verdict
+    from recallatk.reporting.trial_lines import TrialLine
+
+_NOT_MEASURED = (
+    *("latency_ms", "latency_intervals_ms", "qps", "qps_low", "qps_high", "late", "highest_rate"),
+    *("build_seconds", "build_cpu_seconds", "build_threads", "search_threads"),
+    *("memory_bytes", "peak_bytes", "size_bytes", "version", "call", "evidence"),
+    *("k", "queries", "asked", "scored", "calls", "rounds", "clients", "changed_answers", "warm_up"),
+)
+
+
+def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
+    """Everything about a run but its answers and single calls, as strict JSON can hold it.
+
+    Args:
+        run: what was measured.
+        verdict: of its goals, where its truth and data were there to tell; by default what the run tells.
+    """
+    found: dict[str, Any] = plain(
+        {
+            "dataset": run.dataset,
+            "metric": run.metric,
+            "complete": run.complete,
+            "planned": None if run.planned is None else len(run.planned),
+            "verdict": (run_verdict(run) if verdict is None else verdict).to_dict(),
+            "begun": run.begun,
+            "checked": run.checked,
+            "timed": run.timed,
+            "sampled_from": run.sampled_from,
+            "trials": _trials(run),
+            "cautions": [asdict(each) for each in run.cautions],
+            "seconds": run.seconds,
+            "fingerprints": run.fingerprints,
+            "environment": run.environment,
+            "settings": run.settings,
+        }
+    )
+    shown: dict[str, Any] = public(found)
+    return shown
+
+
+def _trials(run: Run) -> list[dict[str, Any]]:
+    """In planned order; unplanned trials come last."""
+    done: dict[Trial, list[TrialLine]] = {}
+    for line in trial_lines(run):
+        done.setdefault(line.trial, []).append(line)
+    failed = {each.trial: each for each in run.failures}
+    found = []
+    for trial, number in trial_numbers(run).items():
+        found += [{**_named(trial, number, "done"), **_measured(line)} for line in done.get(trial, ())]
+        if trial not in done:
+            status = "failed" if trial in failed else "missing"
+            found.append({**_named(trial, number, status), **_unmeasured(failed.get(trial))})
+    return found
+
+
+def _named(trial: Trial, number: int, status: str) -> dict[str, Any]:
+    return {
+        "number": number,
+        "engine": trial.engine,
+        "build": dict(trial.build),
+        "search": dict(trial.search),
+        "mode": trial.load.mode,
+        "load": asdict(trial.load),
+        "repeat": trial.repeat,
+        "status": status,
+    }
+
+
+def _unmeasured(failure: Failure | None) -> dict[str, Any]:
+    said = {name: getattr(failure, name, None) for name in ("kind", "phase", "message", "log")}
+    return {
+        "measures": {},
+        **dict.fromkeys(_NOT_MEASURED),
+        "anomalies": {},
+        "pareto": False,
+        "failure": None if failure is None else said,
+    }
+
+
+def _measured(line: TrialLine) -> dict[str, Any]:
+    measurement, built, late = line.measurement, line.measurement.build, line.lateness
+    return {
+        "measures": {name: mean_to_dict(mean) for name, mean in measurement.score.measures.items()},
+        "latency_ms": {name: each.value for name, each in line.latency_ms.items()},
+        "latency_intervals_ms": {
+            name: {"low": each.low, "high": each.high} for name, each in line.latency_ms.items()
+        },
+        "qps": line.qps.median,
+        "qps_low": line.qps.low,
+        "qps_high": line.qps.high,
+        "late": None
+        if late is None
+        else {"share": late.share, "p99_ms": late.p99_ms, "worst_ms": late.worst_ms},
+        "highest_rate": measurement.highest_rate,
+        "build_seconds": built.seconds,
+        "build_cpu_seconds": built.cpu_seconds,
+        "build_threads": built.threads,
+        "search_threads": built.search_threads,
+        "memory_bytes": built.memory_bytes,
+        "peak_bytes": built.peak_bytes,
+        "size_bytes": built.size_bytes,
+        "version": built.version,
+        "call": built.call,
+        "evidence": measurement.exercised,
+        "k": measurement.k,
+        "queries": len(measurement.answers),
+        "asked": line.asked,
+        "scored": measurement.score.scored,
+        "calls": len(measurement.calls),
+        "rounds": measurement.calls.rounds,
+        "clients": measurement.calls.clients,
+        "changed_answers": line.changed,
+        "warm_up": None if measurement.warm_up is None else asdict(measurement.warm_up),
+        "anomalies": measurement.score.anomalies,
+        "pareto": line.front,
+        "failure": None,
+    }
+
+
+def mean_to_dict(mean: Mean) -> dict[str, Any]:
+    """A mean with its interval, and the mean by strict ids."""
+    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON types; non-finite numbers become null."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "items"):
+        return _plain_mapping(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def _plain_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): plain(each) for name, each in value.items()}

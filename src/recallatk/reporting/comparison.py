@@ -1,0 +1,151 @@
+"""Comparison of runs: the verdict of each, and paired differences of the same settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.answers import bounded
+from recallatk.analysis.compared import Compared
+from recallatk.analysis.comparison import compare, holm
+from recallatk.analysis.measures import Recall
+from recallatk.errors import RecallError
+from recallatk.reporting.charts.points import curve_of, shortened
+from recallatk.reporting.document import Table
+from recallatk.reporting.labels import cut, number
+from recallatk.reporting.text import printable
+from recallatk.reporting.verdict_words import spoken_verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.analysis.comparison import Difference
+    from recallatk.core import Measurement, Run, Trial, Truth
+    from recallatk.reporting.charts.points import Curve
+
+_MOST_PAIRS = 60
+_CONFIDENCE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The first run compared with others."""
+
+    curves: dict[str, Curve]
+    """The points of each run."""
+    table: Table
+    paired: Table | None
+    refusals: list[str] = field(default_factory=list)
+    """Runs that cannot be compared, and why."""
+
+
+def compared(
+    first: Curve, others: Sequence[Run], names: Sequence[str], truth: Truth | None
+) -> Comparison | None:
+    """Compare the first run with those of the same data; None without other runs."""
+    if not others:
+        return None
+    named = [*names, *(f"run {place + 1}" for place in range(len(names), len(others) + 1))]
+    titles = [cut(printable(each), 60) for each in named[: len(others) + 1]]
+    if len(set(titles)) < len(titles):
+        titles = [f"{place}: {each}" for place, each in enumerate(titles, 1)]
+    curves, refusals = {titles[0]: first}, []
+    for title, run in zip(titles[1:], others, strict=True):
+        different = _different(first.run, run)
+        if different:
+            refusals.append(f"{title} cannot be compared: {', '.join(different)} differ.")
+        else:
+            curves[title] = curve_of(run)
+    drawn = {title: shortened(curve)[0] for title, curve in curves.items()}
+    return Comparison(drawn, _side_by_side(curves), _paired(curves, truth), refusals)
+
+
+def _different(one: Run, other: Run) -> list[str]:
+    """The data, truth or metric in which two runs differ."""
+    prints = {**one.fingerprints, **other.fingerprints}
+    found = [name for name in prints if one.fingerprints.get(name) != other.fingerprints.get(name)]
+    return [*found, "metric"] if one.metric != other.metric else found
+
+
+def _side_by_side(curves: dict[str, Curve]) -> Table:
+    rows = []
+    for title, curve in curves.items():
+        chosen = spoken_verdict(curve)
+        begun = printable(curve.run.begun or "-")[:19]
+        if chosen.number is None:
+            rows.append([title, "-", "-", "-", "-", "-", "-", begun])
+            continue
+        point = curve.points[chosen.number]
+        cells = [
+            point[name] for name in ("label", "recallText", "p95Text", "qpsText", "memoryText", "buildText")
+        ]
+        rows.append([title, *cells, begun])
+    header = ["Run", "Setting", "Recall", "p95", "QPS", "Memory", "Build time", "Begun"]
+    return Table("The setting of each run's verdict", header, rows, 2)
+
+
+def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
+    """The same settings in the first run and in another: recall query by query, latency as a ratio."""
+    (title, first), *others = curves.items()
+    k, known = first.k, {each.trial: each for each in first.run.measurements}
+    pairs = [
+        (name, curve, known[each.trial], each)
+        for name, curve in others
+        for each in curve.run.measurements
+        if each.trial in known
+    ][:_MOST_PAIRS]
+    if not pairs or k is None:
+        return None
+    found = [_difference(truth, k, mine, theirs) for _, _, mine, theirs in pairs]
+    adjusted = iter(holm([each.p_value for each in found if each is not None]))
+    rows = []
+    for (name, curve, mine, theirs), each in zip(pairs, found, strict=True):
+        cells = ["-", "-", "-"]
+        if each is not None:
+            p_value = next(adjusted)
+            ends = "-" if each.low is None or each.high is None else f"{each.low:+.4f} to {each.high:+.4f}"
+            cells = [f"{each.difference:+.4f}", ends, _judged(each, p_value)]
+        label = cut(printable(curve.names.label(theirs.trial)), 80)
+        rows.append([name, label, *cells, _ratio(first, curve, mine.trial)])
+    header = ["Run", "Setting", f"Δ {first.measure}", "95 % interval", "Difference", f"{first.tail} ratio"]
+    return Table(f"The same settings against {title}, query by query", header, rows, 2)
+
+
+def _difference(truth: Truth | None, k: int, mine: Measurement, theirs: Measurement) -> Difference | None:
+    values = [_values(truth, k, each) for each in (mine, theirs)]
+    if values[0] is None or values[1] is None or len(values[0]) != len(values[1]):
+        return None
+    # In an open loop, each run sends its own sample of queries.
+    both = ~(np.isnan(values[0]) | np.isnan(values[1]))
+    try:
+        return compare({"first": values[0][both], "second": values[1][both]})[0]
+    except RecallError:
+        return None
+
+
+def _values(truth: Truth | None, k: int, measurement: Measurement) -> NDArray[np.float64] | None:
+    known = measurement.values(f"recall@{k}")
+    if known is not None or truth is None or truth.depth < k or len(truth) != len(measurement.answers):
+        return known
+    found = Recall(k).per_query(Compared(truth, bounded(measurement.answers, truth.corpus_rows)))
+    return np.where(measurement.asked, found, np.nan)
+
+
+def _judged(found: Difference, p_value: float) -> str:
+    if not found.differing:
+        return "no query differs"
+    said = "not chance" if p_value < _CONFIDENCE else "may be chance"
+    return f"{said} (p = {p_value:.2g})"
+
+
+def _ratio(first: Curve, other: Curve, trial: Trial) -> str:
+    def latency(curve: Curve) -> float | None:
+        found = [line.latency_ms[first.tail].value for line in curve.lines if line.trial == trial]
+        return found[0] if found else None
+
+    before, after = latency(first), latency(other)
+    return number(None if not before or after is None else after / before, ".2f")

@@ -1,0 +1,240 @@
+"""Notes, failures and cautions of a run: what was timed, on which machine, how certain, what was odd."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from recallatk.analysis.headline import headline_measure
+from recallatk.core import Mode
+from recallatk.redaction import public
+from recallatk.reporting.labels import cut, interval, number
+from recallatk.reporting.run_tables import FRONT, in_order
+from recallatk.reporting.trial_lines import measure_names, prices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from recallatk.core import Caution, Failure, Run
+    from recallatk.reporting.labels import Naming
+    from recallatk.reporting.trial_lines import TrialLine
+
+_LISTED = 6
+_LONGEST_EVIDENCE = _LONGEST_MESSAGE = 300
+# Format of evidence from engines that may bypass the index: `317 of 476 calls (66.6%)`.
+_SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
+
+
+def notes(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
+    """One or two sentences per fact that a reader must know."""
+    if not lines:
+        return [*_unchecked(run), *_sample(run), _machine(run)]
+    ordered = [
+        line
+        for mode in Mode
+        for line in in_order([each for each in lines if each.trial.load.mode is mode], headline_measure(run))
+    ]
+    return [
+        *_unchecked(run),
+        *_sample(run),
+        f"Timed: {run.timed}.",
+        *_asked(ordered),
+        *_engines(ordered, names),
+        _machine(run),
+        *_evidence(ordered, names),
+        *_front(run, ordered),
+        *_intervals(run, ordered),
+        *_ties(run, ordered),
+        *_odd(ordered, names),
+        *_time(run),
+    ]
+
+
+def _unchecked(run: Run) -> list[str]:
+    if run.checked:
+        return []
+    return ["The run is of format 1 or 2, which has no checksums, so damage to its files goes unnoticed."]
+
+
+def _sample(run: Run) -> list[str]:
+    if run.sampled_from is None:
+        return []
+    return [
+        f"The corpus is a sample of {run.sampled_from:,} rows: recall on a sample does not carry over to "
+        "all of them."
+    ]
+
+
+def _asked(lines: list[TrialLine]) -> list[str]:
+    queries = _span(len(line.measurement.answers) for line in lines)
+    rounds = _span(line.measurement.calls.rounds for line in lines)
+    return [f"Queries: {queries}, rounds: {rounds}."]
+
+
+def _span(values: Iterable[int]) -> str:
+    found = sorted(set(values))
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+
+
+def _engines(lines: list[TrialLine], names: Naming) -> list[str]:
+    versions = {
+        name: list(dict.fromkeys(each.measurement.build.version or name for each in members))
+        for name, members in _by_engine(lines, names).items()
+    }
+    found = {name: " and ".join(each) for name, each in versions.items() if each}
+    if len(found) == 1:
+        return [f"Engine: {next(iter(found.values()))}."]
+    listed = ", ".join(name if said == name else f"{name} ({said})" for name, said in found.items())
+    return [f"Engines: {listed}."]
+
+
+def _by_engine(lines: list[TrialLine], names: Naming) -> dict[str, list[TrialLine]]:
+    found: dict[str, list[TrialLine]] = {name: [] for name in names.engines}
+    for line in lines:
+        found[line.trial.engine].append(line)
+    return found
+
+
+def _machine(run: Run) -> str:
+    processor, cores = (run.environment.get(name, "unknown") for name in ("processor", "cores"))
+    return f"Machine: {processor}, {cores} cores."
+
+
+def _evidence(lines: list[TrialLine], names: Naming) -> list[str]:
+    said = []
+    for name, members in _by_engine(lines, names).items():
+        if not members:
+            continue
+        # The setting whose index answered the smallest share of its calls represents its engine.
+        ordered = sorted(members, key=lambda line: _share(line.measurement.exercised))
+        texts = list(dict.fromkeys(line.measurement.exercised for line in ordered))
+        whose = f", {name}" if len(names.engines) > 1 else ""
+        more = f" (and {len(texts) - 1:,} more like it)" if len(texts) > 1 else ""
+        if len({_share(each) for each in texts}) > 1:
+            whose += f", least at {names.label(ordered[0].trial)}"
+            more = f"; at others up to {_share(texts[-1]):.1%}"
+        shown = "no evidence was given" if texts[0] is None else cut(texts[0], _LONGEST_EVIDENCE)
+        said.append(f"Index answered{whose}: {shown}{more}.")
+    return said
+
+
+def _share(evidence: str | None) -> float:
+    """The share of calls that the index answered; 1 where the evidence states none."""
+    found = _SHARE.search(evidence or "")
+    return 1.0 if found is None else float(found[1]) / 100
+
+
+def _front(run: Run, lines: list[TrialLine]) -> list[str]:
+    weighed = prices(lines)
+    if not weighed or len(lines) < 2:
+        return []
+    return [
+        f"{FRONT} is the Pareto front: no other trial under the same load is at least as good in both "
+        f"{headline_measure(run)} and {', '.join(weighed)}, and better in one."
+    ]
+
+
+def _intervals(run: Run, lines: list[TrialLine]) -> list[str]:
+    """Intervals of each recall; nothing for a run that was saved without them."""
+    said = []
+    for name in measure_names(run):
+        means = [line.measurement.score.measures.get(name) for line in lines]
+        widths = [
+            mean.high - mean.low for mean in means if mean and mean.low is not None and mean.high is not None
+        ]
+        if not widths:
+            continue
+        if len(lines) > _LISTED:
+            said.append(
+                f"{name}, 95 % intervals over queries: at most {max(widths):.4f} wide; --wide shows each."
+            )
+        else:
+            listed = ", ".join(interval(mean, ".4f") for mean in means)
+            said.append(f"{name}, 95 % intervals over queries: {listed}.")
+    return said
+
+
+def _ties(run: Run, lines: list[TrialLine]) -> list[str]:
+    """Strict-id values of the measures that boundary ties change."""
+    said = []
+    for name in measure_names(run):
+        means = [mean for mean in (line.measurement.score.measures.get(name) for line in lines) if mean]
+        differ = [mean for mean in means if mean.ids is not None and mean.ids != mean.value]
+        if differ and len(lines) > _LISTED:
+            said.append(
+                f"{name} by strict ids, cutting ties by row number, differs in {len(differ):,} trials; "
+                "--json has each."
+            )
+        elif differ:
+            listed = ", ".join(number(mean.ids, ".4f") for mean in means)
+            said.append(f"{name} by strict ids, cutting ties by row number: {listed}.")
+    return said
+
+
+def _odd(lines: list[TrialLine], names: Naming) -> list[str]:
+    return [
+        *_each("Odd answers at", lines, names, _odd_answers),
+        *_each("Answers changed from call to call at", lines, names, _changed),
+        *_each("Queries that were never asked at", lines, names, _not_asked),
+        *_each("Warm-up did not settle at", lines, names, _unsettled),
+    ]
+
+
+def _each(said: str, lines: list[TrialLine], names: Naming, find: Callable[[TrialLine], str]) -> list[str]:
+    """One note per trial in which something was found, up to a readable number."""
+    found = [(line, what) for line in lines if (what := find(line))]
+    more = len(found) - _LISTED
+    notes = [f"{said} {names.label(line.trial)}: {what}." for line, what in found[:_LISTED]]
+    return [*notes, f"{said} {more:,} more trials; --json has each."] if more > 0 else notes
+
+
+def _odd_answers(line: TrialLine) -> str:
+    odd = {kind: count for kind, count in line.measurement.score.anomalies.items() if count}
+    return ", ".join(f"{kind} {count:,}" for kind, count in odd.items())
+
+
+def _changed(line: TrialLine) -> str:
+    return f"{line.changed:,} of {len(line.measurement.calls):,} calls" if line.changed else ""
+
+
+def _not_asked(line: TrialLine) -> str:
+    return f"{line.not_asked:,} of {len(line.measurement.answers):,}" if line.not_asked else ""
+
+
+def _unsettled(line: TrialLine) -> str:
+    warm_up = line.measurement.warm_up
+    return "" if warm_up is None or warm_up.settled else f"{warm_up.calls:,} calls were not enough"
+
+
+def _time(run: Run) -> list[str]:
+    total = sum(run.seconds.values())
+    if not total:
+        return []
+    listed = ", ".join(f"{name} {spent:,.1f} s ({spent / total:.0%})" for name, spent in run.seconds.items())
+    return [f"Where the time went: {listed}."]
+
+
+def failures(run: Run, names: Naming) -> list[str]:
+    """Each trial that failed, where and why."""
+    return [_failure(each, names) for each in run.failures]
+
+
+def _failure(failure: Failure, names: Naming) -> str:
+    message = cut(str(public(" ".join(failure.message.split()))), _LONGEST_MESSAGE)
+    what = f"{failure.kind} in {failure.phase}" if failure.phase else failure.kind
+    return f"{names.label(failure.trial)}: {what}: {message or 'no message'}"
+
+
+def cautions(run: Run) -> list[str]:
+    """Each caution with what was measured and its limit."""
+    return [_caution(each) for each in run.cautions]
+
+
+def _caution(caution: Caution) -> str:
+    numbers = [
+        f"{name} {found:.4g}"
+        for name, found in (("measured", caution.value), ("limit", caution.limit))
+        if found is not None
+    ]
+    beside = f" ({', '.join(numbers)})" if numbers else ""
+    return f"{caution.kind}: {caution.message}{beside}"

@@ -1,0 +1,217 @@
+"""The tables of a run: one row per trial, the Pareto front first, and one per build."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from recallatk.analysis.headline import headline_measure
+from recallatk.core import Mode
+from recallatk.reporting.charts.breakdowns import builds
+from recallatk.reporting.document import Table
+from recallatk.reporting.labels import cut, fitted, interval, megabytes, number
+from recallatk.reporting.text import printable
+from recallatk.reporting.trial_lines import measure_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from recallatk.core import Load, Run
+    from recallatk.reporting.charts.points import Curve
+    from recallatk.reporting.labels import Naming
+    from recallatk.reporting.trial_lines import TrialLine
+
+_MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
+_MODE_TITLES = {
+    Mode.LATENCY: "Latency: one client, one query at a time",
+    Mode.THROUGHPUT: "Throughput: every client sends on when it has its answer",
+    Mode.RATE: "Rate: queries arrive when they do, and wait where the ones before are not answered",
+}
+_PERCENTILES, _ALL_PERCENTILES = ("p50", "p95", "p99"), ("p50", "p90", "p95", "p99", "p99.9")
+_CELL = 40
+FRONT = "*"
+
+
+class _Column(NamedTuple):
+    name: str
+    cell: Callable[[TrialLine], str]
+    words: bool = False
+
+
+def tables(
+    run: Run, lines: list[TrialLine], names: Naming, *, wide: bool = False, by: str = "mode"
+) -> list[Table]:
+    """One table per load mode that was measured, latency first; or one per load."""
+    made = []
+    for mode in _MODES:
+        groups: dict[str, list[TrialLine]] = {}
+        for line in lines:
+            if line.trial.load.mode is mode:
+                title = str(line.trial.load) if by == "load" else _MODE_TITLES[mode]
+                groups.setdefault(title, []).append(line)
+        made += [_table(run, members, names, title, wide=wide) for title, members in groups.items()]
+    return made
+
+
+def _table(run: Run, lines: list[TrialLine], names: Naming, title: str, *, wide: bool) -> Table:
+    loads = list(dict.fromkeys(line.trial.load for line in lines))
+    columns = _words(lines, names) + _load_columns(loads)
+    for measure in measure_names(run):
+        columns += _measure_columns(measure, wide=wide)
+    columns += _time_columns(loads, wide=wide) + _build_columns(wide=wide)
+    ordered = in_order(lines, headline_measure(run))
+    cells = [_cells(column, ordered, wide=wide) for column in columns]
+    return Table(
+        title=title,
+        header=[column.name for column in columns],
+        rows=[list(row) for row in zip(*cells, strict=True)],
+        words=sum(column.words for column in columns),
+    )
+
+
+def in_order(lines: list[TrialLine], measure: str | None) -> list[TrialLine]:
+    """The Pareto front by rising recall, then the others likewise; trials without recall come last."""
+
+    def place(line: TrialLine) -> tuple[bool, bool, float]:
+        recall = line.value(measure)
+        return not line.front, recall is None, recall or 0.0
+
+    return sorted(lines, key=place)
+
+
+def _cells(column: _Column, lines: list[TrialLine], *, wide: bool) -> list[str]:
+    texts = [column.cell(line) for line in lines]
+    return fitted(texts, _CELL) if column.words and not wide else texts
+
+
+def _words(lines: list[TrialLine], names: Naming) -> list[_Column]:
+    columns = [_Column("", lambda line: FRONT if line.front else "", True)]
+    if len(names.engines) > 1:
+        columns.append(_Column("engine", lambda line: line.trial.engine, True))
+    if any(names.build(line.trial) for line in lines):
+        columns.append(_Column("build", lambda line: names.build(line.trial) or "-", True))
+    columns.append(_Column("search", lambda line: names.search(line.trial) or "-", True))
+    if names.repeats:
+        columns.append(_Column("repeat", lambda line: str(line.trial.repeat + 1)))
+    return columns
+
+
+def _load_columns(loads: list[Load]) -> list[_Column]:
+    columns = []
+    if any(load.mode is not Mode.LATENCY for load in loads):
+        columns.append(_Column("clients", lambda line: number(line.measurement.calls.clients, "d")))
+    if any(load.mode is Mode.THROUGHPUT for load in loads):
+        columns += [
+            _Column("batch", lambda line: str(line.trial.load.batch)),
+            _Column("via", lambda line: str(line.trial.load.via)),
+        ]
+    if any(load.rate is not None for load in loads):
+        columns.append(_Column("rate/s", lambda line: number(line.trial.load.rate, ",.4g")))
+    if any(load.p99_ms is not None for load in loads):
+        columns += [
+            _Column("p99 limit ms", lambda line: number(line.trial.load.p99_ms, "g")),
+            _Column("highest rate/s", lambda line: number(line.measurement.highest_rate, ",.0f")),
+        ]
+    if len({load.seconds for load in loads}) > 1:
+        columns.append(_Column("seconds", lambda line: number(line.trial.load.seconds, "g")))
+    return columns
+
+
+def _measure_columns(measure: str, *, wide: bool) -> list[_Column]:
+    columns = [_Column(measure, lambda line: number(line.value(measure), ".4f"))]
+    if wide:
+        columns.append(
+            _Column("95 %", lambda line: interval(line.measurement.score.measures.get(measure), ".4f"))
+        )
+    return columns
+
+
+def _time_columns(loads: list[Load], *, wide: bool) -> list[_Column]:
+    columns = []
+    for name in _ALL_PERCENTILES if wide else _PERCENTILES:
+        columns += _percentile_columns(name, wide=wide)
+    if any(load.mode is Mode.RATE for load in loads):
+        columns.append(_Column("late", _late))
+    return [
+        *columns,
+        _Column("QPS", lambda line: number(line.qps.median, ",.0f")),
+        _Column("over rounds", lambda line: interval(line.qps, ",.0f")),
+    ]
+
+
+def _percentile_columns(name: str, *, wide: bool) -> list[_Column]:
+    columns = [_Column(f"{name} ms", lambda line: number(line.latency_ms[name].value, ".3f"))]
+    if wide:
+        columns.append(_Column("95 %", lambda line: interval(line.latency_ms[name], ".3f")))
+    return columns
+
+
+def _late(line: TrialLine) -> str:
+    return number(None if line.lateness is None else line.lateness.share, ".1%")
+
+
+def _build_columns(*, wide: bool) -> list[_Column]:
+    columns = [
+        _Column("build s", lambda line: number(line.measurement.build.seconds, ".2f")),
+        _Column("memory MB", lambda line: megabytes(line.measurement.build.memory_bytes)),
+        _Column("size MB", lambda line: megabytes(line.measurement.build.size_bytes)),
+    ]
+    if wide:
+        columns += [
+            _Column("build CPU s", lambda line: number(line.measurement.build.cpu_seconds, ".2f")),
+            _Column("peak MB", lambda line: megabytes(line.measurement.build.peak_bytes)),
+        ]
+    return columns
+
+
+def setting_order(curve: Curve) -> list[int]:
+    """The points of each load, its front by rising recall before the others."""
+    return [
+        point["n"]
+        for point in sorted(
+            curve.points, key=lambda each: (each["load"], not each["latencyFront"], each["recall"] or 0.0)
+        )
+    ]
+
+
+def settings_table(curve: Curve) -> Table:
+    """One row per measured setting, in the order of `setting_order`."""
+    several = len(curve.loads) > 1
+    header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall", "95 % interval"]
+    header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
+    header += ["QPS (1/s)", "Build (s)", "Memory (MB)", "Size (MB)"]
+    rows = []
+    for place in setting_order(curve):
+        point, line = curve.points[place], curve.lines[place]
+        built, mean = line.measurement.build, line.measurement.score.measures.get(curve.measure or "")
+        rows.append(
+            [
+                point["label"],
+                *([printable(point["loadText"])] if several else []),
+                "front" if point["latencyFront"] else "",
+                number(point["recall"], ".4f"),
+                interval(mean, ".4f"),
+                *(number(line.latency_ms[name].value, ".3f") for name in ("p50", "p95", "p99")),
+                number(line.qps.median, ",.0f"),
+                number(built.seconds, ".2f"),
+                megabytes(built.memory_bytes),
+                megabytes(built.size_bytes),
+            ]
+        )
+    return Table("All settings", header, rows, 3 if several else 2)
+
+
+def cost_table(curve: Curve) -> Table:
+    """One row per index that was built."""
+    rows = [
+        [
+            row["whole"],
+            cut(printable(row["version"] or "-"), 120),
+            str(row["threads"]),
+            number(row["seconds"], ".2f"),
+            *(number(row[name], ".1f") for name in ("memory", "peak", "size")),
+        ]
+        for row in builds(curve)
+    ]
+    header = ["Index", "Library", "Threads", "Build (s)", "Memory (MB)", "Peak (MB)", "Size (MB)"]
+    title = "Every index of the settings above" if curve.left_out else "Every index that was built"
+    return Table(title, header, rows, 2)

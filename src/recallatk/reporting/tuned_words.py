@@ -1,0 +1,304 @@
+"""The outcome of a tuning in sentences and tables: its verdict, its settings, and all that was tried."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from recallatk.core import Trial
+from recallatk.goals.target import is_loss
+from recallatk.reporting.document import Table
+from recallatk.reporting.labels import cut, fitted, interval, listed, number
+from recallatk.reporting.text import printable
+from recallatk.units import counted
+
+if TYPE_CHECKING:
+    from recallatk.core import Mean
+    from recallatk.core.tuned import Attempt, Candidate, Tuned
+    from recallatk.reporting.charts.tuned_curve import TunedCurve
+    from recallatk.reporting.labels import Naming
+
+MIB = 1 << 20
+_COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "built in {}"}
+_NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
+_COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
+_CELL, _REASON, _LONGER_CELL = 60, 90, 120
+# The columns of marks and of labels.
+_WORDS = 2
+# The page lists this many attempts to stay small; tuned.json has all.
+MOST_ATTEMPTS = 300
+_PAGE_NAMES = {
+    "p95 ms": "p95 (ms)",
+    "QPS": "QPS (1/s)",
+    "memory MiB": "Memory (MiB)",
+    "build s": "Build (s)",
+}
+
+
+def verdict(tuned: Tuned) -> list[str]:
+    """One sentence with the setting and its numbers beside the goals, and what else must be known."""
+    if not tuned.met or tuned.choice is None:
+        return _missed(tuned)
+    said = f"Run {setting(tuned.choice)}: {_kept(tuned)}; {_taken(tuned, tuned.choice)}."
+    if tuned.looks > 1:
+        said += f" It is look {tuned.looks} at the held-out queries: settings before it were not confirmed."
+    return [said]
+
+
+def setting(candidate: Candidate) -> str:
+    """The engine and all of its parameters, in words."""
+    build = [each for each in candidate.build if each[1] != ""]
+    search = [each for each in candidate.search if each[1] != ""]
+    parts = [f"built with {listed(build)}"] if build else []
+    parts += [f"searched with {listed(search)}"] if search else []
+    return f"{candidate.engine}{' ' if parts else ''}{', '.join(parts)}"
+
+
+def mean_in_words(mean: Mean) -> str:
+    """The mean with its interval and its queries."""
+    among = "" if mean.low is None or mean.high is None else f"{mean.low:.4f} to {mean.high:.4f}, "
+    return f"{number(mean.value, '.4f')} ({among}{counted(mean.n, 'query', 'queries')})"
+
+
+def costs_in_words(candidate: Candidate) -> str:
+    """Costs of a setting in words."""
+    costs = {name: of_budget(name, candidate) for name in ("p95", "qps", "memory", "build")}
+    return ", ".join(_COST_WORDS[name].format(said) for name, said in costs.items() if said != "-")
+
+
+def of_budget(name: str, candidate: Candidate) -> str:
+    """The measured cost that a budget limits; a dash if not measured."""
+    if name in ("memory", "size"):
+        value = getattr(candidate, f"{name}_bytes")
+        return number(None if value is None else value / MIB, ",.1f", "MiB")
+    if name == "build":
+        return number(candidate.build_seconds, ",.1f", "s")
+    if name == "qps":
+        return number(candidate.qps, ",.0f", "queries a second")
+    return number(candidate.latency_ms.get(name), ".3f", "ms")
+
+
+def _kept(tuned: Tuned) -> str:
+    """Each measure on the held-out queries, beside its target."""
+    means = list(tuned.validated.items())
+    if len(means) != len(tuned.targets):
+        said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in means)
+        return f"on held-out queries {said}, for the target {' and '.join(tuned.targets)}"
+    pairs = zip(means, tuned.targets, strict=True)
+    said = ", ".join(f"{name} {mean_in_words(mean)} for {target}" for (name, mean), target in pairs)
+    return f"on held-out queries {said}"
+
+
+def _taken(tuned: Tuned, candidate: Candidate) -> str:
+    """Costs of a setting, each with its budget where there is one."""
+    budgets = {text.split()[0]: text for text in tuned.budgets}
+    names = dict.fromkeys(["p95", "qps", "memory", "build", *budgets])
+    said = []
+    for name in names:
+        value = of_budget(name, candidate)
+        if name in budgets:
+            word = _COST_WORDS.get(name, f"{name} {{}}").format("not measured" if value == "-" else value)
+            said.append(f"{word} for {budgets[name]}")
+        elif value != "-":
+            said.append(_COST_WORDS[name].format(value))
+    return ", ".join(said) or "its costs were not measured"
+
+
+def _missed(tuned: Tuned) -> list[str]:
+    within = f" within {' and '.join(tuned.budgets)}" if tuned.budgets else ""
+    lines = [f"No setting was proved to keep {' and '.join(tuned.targets)}{within}."]
+    if tuned.binding:
+        lines.append(tuned.binding)
+    if tuned.nearest is not None:
+        measures = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.nearest.measures.items())
+        said = ", ".join(part for part in (measures, costs_in_words(tuned.nearest)) if part)
+        lines.append(f"The nearest miss is {setting(tuned.nearest)}: while choosing {said}.")
+    if tuned.validated:
+        said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.validated.items())
+        lines.append(f"The last look at the held-out queries had {said}; there were {tuned.looks}.")
+    return lines
+
+
+def trial_of(candidate: Candidate) -> Trial:
+    """The setting alone."""
+    return Trial(candidate.engine, tuple(candidate.build), tuple(candidate.search))
+
+
+def marks_of(tuned: Tuned, candidate: Candidate) -> list[str]:
+    """Roles of a setting in the outcome: choice, runner-up, knee, nearest miss."""
+    named = {
+        "choice": tuned.choice,
+        "runner-up": tuned.runner_up,
+        "knee": tuned.knee,
+        "nearest miss": tuned.nearest,
+    }
+    trial = trial_of(candidate)
+    return [word for word, each in named.items() if each is not None and trial_of(each) == trial]
+
+
+def held(tuned: Tuned) -> list[Candidate]:
+    """Every setting of the outcome once, the front first; the choice as the verdict describes it."""
+    found: dict[Trial, Candidate] = {}
+    for each in (tuned.choice, *tuned.front, tuned.runner_up, tuned.knee, tuned.nearest):
+        if each is not None:
+            found.setdefault(trial_of(each), each)
+    front = dict.fromkeys(trial_of(each) for each in tuned.front)
+    return [found[each] for each in (*front, *(other for other in found if other not in front))]
+
+
+def measure_of(tuned: Tuned) -> str | None:
+    """The measure of the first target; None where nothing was measured."""
+    return next((name for each in held(tuned) for name in each.measures), None)
+
+
+def bound_name(measure: str | None) -> str:
+    """Name of the decision bound: a recall is "at least" it, a loss "at most"."""
+    return "at most" if is_loss(measure or "") else "at least"
+
+
+def number_names(measure: str | None) -> list[str]:
+    """The names of `numbers`."""
+    return [bound_name(measure), *_NUMBERS]
+
+
+def numbers(candidate: Candidate) -> list[str]:
+    """Measured values of a setting, in the order of `number_names`."""
+    memory = candidate.memory_bytes
+    return [
+        number(candidate.bound, ".4f"),
+        number(candidate.latency_ms.get("p95"), ".3f"),
+        number(candidate.qps, ",.0f"),
+        number(None if memory is None else memory / MIB, ",.1f"),
+        number(candidate.build_seconds, ",.1f"),
+        f"{candidate.queries:,}",
+    ]
+
+
+def about_front(tuned: Tuned, names: Naming, measure: str) -> list[str]:
+    """What the front is, what its settings share, and its knee."""
+    if not tuned.front:
+        return []
+    lines = [
+        f"No other setting that was measured is as good in both {measure} and {_cost(tuned)}. All on the "
+        "queries to choose by; held-out ones were not asked."
+    ]
+    lines += [f"All of {name}: {same}." for name in names.engines if (same := _same(names, name))]
+    if tuned.knee is not None:
+        label = names.label(trial_of(tuned.knee))
+        better = "less" if is_loss(measure) else "more"
+        lines.append(f"Knee, a suggestion: {label}. Beyond it {better} {measure} costs more.")
+    return lines
+
+
+def about_prices(tuned: Tuned, measure: str) -> list[str]:
+    """What more of the measure costs from one round number to the next."""
+    if not tuned.prices:
+        return []
+    steps = "; ".join(f"from {each.low:g} to {each.high:g} costs {each.ratio:.2f}x" for each in tuned.prices)
+    return [f"The price of {measure} in {_cost(tuned)}: {steps}.", *about_noise(tuned)]
+
+
+def about_noise(tuned: Tuned) -> list[str]:
+    """A caution where the machine was noisy, for text that compares latencies."""
+    return [f"Caution: {each.message}." for each in tuned.cautions if each.kind == "noise"]
+
+
+def _cost(tuned: Tuned) -> str:
+    return _COSTS.get(tuned.prefer, tuned.prefer)
+
+
+def _same(names: Naming, engine: str) -> str:
+    """Parameters that all settings of an engine share, which labels omit."""
+    said = names.engine(engine).removeprefix(engine)
+    return said[1:-1] if said.endswith(")") else said.removeprefix("()")
+
+
+def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
+    """The front with marks for choice, runner-up and knee, without empty columns."""
+    labels = fitted([names.label(trial_of(each)) for each in tuned.front], _CELL)
+    rows = []
+    for each, label in zip(tuned.front, labels, strict=True):
+        mean = each.measures.get(measure)
+        value = number(None if mean is None else mean.value, ".4f")
+        rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(each)])
+    return _without_empty(["", "setting", measure, *number_names(measure)], rows)
+
+
+def _without_empty(header: list[str], rows: list[list[str]]) -> Table:
+    """The table without empty columns."""
+    kept = [place for place in range(len(header)) if any(row[place] not in ("", "-") for row in rows)]
+    words = sum(place < _WORDS for place in kept)
+    return Table("Front", [header[each] for each in kept], [[row[e] for e in kept] for row in rows], words)
+
+
+def settings_table(curve: TunedCurve) -> Table:
+    """Every setting that the chart shows, the front first, and those that it cannot show."""
+    measure = curve.measure or ""
+    rows = []
+    for candidate, point in zip(curve.candidates, curve.points, strict=True):
+        mean = candidate.measures.get(measure)
+        marks = [*(["front"] if point["costFront"] else []), *marks_of(curve.tuned, candidate)]
+        value = number(None if mean is None else mean.value, ".4f")
+        rows.append([point["label"], ", ".join(marks), value, interval(mean, ".4f"), *numbers(candidate)])
+    header = ["Setting", "Is", short(measure) or "recall", "95 % interval"]
+    header += [page_name(name) for name in number_names(measure)]
+    return Table("All settings measured at full size, the front first", header, rows, 2)
+
+
+def short(text: str) -> str:
+    return cut(printable(text), _LONGER_CELL)
+
+
+def page_name(name: str) -> str:
+    """The name of a column as the page writes it."""
+    return _PAGE_NAMES.get(name, name[:1].upper() + name[1:])
+
+
+def price_table(tuned: Tuned) -> Table:
+    """Cost ratio of each round number to the one before."""
+    rows = [[f"{each.low:g}", f"{each.high:g}", f"{each.ratio:.2f} times"] for each in tuned.prices]
+    return Table("Between measured settings, never beyond them", ["From", "To", "Costs"], rows, 2, "narrow")
+
+
+def tried_table(tuned: Tuned) -> Table:
+    """Attempts grouped by engine, kind and outcome, with the most common reason."""
+    groups: dict[tuple[str, str, str], list[Attempt]] = {}
+    most = max((each.rows for each in tuned.attempts), default=0)
+    for each in tuned.attempts:
+        what = "build" if each.search is None else "setting"
+        what += " of a part" if each.rows < most else ""
+        groups.setdefault((each.engine, what, each.verdict), []).append(each)
+    rows = [
+        [*key, _reason(members), f"{len(members):,}", f"{sum(each.seconds for each in members):,.1f}"]
+        for key, members in groups.items()
+    ]
+    return Table("Tried and skipped", ["engine", "what", "came of it", "why", "times", "seconds"], rows, 4)
+
+
+def _reason(members: list[Attempt]) -> str:
+    reasons = Counter(each.why for each in members if each.why)
+    if not reasons:
+        return "-"
+    more = f" (and {len(reasons) - 1:,} more)" if len(reasons) > 1 else ""
+    return f"{cut(reasons.most_common(1)[0][0], _REASON)}{more}"
+
+
+def attempts_table(tuned: Tuned) -> Table:
+    """Everything that was tried or skipped, in its order."""
+    rows = [
+        [
+            short(each.engine),
+            short(listed(each.build)) or "-",
+            "the whole build" if each.search is None else short(listed(each.search)) or "-",
+            short(each.verdict),
+            each.why or "-",
+            f"{each.rows:,}",
+            number(each.bound, ".4f"),
+            number(each.p95_ms, ".3f"),
+            number(each.seconds, ",.1f"),
+        ]
+        for each in tuned.attempts[:MOST_ATTEMPTS]
+    ]
+    bound = page_name(bound_name(measure_of(tuned)))
+    header = ["Engine", "Build", "Search", "Came of it", "Why", "Rows", bound, "p95 (ms)", "Seconds"]
+    return Table("Everything that was tried or skipped, in its order", header, rows, 5, "tall")

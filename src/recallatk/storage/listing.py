@@ -1,0 +1,118 @@
+"""Every run below a folder, told from its headers without reading what was measured."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recallatk.errors import FormatError, UsageError
+from recallatk.files import reading
+from recallatk.storage.folder_scan import LOGS, trial_name, trial_numbers
+from recallatk.storage.run_file import RUN, read_run_header
+from recallatk.storage.trial_file import read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from recallatk.files import PathLike
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """One run on disk, in short."""
+
+    name: str
+    """Its folder, below the one that was listed."""
+    folder: str
+    dataset: str | None
+    metric: str | None
+    engines: tuple[str, ...]
+    done: int
+    """Trials that are finished."""
+    planned: int | None
+    """All trials that were to be measured; None where nobody said."""
+    failed: int
+    begun: str | None
+    size_bytes: int
+    format_version: int | None
+    problem: str | None = None
+    """Why it cannot be told what it is; the numbers are those of its files then."""
+
+
+def list_runs(folder: PathLike) -> list[ListedRun]:
+    """All runs in a folder and below it, by name."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise UsageError(f"{root}: no such folder")
+    found = (_listed(root, path) for path in _folders(root))
+    return sorted((each for each in found if each is not None), key=lambda each: each.name)
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    for place, folders, _ in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield Path(place)
+
+
+def _listed(root: Path, path: Path) -> ListedRun | None:
+    numbers = trial_numbers(path)
+    if not numbers and not (path / RUN).exists():
+        return None
+    try:
+        header = _header(path, numbers)
+        if header is None:
+            return None
+        with reading(str(path / RUN), "run"):
+            told, problem = _told(header), None
+    except FormatError as found:
+        told, problem = _UNTOLD, str(found)
+    name = root.name or str(root) if path == root else path.relative_to(root).as_posix()
+    size = sum(each.stat().st_size for each in _files(path, numbers))
+    return ListedRun(name=name, folder=str(path), done=len(numbers), size_bytes=size, problem=problem, **told)
+
+
+def _header(path: Path, numbers: list[int]) -> Mapping[str, Any] | None:
+    """run.json, or else the head that a trial file has of it; None where nothing here is ours."""
+    header = read_run_header(path)
+    if header is not None:
+        return header
+    for number in numbers:
+        found = read_header(path / trial_name(number))
+        if found is not None and "run" in found:
+            return {"format_version": found["format_version"], **found["run"], "trials": [found["trial"]]}
+    return None
+
+
+_UNTOLD: dict[str, Any] = {
+    "dataset": None,
+    "metric": None,
+    "engines": (),
+    "planned": None,
+    "failed": 0,
+    "begun": None,
+    "format_version": None,
+}
+
+
+def _told(header: Mapping[str, Any]) -> dict[str, Any]:
+    planned = header.get("planned")
+    return {
+        "dataset": str(header["dataset"]),
+        "metric": str(header["metric"]),
+        "engines": tuple(
+            dict.fromkeys(str(each["engine"]) for each in [*(planned or ()), *header["trials"]])
+        ),
+        "planned": None if planned is None else len(planned),
+        "failed": len(header.get("failures", ())),
+        "begun": header.get("begun"),
+        "format_version": int(header["format_version"]),
+    }
+
+
+def _files(path: Path, numbers: list[int]) -> Iterator[Path]:
+    named = [path / RUN, *(path / trial_name(number) for number in numbers)]
+    yield from (each for each in named if each.is_file())
+    if (path / LOGS).is_dir():
+        yield from (each for each in (path / LOGS).iterdir() if each.is_file())

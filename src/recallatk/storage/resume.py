@@ -1,0 +1,213 @@
+"""Resuming a run: finished trials are reused where settings match, and differences are named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core import Measurement, Trial
+from recallatk.errors import FormatError, MismatchError
+from recallatk.files import reading, require_version
+from recallatk.storage.folder_scan import FolderScan, require_reachable, trial_name
+from recallatk.storage.records import read_trial_record, written
+from recallatk.storage.run_file import RUN, read_run, run_head
+from recallatk.storage.trial_file import FORMAT_VERSION, read_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from recallatk.core import Failure, Run
+    from recallatk.storage.records import Record
+
+_MISSING = object()
+_MOST_SHOWN = 60
+# Names and places, whose content tells them apart; and what recall is wanted, which changes no measurement.
+_PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """Every difference in data, truth, metric and settings between what is there and what is wanted."""
+    one, other = there["fingerprints"], here["fingerprints"]
+    parts = [name for name in {**other, **one} if one.get(name) != other.get(name)]
+    said = []
+    data = [name for name in parts if name != "truth"]
+    if data:
+        said.append(f"the data ({', '.join(data)})")
+    if "truth" in parts:
+        said.append("the truth")
+    if there["metric"] != here["metric"]:
+        said.append(f"the metric ({there['metric']} there, {here['metric']} here)")
+    settings = _changed(there["settings"], here["settings"])
+    return said + [f"the setting {name} ({one} there, {other} here)" for name, one, other in settings]
+
+
+def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
+    one, other = dict(_leaves(there)), dict(_leaves(here))
+    for name in {**one, **other}:
+        before, after = one.get(name, _MISSING), other.get(name, _MISSING)
+        if before != after and name not in _PLACES and not name.startswith("tune."):
+            yield name, _shown(before), _shown(after)
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its path; an empty table or list is a value."""
+    if isinstance(value, dict) and value:
+        for key, each in value.items():
+            yield from _leaves(each, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        for number, each in enumerate(value):
+            yield from _leaves(each, f"{name}[{number}]")
+    elif name:
+        yield name, value
+
+
+def _shown(value: Any) -> str:
+    if value is _MISSING:
+        return "absent"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+WAY_OUT = "Measure into another folder (--out), or begin anew in this one (--fresh)"
+
+
+class FinishedTrials(Mapping[Trial, Measurement]):
+    """Measurements that stand on the disk, each read when it is asked for."""
+
+    def __init__(self) -> None:
+        self.paths: dict[Trial, Path] = {}
+
+    def add(self, trial: Trial, path: Path) -> None:
+        """Say where a trial stands."""
+        self.paths[trial] = path
+
+    def __getitem__(self, trial: Trial) -> Measurement:
+        # The file has no secrets, and the trial that was asked for may.
+        return replace(read_trial(self.paths[trial]).measurement, trial=trial)
+
+    def __contains__(self, trial: object) -> bool:
+        return trial in self.paths
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def stored_run(found: FolderScan, run: Run) -> Run | None:
+    """What is known of the run in a folder; None where there is none, and another one is refused."""
+    heads = {trial_name(number): header for number, header in found.trials.items()}
+    if found.header is not None:
+        heads = {RUN: found.header, **heads}
+    here = run_head(run, None)
+    for name, header in heads.items():
+        where = found.folder / name
+        with reading(str(where), "run"):
+            _require_going_on(where, int(header["format_version"]))
+            there = header if name == RUN else header["run"]
+            said = differences(there, here)
+        if said:
+            raise MismatchError(
+                f"{where} is of another run, and runs are not mixed. Different: {'; '.join(said)}. {WAY_OUT}"
+            )
+    for name, header in heads.items():
+        # The first says most: run.json, where there is one.
+        with reading(str(found.folder / name), "run"):
+            return read_run(header if name == RUN else header["run"], ())
+    return None
+
+
+def _require_going_on(where: Path, version: int) -> None:
+    require_version(str(where), "run", version, FORMAT_VERSION)
+    if version < FORMAT_VERSION:
+        raise MismatchError(f"{where}: run format {version} can be read but not resumed. {WAY_OUT}")
+
+
+def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[FinishedTrials, dict[Trial, Record]]:
+    """Take over every trial file that is sound, with what run.json says of it; others are measured again.
+
+    Args:
+        found: the folder, whose run was found to be the same.
+        planned: what is to be measured; None: whatever is there.
+    """
+    summaries, damaged = _read_all(found)
+    owners = _owners({number: read_trial_record(each) for number, each in summaries.items()}, planned)
+    strangers = [number for number in summaries if number not in owners]
+    if strangers:
+        said = ", ".join(f"{read_trial_record(summaries[each])} ({trial_name(each)})" for each in strangers)
+        raise MismatchError(
+            f"{found.folder} has trials that are not planned, and none is thrown away: {said}. {WAY_OUT}"
+        )
+    for number in damaged:
+        (found.folder / trial_name(number)).unlink()
+    places = {trial: number for number, trial in enumerate(planned or (), 1)}
+    _move(found.folder, {number: places.get(trial, number) for number, trial in owners.items()})
+    finished, by_trial = FinishedTrials(), {}
+    for number, trial in owners.items():
+        name = trial_name(places.get(trial, number))
+        finished.add(trial, found.folder / name)
+        by_trial[trial] = {**summaries[number], "file": name}
+    return finished, by_trial
+
+
+def _read_all(found: FolderScan) -> tuple[dict[int, Record], list[int]]:
+    """What run.json is to say of each trial file, and the numbers of those that are damaged."""
+    summaries, damaged = {}, list(found.damaged)
+    for number in found.trials:
+        try:
+            summaries[number] = read_trial(found.folder / trial_name(number), every_column=True).summary
+        except FormatError as problem:
+            require_reachable(problem)
+            damaged.append(number)
+    return summaries, damaged
+
+
+def _owners(files: dict[int, Trial], planned: tuple[Trial, ...] | None) -> dict[int, Trial]:
+    """Which planned trial each file is of; one that stands in its place comes before one that does not."""
+    if planned is None:
+        return {number: trial for trial, number in {trial: number for number, trial in files.items()}.items()}
+    # Files hold no secrets, so that trials which differ in nothing else look the same there.
+    alike: dict[Trial, list[Trial]] = {}
+    for trial in planned:
+        alike.setdefault(written(trial), []).append(trial)
+    owners = {
+        number: planned[number - 1]
+        for number, trial in files.items()
+        if number <= len(planned) and planned[number - 1] in alike.get(trial, ())
+    }
+    taken = set(owners.values())
+    for number, trial in files.items():
+        free = [each for each in alike.get(trial, ()) if each not in taken]
+        if number not in owners and free:
+            owners[number] = free[0]
+            taken.add(free[0])
+    return owners
+
+
+def _move(folder: Path, places: dict[int, int]) -> None:
+    """Bring files to their places in the plan; by what they say of themselves, none is lost on the way."""
+    moved = {number: place for number, place in places.items() if number != place}
+    beyond = max([*places, *places.values()], default=0)
+    parked = {}
+    for away, (number, place) in enumerate(moved.items(), beyond + 1):
+        (folder / trial_name(number)).rename(folder / trial_name(away))
+        parked[away] = place
+    for away, place in parked.items():
+        (folder / trial_name(away)).rename(folder / trial_name(place))
+
+
+def adopt_failures(
+    failures: Iterable[Failure], planned: tuple[Trial, ...] | None, finished: FinishedTrials
+) -> dict[Trial, Failure]:
+    """Take over the failures of trials that are planned and not finished."""
+    names = None if planned is None else {written(trial): trial for trial in planned}
+    adopted = {}
+    for failure in failures:
+        trial = failure.trial if names is None else names.get(failure.trial)
+        if trial is not None and trial not in finished:
+            adopted[trial] = replace(failure, trial=trial)
+    return adopted

@@ -1,0 +1,284 @@
+"""Trial files: one finished trial as self-contained Parquet, calls included."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from recallatk.core import Calls, Measurement, Others
+from recallatk.errors import FormatError
+from recallatk.files import atomic_file, reading, require_ordinary, require_version
+from recallatk.storage.checksums import (
+    CHECKED_VERSION,
+    CHECKSUM,
+    column_checksums,
+    require_columns,
+    require_sound,
+    sealed,
+)
+from recallatk.storage.records import (
+    OLDEST_VERSION,
+    Record,
+    measurement_record,
+    read_build,
+    read_score,
+    read_trial_record,
+    read_warm_up,
+    summary,
+    upgraded,
+)
+from recallatk.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset
+
+_COLUMNS = {
+    "latencies_ns": ("latency_ns", np.int64),
+    "sent_ns": ("sent_ns", np.int64),
+    "late_ns": ("late_ns", np.int64),
+    "rounds": ("round", np.int16),
+    "clients": ("client", np.int16),
+    "sizes": ("size", np.int32),
+}
+NAMES = ("calls", *_COLUMNS, "others")
+
+
+def call_columns(calls: Calls, others: Others | None, queries: int) -> dict[str, pa.Array]:
+    """The columns of a trial's calls."""
+    order = np.argsort(calls.query, kind="stable")
+    lengths = np.bincount(calls.query, minlength=queries)
+    columns = {"calls": _lists(order.astype(np.int64), lengths)}
+    for column, (name, dtype) in _COLUMNS.items():
+        values = getattr(calls, name)
+        values = np.ones(len(order), dtype) if values is None else values[order]
+        columns[column] = _lists(values.astype(dtype, copy=False), lengths)
+    return columns | {"others": _other_lists(others, queries)}
+
+
+def _other_lists(others: Others | None, queries: int) -> pa.ListArray:
+    if others is None:
+        others = Others(np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int64))
+    order = np.lexsort((others.call, others.query))
+    width = others.rows.shape[1]
+    rows = _lists(others.rows[order].astype(np.int64, copy=False).reshape(-1), np.full(len(order), width))
+    answers = pa.StructArray.from_arrays([pa.array(others.call[order], pa.int64()), rows], ["call", "rows"])
+    return _lists(answers, np.bincount(others.query, minlength=queries))
+
+
+def _lists(flat: Any, lengths: NDArray[np.int64]) -> pa.ListArray:
+    return lists(pa.array(flat) if isinstance(flat, np.ndarray) else flat, lengths)
+
+
+def lists(
+    flat: pa.Array, lengths: NDArray[np.int64], present: NDArray[np.bool_] | None = None
+) -> pa.ListArray:
+    """Lists of these lengths; null where they are not present."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    absent = None if present is None else np.append(~present, False)
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=absent), flat)
+
+
+def read_calls(table: pa.Table, round_ns: Sequence[int], batch: int, clients: int | None) -> Calls:
+    """The calls in their order."""
+    numbers, lengths = _flat(table["calls"])
+    order = np.empty(len(numbers), np.int64)
+    order[numbers] = np.arange(len(numbers))
+    if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
+        raise ValueError("the numbers of its calls are not 0, 1, 2 and so on")
+    parts = {}
+    for column, (name, dtype) in _COLUMNS.items():
+        values, found = _flat(table[column])
+        if not np.array_equal(found, lengths):
+            raise ValueError(f"{column} and calls have different lengths")
+        parts[name] = values[order].astype(dtype, copy=False)
+    query = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[order]
+    return Calls(query=query, round_ns=np.array(round_ns, np.int64), batch=batch, clients=clients, **parts)
+
+
+def read_others(column: pa.ChunkedArray) -> Others | None:
+    """The answers that differed, in the order of their calls; None where none did."""
+    array = _one(column)
+    lengths = array.value_lengths().to_numpy().astype(np.int64)
+    answers = array.flatten()
+    if not len(answers):
+        return None
+    call = answers.field("call").to_numpy()
+    rows, _ = _flat(pa.chunked_array([answers.field("rows")]))
+    query = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    order = np.lexsort((query, call))
+    return Others(call[order], query[order], rows.reshape(len(call), -1)[order])
+
+
+def _flat(column: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    array = _one(column)
+    return array.flatten().to_numpy(), array.value_lengths().to_numpy().astype(np.int64)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+FORMAT_VERSION = 3
+_KEY = b"recallatk.trial"
+_KIND = "trial of a run"
+_VALUES = "value:"
+
+
+@dataclass(frozen=True, eq=False)
+class TrialFile:
+    """A trial file that was read whole: what was measured, and what the file says of itself."""
+
+    path: Path
+    measurement: Measurement
+    header: Record
+
+    @property
+    def checked(self) -> bool:
+        """Whether the file has checksums, which were compared."""
+        return int(self.header["format_version"]) >= CHECKED_VERSION
+
+    @property
+    def identity(self) -> str:
+        """Of the run that it belongs to."""
+        return str(self.header["run"]["identity"])
+
+    @property
+    def summary(self) -> Record:
+        """What run.json says of it."""
+        return file_summary(self.path, self.measurement)
+
+
+def file_summary(path: Path, measurement: Measurement) -> Record:
+    """What run.json says of a finished trial."""
+    others = measurement.others
+    differing = 0 if others is None else len(others)
+    return summary(measurement_record(measurement), path.name, len(measurement.calls), differing)
+
+
+def write_trial(path: Path, measurement: Measurement, dataset: Dataset, run: Mapping[str, Any]) -> None:
+    """Write a trial with the head of its run, whole or not at all."""
+    table = _table(measurement, dataset)
+    header = {**_header(measurement, run), "columns": column_checksums(table)}
+    table = table.replace_schema_metadata({_KEY: sealed(header)})
+    with atomic_file(path) as scratch:
+        pq.write_table(table, scratch, compression="zstd", write_page_checksum=True)
+
+
+def _header(measurement: Measurement, run: Mapping[str, Any]) -> Record:
+    versions = {"format_version": FORMAT_VERSION, "tool_version": __version__}
+    return {**versions, **measurement_record(measurement), "run": dict(run)}
+
+
+def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
+    answers = measurement.answers
+    queries, width = answers.shape
+    # An answer is proof enough that somebody asked.
+    present = measurement.asked | (answers >= 0).any(axis=1)
+    lengths = np.where(present, width, 0)
+    rows = answers[present].reshape(-1)
+    ids = dataset.corpus.ids
+    named = ids.take(pa.array(rows, mask=(rows < 0) | (rows >= len(ids))))
+    columns = {
+        "query_id": dataset.queries.ids,
+        "neighbors": lists(named, lengths, present),
+        "rows": lists(pa.array(rows, pa.int64()), lengths, present),
+        "times": pa.array(_times(measurement), pa.int32()),
+    }
+    columns |= call_columns(measurement.calls, measurement.others, queries)
+    return pa.table(columns | _value_columns(measurement, queries))
+
+
+def _value_columns(measurement: Measurement, queries: int) -> dict[str, pa.Array]:
+    """Each measure of every query, null where it was not asked; NaN where it has no value."""
+    columns = {}
+    for name, values in measurement.score.per_query.items():
+        asked = np.ones(queries, bool) if len(values) == queries else measurement.asked
+        spread = np.zeros(queries)
+        spread[asked] = values
+        columns[f"{_VALUES}{name}"] = pa.array(spread, mask=~asked)
+    return columns
+
+
+def _times(measurement: Measurement) -> NDArray[np.int64]:
+    """How often each query was asked."""
+    if measurement.times is not None:
+        return measurement.times
+    return np.bincount(measurement.calls.query, minlength=len(measurement.answers))
+
+
+def read_header(path: Path) -> Record | None:
+    """What a trial file says of itself; None where it is a sound file and none of ours."""
+    with reading(str(path), _KIND):
+        require_ordinary(path)
+        return _header_of(str(path), pq.read_schema(path))
+
+
+def _header_of(where: str, schema: pa.Schema) -> Record | None:
+    text = (schema.metadata or {}).get(_KEY)
+    if text is None:
+        return None
+    header = dict(json.loads(text))
+    if int(header["format_version"]) <= FORMAT_VERSION:
+        rest = {name: value for name, value in header.items() if name != CHECKSUM}
+        require_sound(where, header, json.dumps(rest))
+    return upgraded(header)
+
+
+def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
+    """Read a trial file; a damaged one is refused, and its ids are only looked at with every column."""
+    require_ordinary(path)
+    with reading(str(path), _KIND), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        header = _header_of(str(path), file.schema_arrow)
+        if header is None or int(header["format_version"]) < OLDEST_VERSION:
+            raise FormatError(str(path), "no record of a trial in its metadata", "a trial file")
+        require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
+        stated = header.get("columns")
+        values = [name for name in stated or () if name.startswith(_VALUES)]
+        table = file.read(None if every_column else ["rows", "times", *NAMES, *values])
+        if stated is not None:
+            require_columns(str(path), table, stated)
+        return TrialFile(path, _measurement(table, header, values), header)
+
+
+def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurement:
+    sentinel, rate = header["sentinel_ns"], header["highest_rate"]
+    return Measurement(
+        trial=read_trial_record(header["trial"]),
+        build=read_build(header["build"]),
+        k=header["k"],
+        answers=_answers(table["rows"].combine_chunks(), header["k"]),
+        calls=read_calls(table, header["round_ns"], header["batch"], header["clients"]),
+        exercised=header["exercised"],
+        score=replace(read_score(header["score"]), per_query=_per_query(table, values)),
+        others=read_others(table["others"]),
+        warm_up=read_warm_up(header["warm_up"]),
+        sentinel_ns=None if sentinel is None else np.array(sentinel, np.int64),
+        highest_rate=None if rate is None else float(rate),
+        times=table["times"].to_numpy().astype(np.int64),
+    )
+
+
+def _per_query(table: pa.Table, names: list[str]) -> dict[str, NDArray[np.float64]]:
+    """Each measure of every query that was asked."""
+    return {name.removeprefix(_VALUES): table[name].drop_null().to_numpy() for name in names}
+
+
+def _answers(rows: pa.ListArray, k: int) -> NDArray[np.int64]:
+    """One line a query; those that were not asked have -1 all along."""
+    present = rows.is_valid().to_numpy(zero_copy_only=False)
+    flat = rows.flatten().to_numpy()
+    width = len(flat) // int(present.sum()) if present.any() else k
+    answers = np.full((len(rows), width), -1, np.int64)
+    answers[present] = flat.reshape(-1, width)
+    return answers

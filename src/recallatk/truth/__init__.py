@@ -1,7 +1,0 @@
-"""Exact ground truth: which rows are really the best ones, with their scores, ties and proof."""
-
-from recallatk.truth.compute import ground_truth, obtain_truth
-from recallatk.truth.truth_file import is_truth_file, load_truth, save_truth
-from recallatk.truth.verification import verify_truth
-
-__all__ = ["ground_truth", "is_truth_file", "load_truth", "obtain_truth", "save_truth", "verify_truth"]

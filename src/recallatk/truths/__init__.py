@@ -1,0 +1,7 @@
+"""Exact ground truth: which rows are really the best ones, with their scores, ties and proof."""
+
+from recallatk.truths.compute import ground_truth, obtain_truth
+from recallatk.truths.truth_file import is_truth_file, load_truth, save_truth
+from recallatk.truths.verification import verify_truth
+
+__all__ = ["ground_truth", "is_truth_file", "load_truth", "obtain_truth", "save_truth", "verify_truth"]

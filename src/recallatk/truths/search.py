@@ -1,0 +1,277 @@
+"""The search for the exact top rows: ever more precise sweeps, each over the queries still without proof."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from recallatk.core import Dataset, Metric
+from recallatk.core.truth import Decision
+from recallatk.pair_scores import require_range, smallest_size
+from recallatk.truths.corpus_reader import Reader
+from recallatk.truths.decision import DecidedRows, Pairs, decide
+from recallatk.truths.memory_plan import MemoryPlan, batches, heavy_queries
+from recallatk.truths.rescoring import rescored
+from recallatk.truths.results import Results
+from recallatk.truths.scanner_blas import BlasScanner, PrefixScanner
+from recallatk.truths.scanner_faiss import FaissScanner
+from recallatk.truths.space import (
+    FLOAT32,
+    FLOAT64,
+    SAMPLE,
+    Precision,
+    RotatedSpace,
+    Rotation,
+    Space,
+    centre_of,
+    find_rotation,
+    is_worth_looking,
+)
+from recallatk.truths.sweep import Candidates, OutOfRange, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+    from threadpoolctl import ThreadpoolController
+
+    from recallatk.truths.checkpoint import Checkpoint
+    from recallatk.truths.scanner import Scanner
+
+    Progress = Callable[[int, int], None]
+
+BACKENDS: dict[str, Callable[[int, np.dtype[Any], int], Scanner]] = {
+    "blas": BlasScanner,
+    "faiss": FaissScanner,
+}
+# Pairs worth more than one thread.
+_MANY_PAIRS = 50_000
+# The middle of the data is taken from its first rows; any point is right, only some are useless.
+_CENTRE_ROWS = 4096
+
+
+class _Stage(NamedTuple):
+    """One way to sweep; a query for which it comes to nothing goes on to another."""
+
+    precision: Precision
+    capped: bool
+    """Whether a query is given up at too many candidates."""
+    guesses: bool = False
+    """Whether thresholds are guessed, where that can be done."""
+
+
+_STAGES = (_Stage(FLOAT32, True, True), _Stage(FLOAT32, True), _Stage(FLOAT64, True), _Stage(FLOAT64, False))
+
+
+class ExactSearch:
+    """One computation of truth, which can be put down and taken up again between two blocks."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        depth: int,
+        plan: MemoryPlan,
+        *,
+        threads: int,
+        backend: str,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.dataset, self.depth, self.plan = dataset, depth, plan
+        self.threads, self.backend = plan.threads or threads, backend
+        self.progress, self.checkpoint = progress, checkpoint
+        self.metric = dataset.metric
+        self.eligibility = dataset.eligibility
+        self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
+        require_range(self.queries, self.metric, dataset.queries.name)
+        self.reader = Reader(
+            dataset.corpus, dataset.metric, plan.block_rows, smallest_query=smallest_size(self.queries)
+        )
+        self.results = Results(dataset.queries.rows, depth)
+        self.asked = np.empty(0, np.int64)
+        self.todo: deque[tuple[int, NDArray[np.int64]]] = deque()
+        self.done_pairs = self.all_pairs = 0
+
+    def run(self, which: NDArray[np.int64] | None = None) -> Results:
+        """Find and prove the best rows of every query, or of some."""
+        which = np.arange(len(self.queries)) if which is None else which
+        step = self.plan.group_queries
+        self._plan_work(0, [which[first : first + step] for first in range(0, len(which), step)])
+        self.asked = which
+        resumed = self._resume()
+        while self.todo:
+            stage, group = self.todo.popleft()
+            candidates = self._swept(stage, group, resumed)
+            resumed = None
+            self._conclude(stage, group, candidates)
+        return self.results
+
+    def _plan_work(self, stage: int, groups: list[NDArray[np.int64]]) -> None:
+        self.todo.extendleft((stage, group) for group in reversed(groups))
+        self.all_pairs += sum(len(group) for group in groups) * self.dataset.corpus.rows
+
+    def _swept(
+        self, stage: int, group: NDArray[np.int64], resumed: Mapping[str, NDArray[Any]] | None
+    ) -> Candidates:
+        """One sweep, from where a checkpoint left it."""
+        first = 0
+        try:
+            with self.few_threads(self.threads):
+                # Threads of BLAS would wait for the core on which a fingerprint is being taken.
+                sweep = self._sweep(stage, group)
+            if resumed is not None:
+                first = int(resumed["next_row"])
+                sweep.restore({key[6:]: part for key, part in resumed.items() if key.startswith("sweep_")})
+            with self.few_threads(len(sweep.workers)):
+                for start, block in self.reader.blocks(first):
+                    sweep.take(start, block)
+                    self._report(len(group) * len(block))
+                    self._save(stage, group, sweep, start + len(block))
+        except OutOfRange:
+            # The first stage that can hold the numbers is the one that counts.
+            none, every = np.empty(0, np.int64), np.ones(len(group), bool)
+            return Candidates(none, none, every, ~every)
+        found = sweep.candidates()
+        if isinstance(sweep.space, RotatedSpace):
+            # Turned scores are further from the real ones: others may need fewer candidates.
+            found = found._replace(
+                missed=found.missed | found.abandoned, abandoned=np.zeros(len(group), bool)
+            )
+        return found
+
+    def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
+        precision, capped, guesses = _STAGES[stage]
+        make = BACKENDS[self.backend] if precision is FLOAT32 else BlasScanner
+        space = Space(self.metric, precision, self.queries.shape[1], self.centre())
+        # One more than the depth: its score is the gap, and whether it ties is worth knowing.
+        k = self.depth + 1
+        rotation = self._rotation(space, group, k) if guesses and make is BlasScanner else None
+        if rotation is not None:
+            space = RotatedSpace(space, rotation)
+            make = partial(PrefixScanner, rotation.lead)
+        return Sweep(
+            space,
+            self.queries[group],
+            self.eligibility.subset(group),
+            k,
+            partial(make, space.width, precision.dtype),
+            threads=1 if make is FaissScanner else self.threads,
+            most=8 * k + 256 if capped else None,
+            guesses=guesses and self.reader.is_whole,
+        )
+
+    def _rotation(self, space: Space, group: NDArray[np.int64], k: int) -> Rotation | None:
+        """A cheaper way to multiply, for many queries with all rows of a corpus in memory."""
+        rows, queries = self.dataset.corpus.rows, len(group)
+        if not self.reader.is_whole or not is_worth_looking(space.dimension, queries, rows):
+            return None
+        if any(batch.members is not None for batch in batches(self.eligibility.subset(group))):
+            return None
+        random = np.random.default_rng(0)
+        some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in (rows, queries))
+        return find_rotation(space, self.reader.rows(some), self.queries[group[asked]], k, (queries, rows))
+
+    def centre(self) -> NDArray[np.float32] | None:
+        """A point amid the corpus, where one is of use."""
+        if self.metric is not Metric.L2:
+            return None
+        rows = min(_CENTRE_ROWS, self.dataset.corpus.rows)
+        return centre_of(self.reader.rows(np.arange(rows)))
+
+    @contextmanager
+    def few_threads(self, workers: int) -> Iterator[None]:
+        """Where our own threads share the cores, BLAS must not start more of them."""
+        limits = {"blas": max(1, self.threads // workers), "openmp": self.threads}
+        with _thread_pools(len(sys.modules)).limit(limits=limits):
+            yield
+
+    def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
+        proven = ~(candidates.abandoned | candidates.missed)
+        if proven.any():
+            self._prove(stage, group, candidates, proven)
+        self._plan_again(1, group[candidates.missed])
+        # Too many candidates with guesses are too many without.
+        self._plan_again(max(stage, 1) + 1, group[candidates.abandoned])
+
+    def _plan_again(self, stage: int, left: NDArray[np.int64]) -> None:
+        if not len(left):
+            return
+        step = len(left)
+        if not _STAGES[stage].capped:
+            step = heavy_queries(self.plan.group_queries, self.dataset.corpus.rows)
+        self._plan_work(stage, [left[first : first + step] for first in range(0, len(left), step)])
+
+    def _prove(
+        self, stage: int, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]
+    ) -> None:
+        pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
+        decided = Decision.FLOAT32 if _STAGES[stage].precision is FLOAT32 else Decision.FLOAT64
+
+        def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], DecidedRows]:
+            vectors, mine = self.queries[group[part]], pairs.of(int(part[0]), int(part[-1]) + 1)
+            return part, decide(self.metric, vectors, mine, self.depth, self.reader.rows)
+
+        # Rows that are not in memory are read by one thread at a time, and few need no more.
+        several = self.reader.is_whole and len(pairs.rows) >= _MANY_PAIRS
+        parts = np.array_split(np.arange(len(group)), min(len(group), self.threads if several else 1))
+        with ThreadPoolExecutor(len(parts)) as pool:
+            for part, verdict in pool.map(settle, parts) if several else map(settle, parts):
+                self.results.put(group[part], proven[part], verdict, decided)
+
+    def scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
+        """Pairs of a query, by its place among `vectors`, and a row, with their float64 scores."""
+        scores, tolerances = rescored(self.reader, vectors, queries, rows, threads=self.threads)
+        return Pairs(queries, rows, scores, tolerances)
+
+    def _report(self, pairs: int) -> None:
+        self.done_pairs += pairs
+        if self.progress is not None:
+            self.progress(self.done_pairs, self.all_pairs)
+
+    def _save(self, stage: int, group: NDArray[np.int64], sweep: Sweep, next_row: int) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.offer(lambda: self._state(stage, group, sweep, next_row))
+
+    def _state(
+        self, stage: int, group: NDArray[np.int64], sweep: Sweep, next_row: int
+    ) -> dict[str, NDArray[Any]]:
+        todo = [(stage, group), *self.todo]
+        return {
+            "asked": self.asked,
+            "next_row": np.asarray(next_row),
+            "pairs": np.asarray([self.done_pairs, self.all_pairs]),
+            "todo_stages": np.asarray([stage for stage, _ in todo]),
+            "todo_lengths": np.asarray([len(group) for _, group in todo]),
+            "todo_queries": np.concatenate([group for _, group in todo]),
+            **{f"sweep_{key}": part for key, part in sweep.state().items()},
+            **{f"result_{key}": part for key, part in self.results.state().items()},
+        }
+
+    def forget(self) -> None:
+        """The result is kept elsewhere: the checkpoint is of no more use."""
+        if self.checkpoint is not None:
+            self.checkpoint.clear()
+
+    def _resume(self) -> Mapping[str, NDArray[Any]] | None:
+        state = None if self.checkpoint is None else self.checkpoint.load()
+        if state is None or not np.array_equal(state["asked"], self.asked):
+            return None
+        self.done_pairs, self.all_pairs = state["pairs"].tolist()
+        groups = np.split(state["todo_queries"], np.cumsum(state["todo_lengths"])[:-1])
+        self.todo = deque(zip(state["todo_stages"].tolist(), groups, strict=True))
+        self.results.restore({key[7:]: part for key, part in state.items() if key.startswith("result_")})
+        return state
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(_modules: int) -> ThreadpoolController:
+    """The thread pools of this process, looked for again only once more modules may have brought more."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

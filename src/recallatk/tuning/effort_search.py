@@ -1,0 +1,315 @@
+"""The least search effort of one build that clears the targets, with as few queries as each step needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis.betting import SequentialVerdict
+from recallatk.goals.decisions import bounds_clear, sequential_verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.goals import Target
+    from recallatk.tuning.index_client import IndexClient, ScoredAnswers
+    from recallatk.tuning.search_space import Ladder
+    from recallatk.tuning.study import Study
+
+_FIRST_BATCH = 64
+# Above the generous effort, each try has this many times the effort of the one before.
+_HIGHER = 4.0
+# Standard errors; many pairs are compared.
+_BEYOND_CHANCE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One setting with the answers to the queries it was asked so far, and the verdict on them."""
+
+    effort: float
+    search: dict[str, Any]
+    answers: tuple[ScoredAnswers, ...] = ()
+    verdict: SequentialVerdict = SequentialVerdict.UNDECIDED
+    bound: float | None = None
+    """The lower bound of the first target's mean, once settled."""
+    settled: bool = False
+    """Whether the answers are of all queries, asked after a warm-up."""
+
+    @property
+    def asked(self) -> int:
+        """The number of queries that it was asked."""
+        return sum(len(each.which) for each in self.answers)
+
+    def values(self, target: int) -> NDArray[np.float64]:
+        """The shaped values of a target in the order asked, without NaN."""
+        found: NDArray[np.float64] = np.concatenate([each.values[target] for each in self.answers])
+        return np.asarray(found[~np.isnan(found)])
+
+    def raw(self, target: int) -> NDArray[np.float64]:
+        """The measure or loss of each query that a target is about."""
+        return np.concatenate([each.raw[target] for each in self.answers])
+
+    @property
+    def latencies_ns(self) -> NDArray[np.int64]:
+        """The latency of each call."""
+        return np.concatenate([each.latencies_ns for each in self.answers])
+
+    @property
+    def mean(self) -> float:
+        """The mean of the first target's values."""
+        values = self.values(0)
+        return float(values.mean()) if len(values) else 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the setting clears every target, as far as is known."""
+        return self.verdict is SequentialVerdict.PASS
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The outcome of the search on one ladder, with every look to continue from."""
+
+    ladder: Ladder
+    looks: Mapping[float, Look]
+    """Every setting that was asked, by its effort."""
+    alpha: float
+    """The error that a bound may make on this ladder."""
+    top: float
+    """The effort above which recall falls again and nothing counts."""
+    look: Look | None = None
+    """The setting with the least effort that clears every target; None where none does."""
+    violated: bool = False
+    """Whether some setting failed though one of less effort had passed."""
+
+    @property
+    def by_effort(self) -> list[Look]:
+        """The looks by rising effort."""
+        return [self.looks[each] for each in sorted(self.looks)]
+
+    @property
+    def counted(self) -> list[Look]:
+        """The looks by rising effort, up to the one where recall falls again."""
+        return [look for look in self.by_effort if look.effort <= self.top]
+
+
+class OutOfTime(Exception):  # noqa: N818 - nothing is wrong
+    """The time for choosing is over."""
+
+
+def least_effort(study: Study, index: IndexClient, ladder: Ladder, alpha: float) -> Chosen:
+    """Start at full effort, bisect down, then go up until the bound clears; or stop when time is over."""
+    prober = Prober(study, index, Chosen(ladder, {}, alpha, ladder.most), limited=True)
+    try:
+        look, violated = _choose(prober)
+    except OutOfTime:
+        look, violated = _rescued(prober), False
+    return replace(prober.known, look=look, violated=violated)
+
+
+def settled_above(
+    study: Study, index: IndexClient, chosen: Chosen, effort: float, factor: float
+) -> tuple[Look | None, Chosen]:
+    """The next effort of at least `factor` times as much whose bound clears every target; None at the top.
+
+    The second value is the search with the looks that this added. The time limit does not apply.
+    """
+    prober = Prober(study, index, chosen)
+    higher = chosen.ladder.above(effort, factor)
+    safer = None if higher is None or effort >= chosen.top else min(higher, chosen.top)
+    while safer is not None:
+        look = prober.settle(safer)
+        if look.passed:
+            return look, prober.known
+        safer = _next_safer(prober, safer)
+    return None, prober.known
+
+
+class Prober:
+    """Asks settings of one ladder during one search, and adds their looks to what is known."""
+
+    def __init__(self, study: Study, index: IndexClient, known: Chosen, *, limited: bool = False) -> None:
+        self.study, self.index, self.ladder, self.limited = study, index, known.ladder, limited
+        self.order = study.side.order(study.seed)
+        self.known = known
+
+    def look(self, effort: float) -> Look:
+        """Ask growing batches until the sequential test decides, or there are no more queries."""
+        if effort in self.known.looks:
+            return self.known.looks[effort]
+        look, size = Look(effort, self.ladder.search(effort)), _FIRST_BATCH
+        while look.verdict is SequentialVerdict.UNDECIDED and look.asked < len(self.order):
+            if self.limited and self.study.over():
+                raise OutOfTime
+            look = self._learned(self._asked(look, self.order[look.asked : look.asked + size]))
+            size *= 2
+        # Near 1 the test needs more queries than there may be: it spreads its bets, and the bound does not.
+        if look.verdict is SequentialVerdict.UNDECIDED and bounds_clear(*self._evidence(look))[0]:
+            look = self._learned(replace(look, verdict=SequentialVerdict.PASS))
+        return look
+
+    def _learned(self, look: Look) -> Look:
+        self.known = replace(self.known, looks={**self.known.looks, look.effort: look})
+        return look
+
+    def _asked(self, look: Look, batch: NDArray[np.int64]) -> Look:
+        answers = self.index.ask(self.study.side, self.study.targets, look.search, batch)
+        more = replace(look, answers=(*look.answers, answers))
+        return replace(more, verdict=sequential_verdict(*self._evidence(more)))
+
+    def _evidence(self, look: Look) -> tuple[Sequence[Target], list[NDArray[np.float64]], float]:
+        targets = self.study.targets
+        return targets, [look.values(place) for place in range(len(targets))], self.known.alpha
+
+    def settle(self, effort: float) -> Look:
+        """Ask all queries after a warm-up: their bound is the verdict, and their latency counts."""
+        look = self.look(effort)
+        if look.settled:
+            return look
+        answers = self.index.ask(
+            self.study.side, self.study.targets, look.search, self.order, warm=True, purpose="settle"
+        )
+        whole = replace(look, answers=(answers,), settled=True)
+        # The bound over all queries is the verdict; the test was there to save queries.
+        cleared, bounds = bounds_clear(*self._evidence(whole))
+        verdict = SequentialVerdict.PASS if cleared else SequentialVerdict.UNDECIDED
+        return self._learned(replace(whole, bound=float(bounds[0]), verdict=verdict))
+
+
+def _choose(prober: Prober) -> tuple[Look | None, bool]:
+    ceiling, fell = _ceiling(prober), False
+    if not ceiling.passed and not prober.settle(ceiling.effort).passed:
+        better = _better_below(prober, ceiling)
+        if better is None:
+            return None, _falls(prober)
+        ceiling, fell = better, True
+    _bisect(prober, prober.ladder.least, ceiling.effort)
+    _probe_below(prober)
+    violated = _recheck(prober)
+    look = _cleared(prober)
+    return look, violated or fell or _falls(prober)
+
+
+def _rescued(prober: Prober) -> Look | None:
+    """The least effort that stands when time is over, if its bound clears."""
+    prober.limited = False
+    if not prober.known.looks:
+        prober.look(prober.ladder.generous)
+    effort = _standing(prober)
+    look = None if effort is None else prober.settle(effort)
+    return look if look is not None and look.passed else None
+
+
+def _ceiling(prober: Prober) -> Look:
+    effort = prober.ladder.generous
+    look = prober.look(effort)
+    while not look.passed and effort < prober.ladder.most:
+        before, effort = look, min(prober.ladder.most, effort * _HIGHER)
+        look = prober.look(effort)
+        if not look.passed and look.mean <= before.mean:
+            break
+    return look
+
+
+def _better_below(prober: Prober, ceiling: Look) -> Look | None:
+    """A lower effort that passes though full effort did not; on a rising curve it fails with few queries.
+
+    A claim below such a fall is a claim of its own, and gets half of the error.
+    """
+    for effort in prober.ladder.lower(ceiling.effort):
+        if prober.look(effort).passed:
+            alpha = prober.known.alpha
+            prober.known = replace(prober.known, alpha=alpha / 2)
+            look = prober.settle(effort)
+            if look.passed:
+                prober.known = replace(prober.known, top=effort)
+                return look
+            prober.known = replace(prober.known, alpha=alpha)
+    return None
+
+
+def _bisect(prober: Prober, low: float, high: float) -> None:
+    """Bisect between an effort that did not pass and one that did, until nothing is between."""
+    if low >= high or prober.look(low).passed:
+        return
+    while (middle := prober.ladder.between(low, high)) is not None:
+        if prober.look(middle).passed:
+            high = middle
+        else:
+            low = middle
+
+
+def _probe_below(prober: Prober) -> None:
+    """Look at one setting below all that did not pass: on a rising curve it fails with few queries."""
+    failed = [look.effort for look in prober.known.counted if not look.passed]
+    if failed:
+        below = prober.ladder.between(prober.ladder.least, max(failed))
+        if below is not None:
+            prober.look(below)
+
+
+def _standing(prober: Prober) -> float | None:
+    """The least effort such that it and all tried above it passed.
+
+    Where recall rises with effort, "below target" at one effort holds at all lower ones: a claim that needs
+    all tried settings above it to have passed is a closed test, and keeps its level however many were tried.
+    """
+    found = None
+    for look in reversed(prober.known.counted):
+        if not look.passed:
+            break
+        found = look.effort
+    return found
+
+
+def _recheck(prober: Prober) -> bool:
+    """Whether a setting fails on all queries, not just on a batch, though one of less effort passed."""
+    violated = False
+    for look in prober.known.counted:
+        lower = any(other.passed for other in prober.known.looks.values() if other.effort < look.effort)
+        if lower and not prober.known.looks[look.effort].passed:
+            violated = not prober.settle(look.effort).passed or violated
+    if violated:
+        counted = prober.known.counted
+        least = max(look.effort for look in counted if not look.passed)
+        above = [look.effort for look in counted if look.effort > least and look.passed]
+        if above:
+            _bisect(prober, least, min(above))
+    return violated
+
+
+def _falls(prober: Prober) -> bool:
+    """Whether some effort did worse than a lower one on the queries that both were asked, beyond chance."""
+    for lower, higher in combinations(prober.known.by_effort, 2):
+        below, above = lower.values(0), higher.values(0)
+        common = min(len(below), len(above))
+        lost = below[:common] - above[:common]
+        if common > 1 and lost.mean() > _BEYOND_CHANCE * lost.std() / np.sqrt(common):
+            return True
+    return False
+
+
+def _cleared(prober: Prober) -> Look | None:
+    """The standing effort, or the next above it whose bound clears."""
+    effort = _standing(prober)
+    while effort is not None:
+        look = prober.settle(effort)
+        if look.passed:
+            return look
+        effort = _next_safer(prober, effort)
+    return None
+
+
+def _next_safer(prober: Prober, effort: float, factor: float = 1.08) -> float | None:
+    """A little more effort, but no more than the next that passed."""
+    higher, known = prober.ladder.above(effort, factor), prober.known
+    if higher is None or effort >= known.top:
+        return None
+    passed = [look.effort for look in known.counted if look.effort > effort and look.passed]
+    return min([higher, known.top, *passed])

@@ -1,0 +1,162 @@
+"""From a target to a setting: split the queries, then screen, build, compare, validate and explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recallatk.adapters import Engine, get_engine
+from recallatk.adapters.base import installed_version, require_installed, require_metric
+from recallatk.adapters.registry import registered
+from recallatk.core import Dataset, Metric, Truth
+from recallatk.errors import EngineError, UsageError, choices
+from recallatk.goals import Goal, Target, require_answerable, sort_goals
+from recallatk.scratch import ScratchFolder, sweep
+from recallatk.truths import obtain_truth
+from recallatk.tuning.candidates import PREFERENCES
+from recallatk.tuning.final_timing import draw_curve
+from recallatk.tuning.finalists import compare
+from recallatk.tuning.full_builds import build_fully, by_cost
+from recallatk.tuning.index_client import IndexPool
+from recallatk.tuning.journal import Journal, journal_name
+from recallatk.tuning.outcome import Found, conclude
+from recallatk.tuning.query_split import Side, require_enough, split_sides
+from recallatk.tuning.screening import parts_of, screen
+from recallatk.tuning.search_space import Shape
+from recallatk.tuning.study import Study, TuningProgress
+from recallatk.tuning.validation import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from recallatk.core.tuned import Tuned
+    from recallatk.files import PathLike
+
+USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
+
+
+def tune(
+    dataset: Dataset,
+    *,
+    target: str | Goal | Sequence[str | Goal],
+    budgets: str | Goal | Sequence[str | Goal] = (),
+    prefer: str = "p95",
+    engines: Sequence[str] | None = None,
+    seconds: float | None = None,
+    by: Sequence[str] = (),
+    seed: int = 0,
+    out: PathLike | None = None,
+    truth: Truth | None = None,
+    watch: Callable[[TuningProgress], None] | None = None,
+) -> Tuned:
+    """The cheapest setting that meets every target on queries that it was not chosen by.
+
+    Args:
+        dataset: the corpus and the queries; a third of the queries is held out.
+        target: one or several constraints on quality, for example `"recall@10 >= 0.95"`.
+        budgets: constraints on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
+        prefer: the cost to minimize: p95, qps, memory or build.
+        engines: names of engines; by default the usual ones that are installed.
+        seconds: the time limit; the result is the best setting that is proven by then.
+        by: columns of the queries in which to look for the worst segment.
+        seed: random seed for the query split and every order.
+        out: a folder for the journal; the same call with the same folder resumes a killed one.
+        truth: the ground truth of this dataset; by default from the store, or computed.
+        watch: called with a `TuningProgress` now and then.
+    """
+    targets, limits = sort_goals([*_several(target), *_several(budgets)])
+    _require(targets, prefer, dataset, seconds)
+    found = usable(engines, dataset)
+    shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(targets), dataset.corpus.rows))
+    journal = Journal(
+        None if out is None else Path(out) / journal_name(dataset, targets, limits, prefer, seed, found)
+    )
+    sweep()
+    with ScratchFolder() as folder:
+        room = IndexPool(dataset, folder, shape.k, seed)
+        try:
+            # Engines load their libraries while the truth is computed.
+            for engine in () if journal.steps else found:
+                room.start(engine.name)
+            depth = min(max(each.measure.deepest for each in targets), shape.rows)
+            known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
+            side, held_out = split_sides(dataset, known, seed)
+            require_enough(targets, side, held_out)
+            study = Study(
+                room=room, journal=journal, side=side, parts=parts_of(side, depth, seed),
+                targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
+                seed=seed, seconds=seconds, watch=watch,
+            )  # fmt: skip
+            return _tuned(study, held_out, by)
+        finally:
+            room.close()
+
+
+def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
+    """Screen, build, compare, validate and explain; `build_fully` bisects the effort of each build."""
+    proposals, trail = screen(study)
+    builds, trail = build_fully(study, proposals, trail)
+    proven, trail = compare(study, by_cost(study, builds), trail)
+    validated, proven, trail = validate(study, held_out, proven, trail)
+    if validated is not None:
+        trail = draw_curve(study, proven[validated.place], trail)
+    return conclude(study, held_out, Found(proposals, builds, proven, validated, trail), by)
+
+
+def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
+    """The named engines, or the usual ones that are installed and fit the data."""
+    if names is not None:
+        found = [get_engine(each) for each in dict.fromkeys(names)]
+        for engine in found:
+            require_installed(engine)
+            _require_fit(engine, dataset)
+        if not found:
+            raise UsageError("engines = (). Accepted: at least one")
+        return found
+    usual = [get_engine(each) for each in USUAL_ENGINES if each in registered()]
+    fitting = [each for each in usual if installed_version(each) is not None and _fits(each, dataset)]
+    if not fitting:
+        raise UsageError(f"none of {choices(USUAL_ENGINES)} is installed and fits these data")
+    return fitting
+
+
+def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
+    require_metric(engine, Metric(dataset.metric))
+    if engine.abilities.attaches:
+        raise EngineError(f"{engine.name} measures what exists already: there is no build to tune")
+    if dataset.queries.filters is not None and not engine.abilities.filters:
+        raise EngineError(f"{engine.name} cannot filter while it searches, and these queries have filters")
+
+
+def _fits(engine: type[Engine], dataset: Dataset) -> bool:
+    try:
+        _require_fit(engine, dataset)
+    except EngineError:
+        return False
+    return True
+
+
+def _several(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _k(targets: Sequence[Target]) -> int:
+    # recall1@50 looks for the best in the first 50 answers.
+    return max(max(each.measure.k, getattr(each.measure, "within", 0)) for each in targets)
+
+
+def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: float | None) -> None:
+    if not targets:
+        raise UsageError('no target. Accepted: for example target="recall@10 >= 0.95"')
+    if prefer not in PREFERENCES:
+        raise UsageError(f"prefer = {prefer!r}. Accepted: {choices(PREFERENCES)}")
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"seconds = {seconds!r}. Accepted: above 0")
+    if dataset.queries.corpus_rows is not None:
+        raise UsageError("these queries are corpus rows, each of which would find itself")
+    require_answerable(targets, dataset)
+    for each in targets:
+        if not each.measure.bounded:
+            raise UsageError(f"{each}: {each.measure} has no upper limit, so that no bound can decide it")
+        if each.threshold >= 1:
+            raise UsageError(f"{each}: no sample of queries can prove 1. Accepted: below 1, such as 0.99")

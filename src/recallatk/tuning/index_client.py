@@ -1,0 +1,213 @@
+"""Indexes in worker processes: built on first use, and asked only what the journal does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis.relevance import relevance_loss
+from recallatk.bench.job import Job, TrialSettings, write_data
+from recallatk.bench.messages import Built
+from recallatk.bench.process_usage import Limits
+from recallatk.bench.supervisor import TrialFailed, WorkerProcess
+from recallatk.datasets.sampling import take_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset
+    from recallatk.goals import Target
+    from recallatk.tuning.journal import Journal
+    from recallatk.tuning.query_split import Side
+
+# An idle worker has this long to close its engine: a tuning may hold several.
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredAnswers:
+    """Answers to some queries of a side: a value for each target, and latencies."""
+
+    which: NDArray[np.int64]
+    values: tuple[NDArray[np.float64], ...]
+    """For each target the value of each query, from 0 to 1; NaN where the target does not apply."""
+    raw: tuple[NDArray[np.float64], ...]
+    """The same in the units of the target, as measure or loss."""
+    latencies_ns: NDArray[np.int64]
+    measured: NDArray[np.float64]
+    """The first target's measure of each query, whether the target applies or not."""
+    pace_ns: int | None = None
+    """Time of a fixed piece of work right after the calls; None where nobody asked for it."""
+
+
+@dataclass
+class IndexPool:
+    """The workers that hold indexes: as few as possible, as many as are needed at once."""
+
+    dataset: Dataset
+    folder: Path
+    k: int
+    seed: int
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        self._data: Path | None = None
+        self._open: list[tuple[WorkerProcess, IndexClient | None]] = []
+
+    @property
+    def data(self) -> Path:
+        """The folder with the data of all workers, written when the first needs it."""
+        if self._data is None:
+            self._data = self.folder / "data"
+            self._data.mkdir()
+            write_data(self._data, self.dataset, needs_ids=False)
+        return self._data
+
+    def start(self, engine: str) -> None:
+        """Start a worker, so that it loads its library while nobody waits for it."""
+        if not any(each.job.engine == engine for each, _ in self._open):
+            self._open.append((self._started(engine), None))
+
+    def _started(self, engine: str) -> WorkerProcess:
+        job = Job(engine, str(self.dataset.metric), self.k, TrialSettings(seed=self.seed))
+        return WorkerProcess(self.data, self.folder / f"process-{len(self._open)}", job)
+
+    def holding(self, index: IndexClient) -> WorkerProcess | None:
+        """The worker that holds this index, or an equal one; None where none does."""
+        for place, (worker, held) in enumerate(self._open):
+            if worker.alive and held is not None and held.name == index.name:
+                self._open[place] = (worker, index)
+                return worker
+        return None
+
+    def build(self, index: IndexClient, seconds: float | None) -> Built:
+        """Build an index in a worker of its engine that holds nothing to be kept."""
+        place = self._free(index.engine)
+        worker = self._open[place][0]
+        self._open[place] = (worker, None)
+        worker.limits = Limits(build_seconds=seconds, memory_bytes=self.limits.memory_bytes)
+        built = worker.build(index.build, index.side_rows)
+        self._open[place] = (worker, index)
+        return built
+
+    def _free(self, engine: str) -> int:
+        for place, (worker, held) in enumerate(self._open):
+            if worker.job.engine == engine and worker.alive and (held is None or not held.kept):
+                return place
+        self._open.append((self._started(engine), None))
+        return len(self._open) - 1
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker, _ in self._open:
+            worker.finish(_CLOSE_SECONDS)
+
+
+class IndexClient:
+    """One build of the corpus or a part of it; every request goes through the journal."""
+
+    def __init__(
+        self, pool: IndexPool, journal: Journal, engine: str, build: dict[str, Any], rows: int,
+        part: NDArray[np.int64] | None = None,
+    ) -> None:  # fmt: skip
+        self.pool, self.journal, self.engine, self.build, self.rows = pool, journal, engine, build, rows
+        self.side_rows = part
+        self.kept = False
+        """Whether its worker must not be used for another build."""
+        self.seconds_left: float | None = None
+
+    @property
+    def name(self) -> list[Any]:
+        """Its key in the journal."""
+        return [self.engine, self.build, self.rows]
+
+    def built(self) -> Built:
+        """Cost of the build, from the first time that it was built."""
+        found = self.journal.step(["build", *self.name], self._build, self.seconds_left)
+        return Built(**found["built"])
+
+    def _build(self) -> dict[str, Any]:
+        return {"built": asdict(self.pool.build(self, self.seconds_left))}
+
+    def ask(
+        self, side: Side, targets: Sequence[Target], search: dict[str, Any], which: NDArray[np.int64],
+        *, warm: bool = False, pace: bool = False, purpose: str = "",
+    ) -> ScoredAnswers:  # fmt: skip
+        """Send some queries of a side and score the answers."""
+        numbers = side.asked(which)
+        key = ["ask", *self.name, side.name, search, purpose, warm, _digest(numbers)]
+        found = self.journal.step(key, lambda: self._ask(side, targets, search, which, numbers, warm, pace))
+        raw = tuple(_floats(each) for each in found["raw"])
+        return ScoredAnswers(
+            which,
+            tuple(target.shaped(each) for target, each in zip(targets, raw, strict=True)),
+            raw,
+            np.asarray(found["latency_ns"], np.int64),
+            _floats(found["measured"]),
+            found["pace_ns"],
+        )
+
+    def _ask(
+        self, side: Side, targets: Sequence[Target], search: dict[str, Any], which: NDArray[np.int64],
+        numbers: NDArray[np.int64], warm: bool, pace: bool,
+    ) -> dict[str, Any]:  # fmt: skip
+        worker = self.pool.holding(self)
+        if worker is None:
+            self.pool.build(self, self.seconds_left)
+            worker = self.pool.holding(self)
+            if worker is None:
+                raise TrialFailed("crash", "start", "the process ended without a word")
+        answered = worker.ask(search, numbers, warm=warm, pace=pace)
+        raw, measured = _scored(side, targets, which, answered.rows)
+        return {
+            "raw": [_plain(each) for each in raw],
+            "measured": _plain(measured),
+            "latency_ns": answered.latencies_ns.tolist(),
+            "evidence": answered.evidence,
+            "pace_ns": answered.pace_ns,
+        }
+
+
+def _scored(
+    side: Side, targets: Sequence[Target], which: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+    scores = any(each.measure.needs_scores for each in targets)
+    compared = side.compared(which, rows, scores=scores)
+    raw = []
+    for target in targets:
+        if target.relevance:
+            found = _losses(side, which, rows, target.relevance)
+        else:
+            found = target.measure.per_query(compared)
+        members = target.members(side.columns, len(side))[which]
+        raw.append(np.where(members, found, np.nan))
+    return raw, targets[0].measure.per_query(compared)
+
+
+def _losses(
+    side: Side, which: NDArray[np.int64], rows: NDArray[np.int64], measure: str
+) -> NDArray[np.float64]:
+    """Loss of relevance of each query; NaN for each without judgments."""
+    asked = replace(side.dataset, queries=take_queries(side.dataset.queries, which))
+    known = side.dataset.qrels or {}
+    if not any(known.get(str(each)) for each in asked.queries.ids.to_pylist()):
+        return np.full(len(which), np.nan)
+    return relevance_loss(rows, side.truth.take(which), asked, measure)
+
+
+def _plain(values: NDArray[np.float64]) -> list[float | None]:
+    return [None if np.isnan(each) else each for each in values.tolist()]
+
+
+def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:
+    return np.array([np.nan if each is None else each for each in values], np.float64)
+
+
+def _digest(numbers: NDArray[np.int64]) -> str:
+    return blake2b(np.ascontiguousarray(numbers).tobytes(), digest_size=8).hexdigest()

@@ -1,0 +1,233 @@
+"""The outcome: everything that the steps found, put together as what tuning returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.adapters.snippet import snippet
+from recallatk.core import Caution, Mean
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
+from recallatk.core.tuned import Attempt, Candidate, Tuned
+from recallatk.goals import evaluate, parse_goal
+from recallatk.goals.evaluation import Costs
+from recallatk.tuning.candidates import broken_by, front_of, key_of
+from recallatk.tuning.explanation import binding_of, knee_of, nearest_of, prices_of, worst_segment
+from recallatk.tuning.final_timing import Timing, time_together
+from recallatk.tuning.finalists import runner_up
+from recallatk.tuning.full_builds import FullBuild, Proven, grid_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recallatk.tuning.query_split import Side
+    from recallatk.tuning.screening import Proposal
+    from recallatk.tuning.study import Study, Trail
+    from recallatk.tuning.validation import Validated
+
+# Settings that were asked fewer queries say too little to be on the front.
+_FEWEST = 100
+
+
+@dataclass(frozen=True)
+class Found:
+    """The results of all steps up to the validation."""
+
+    proposals: Sequence[Proposal]
+    builds: Sequence[FullBuild]
+    proven: Sequence[Proven]
+    validated: Validated | None
+    trail: Trail
+
+    @property
+    def confirmed(self) -> Validated | None:
+        """The validated setting, if the held-out queries confirmed it."""
+        return self.validated if self.validated is not None and self.validated.confirmed else None
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The settings that the outcome compares, with the latencies of the final timing."""
+
+    choice: Candidate | None
+    nearest: Candidate | None
+    """What comes nearest, where nothing meets the goals."""
+    second: Candidate | None
+    no_second: str
+    """Why there is no runner-up."""
+    timing: Timing
+
+
+def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> Tuned:
+    """Time everything that is shown side by side together, then explain what was found.
+
+    Args:
+        study: the tuning.
+        held_out: the side that the choice was validated on.
+        found: the results of the steps.
+        by: columns of the queries in which to look for the worst segment.
+    """
+    found, shown = _timed(study, found)
+    met, validated = shown.choice is not None, found.validated
+    measure = study.targets[0].name
+    front = front_of(shown.timing.settings, study.prefer, measure)
+    attempts = _attempts(study, found.trail, shown.timing)
+    return Tuned(
+        targets=tuple(map(str, study.targets)),
+        budgets=tuple(map(str, study.budgets)),
+        prefer=study.prefer,
+        met=met,
+        choice=shown.choice,
+        validated={} if validated is None else validated.means,
+        looks=0 if validated is None else validated.looks,
+        nearest=shown.nearest,
+        binding=None if met else _binding(study, found.trail, attempts, shown.timing),
+        runner_up=shown.second if met else None,
+        no_runner_up=None if shown.second or not met else shown.no_second,
+        front=front,
+        knee=knee_of(front, study.prefer, measure),
+        prices=prices_of(front, measure, study.prefer),
+        worst_segment=None if validated is None else _worst(study, held_out, validated, by),
+        attempts=attempts,
+        trials=sum(each.search is not None for each in attempts),
+        builds=_builds(study),
+        seconds=study.elapsed,
+        grid_seconds_estimate=grid_seconds(study, found.proposals, found.proven) if found.proven else None,
+        cautions=(*_cautions(study, found), *shown.timing.cautions),
+        snippet=None if shown.choice is None else _snippet(study, shown.choice),
+        verdict=_verdict(study, found, shown),
+    )
+
+
+def _timed(study: Study, found: Found) -> tuple[Found, _Shown]:
+    """The choice, its runner-up or the nearest miss, timed with all settings that may be on the front."""
+    choice, second, why = None, None, ""
+    if found.confirmed is not None:
+        choice = found.confirmed.candidate
+        second, why, proven, trail = runner_up(study, found.proven, found.confirmed, found.trail)
+        found = replace(found, proven=proven, trail=trail)
+    nearest = nearest_of(study.targets, study.budgets, _distinct(found.trail)) if choice is None else None
+    enough = [each for each in _distinct(found.trail, second, choice) if each.queries >= _FEWEST]
+    indexes = {(each.index.engine, tuple(each.index.build.items())): each.index for each in found.builds}
+    timing = time_together(study, indexes, enough, [choice, second, nearest], found.trail)
+    choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
+    if choice is not None and broken_by(study.budgets, choice) is not None:
+        # It kept its budgets while choosing, and does not in the final timing.
+        choice, nearest = None, choice
+    return found, _Shown(choice, nearest, second, why, timing)
+
+
+def _distinct(trail: Trail, *final: Candidate | None) -> list[Candidate]:
+    """Every measured setting once: the final one if there is one, else that with the most queries."""
+    found: dict[tuple[object, ...], Candidate] = {}
+    for each in trail.measured:
+        if key_of(each) not in found or found[key_of(each)].queries <= each.queries:
+            found[key_of(each)] = each
+    return list((found | {key_of(each): each for each in final if each is not None}).values())
+
+
+def _attempts(study: Study, trail: Trail, timing: Timing) -> tuple[Attempt, ...]:
+    """Every build and setting once, as last judged, with the latencies of the final timing and no others."""
+    found: dict[tuple[object, ...], Attempt] = {}
+    for each in trail.attempts:
+        key = each.engine, each.build, each.search, each.rows
+        before = found.get(key)
+        if before is not None:
+            bound = each.bound if each.bound is not None else before.bound
+            each = replace(each, seconds=before.seconds + each.seconds, bound=bound)  # noqa: PLW2901
+        found[key] = each
+    p95 = {key_of(each): each.latency_ms.get("p95") for each in timing.settings}
+    return tuple(
+        replace(each, p95_ms=p95.get((each.engine, each.build, each.search)))
+        if each.rows == study.shape.rows
+        else each
+        for each in found.values()
+    )
+
+
+def _binding(study: Study, trail: Trail, attempts: Sequence[Attempt], timing: Timing) -> str:
+    return binding_of(study.targets, study.budgets, _distinct(trail, *timing.settings), attempts)
+
+
+def _builds(study: Study) -> int:
+    """The builds in the journal that succeeded, on parts and on the whole."""
+    steps = study.journal.steps.items()
+    return sum("built" in step for key, step in steps if key.startswith('["build"'))
+
+
+def _verdict(study: Study, found: Found, shown: _Shown) -> Verdict:
+    """The outcome of every goal, for the choice or for what comes nearest."""
+    candidate = shown.choice or shown.nearest
+    if candidate is None:
+        goals = (*study.targets, *study.budgets)
+        return Verdict(tuple(GoalResult(str(each), Outcome.NOT_MEASURED) for each in goals))
+    validated = found.validated if shown.choice is not None else None
+    targets = tuple(_beside_held_out(each, validated) for each in candidate.targets)
+    if found.confirmed is None and all(each.outcome is Outcome.MET for each in targets):
+        why = "the held-out queries do not confirm it"
+        targets = tuple(replace(each, outcome=Outcome.UNDECIDED, note=why) for each in targets)
+    return Verdict((*targets, *evaluate(study.budgets, Costs(candidate))))
+
+
+def _beside_held_out(result: GoalResult, validated: Validated | None) -> GoalResult:
+    """The outcome on the queries that it was chosen by, with the figure of those that were held out."""
+    goal = parse_goal(result.text)
+    held = validated.means.get(goal.name) if validated is not None else None
+    if held is None or held.value is None:
+        return result
+    return replace(result, note=f"on the queries it was chosen by; {held.value:.4f} on held-out ones")
+
+
+def _worst(study: Study, held_out: Side, validated: Validated, by: Sequence[str]) -> tuple[str, Mean] | None:
+    if not by:
+        return None
+    answers = validated.answers
+    values = np.full(len(held_out), np.nan)
+    values[answers.which] = answers.measured
+    return worst_segment(values, held_out.columns, by, is_share=study.targets[0].measure.is_share)
+
+
+def _snippet(study: Study, choice: Candidate) -> str:
+    return snippet(choice.engine, study.metric, dict(choice.build), dict(choice.search), study.shape.k)
+
+
+def _cautions(study: Study, found: Found) -> list[Caution]:
+    cautions = [
+        Caution(
+            "monotonicity",
+            f"{each.candidate.engine}: a setting failed though one of less effort had passed",
+        )
+        for each in found.proven
+        if each.chosen.violated
+    ]
+    cautions += _about_memory(found.builds)
+    if found.validated is not None and found.validated.looks > 1:
+        said = f"the held-out queries were looked at {found.validated.looks} times"
+        cautions.append(Caution("looks", said, found.validated.looks, 1))
+    if study.over():
+        said = "time was over before everything had been tried"
+        cautions.append(Caution("time", said, None, study.seconds))
+    return cautions
+
+
+def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
+    """Where prediction and measurement of memory contradict each other, by the last build of each engine."""
+    found = []
+    exceeded = {each.index.engine: each.exceeded for each in builds if each.exceeded}
+    for name, (predicted, taken) in exceeded.items():
+        said = f"{name}: a build was predicted to take {_size(predicted)} and took {_size(taken)}"
+        found.append(Caution("memory", said, taken, predicted))
+    corrected = {each.index.engine: each.corrected for each in builds if each.corrected}
+    for name, (measured, held) in corrected.items():
+        said = (
+            f"{name}: a build was measured to take {_size(measured)}, less than the "
+            f"{_size(held)} that it has to hold, which is what counts here"
+        )
+        found.append(Caution("memory", said, measured, held))
+    return found
+
+
+def _size(value: float) -> str:
+    return f"{value / (1 << 20):,.1f} MiB" if value >= 1 << 20 else f"{value / (1 << 10):,.1f} KiB"

@@ -1,0 +1,107 @@
+"""The query split: one side to choose by, and one that is held out until a setting is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from recallatk.analysis.answer_scores import answer_scores
+from recallatk.analysis.compared import Compared
+from recallatk.datasets.matrix import gather
+from recallatk.datasets.opening import make_corpus
+from recallatk.datasets.sampling import split_queries, take_queries
+from recallatk.errors import UsageError
+from recallatk.truths import ground_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset, QuerySet, Truth
+    from recallatk.goals import Target
+
+# Screening needs no more queries than this; no verdict rests on a part.
+QUERIES_ON_A_PART = 250
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Some of the queries with their truth; whoever holds a side can ask no other queries."""
+
+    name: str
+    numbers: NDArray[np.int64]
+    """The place of each query among all queries."""
+    dataset: Dataset
+    """The corpus, and these queries only."""
+    truth: Truth
+    rows: NDArray[np.int64] | None = None
+    """For a part, its rows of the whole corpus; None for the whole."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def columns(self) -> pa.Table | None:
+        """The columns of the queries; None without any."""
+        queries = self.dataset.queries
+        return queries.metadata if queries.metadata_names else None
+
+    def asked(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places among all queries, which an index is asked by; refuses queries of the other side."""
+        if len(which) and not 0 <= which.min() <= which.max() < len(self):
+            raise IndexError(f"the {self.name} side has {len(self)} queries")
+        return self.numbers[which]
+
+    def order(self, seed: int) -> NDArray[np.int64]:
+        """Its queries in an order drawn from the seed."""
+        return np.random.default_rng([seed, len(self)]).permutation(len(self))
+
+    def compared(self, which: NDArray[np.int64], rows: NDArray[np.int64], *, scores: bool) -> Compared:
+        """Answers to some of its queries, compared with their truth."""
+        known = np.where(rows < self.dataset.corpus.rows, rows, -1)
+        found = None
+        if scores:
+            whole = np.full((len(self), rows.shape[1]), -1, np.int64)
+            whole[which] = known
+            found = answer_scores(self.dataset, whole)[which]
+        return Compared(self.truth.take(which), known, found)
+
+
+def split_sides(dataset: Dataset, truth: Truth, seed: int) -> tuple[Side, Side]:
+    """The side to choose by, and the side to validate on, with a third of the queries."""
+    tune, validate = split_queries(dataset.queries, seed=seed)
+    return _side("tune", tune, dataset, truth), _side("validate", validate, dataset, truth)
+
+
+def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth) -> Side:
+    numbers = pc.index_in(queries.ids, value_set=dataset.queries.ids).to_numpy().astype(np.int64)
+    return Side(name, numbers, replace(dataset, queries=queries), truth.take(numbers))
+
+
+def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
+    """The side, or some of its queries in random order, on a sample of the corpus."""
+    corpus = side.dataset.corpus
+    rows = np.sort(np.random.default_rng([seed, corpus.rows]).permutation(corpus.rows)[:count])
+    which = np.sort(side.order(seed)[:QUERIES_ON_A_PART])
+    metadata = None if side.dataset.queries.filters is None else corpus.metadata.take(rows)
+    # Relevance judgments name the user's ids.
+    ids = None if side.dataset.qrels is None else corpus.ids.take(rows).to_pylist()
+    part = replace(
+        side.dataset,
+        corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
+        queries=take_queries(side.dataset.queries, which),
+    )
+    return Side(f"part {count}", side.numbers[which], part, ground_truth(part, depth=min(depth, count)), rows)
+
+
+def require_enough(targets: Sequence[Target], *sides: Side) -> None:
+    """Refuse a target whose segment has no queries on a side."""
+    for side in sides:
+        for target in targets:
+            if not target.members(side.columns, len(side)).any():
+                raise UsageError(f"{target.text}: none of the {len(side)} queries to {side.name} on is of it")

@@ -1,0 +1,114 @@
+"""Validation: the choice on queries that it was not chosen by.
+
+A choice is confirmed when on the held-out queries every target is reached in the mean, and the sequential
+test does not say that it is missed. The proof is the bound on the side to choose by; this is its check, on
+queries that cannot have been selected for. Where a choice is not confirmed, the next safer setting is
+validated, and the outcome states the number of looks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from recallatk.bench.supervisor import TrialFailed
+from recallatk.goals.decisions import confirms
+from recallatk.tuning.candidates import broken_by
+from recallatk.tuning.finalists import next_safer
+from recallatk.tuning.full_builds import ALPHA, Proven
+from recallatk.tuning.study import Log, Study, Trail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from recallatk.core import Mean
+    from recallatk.core.tuned import Candidate
+    from recallatk.tuning.effort_search import Look
+    from recallatk.tuning.index_client import ScoredAnswers
+    from recallatk.tuning.query_split import Side
+
+_MOST_LOOKS = 5
+# The first step up is small, because a proven bound can hardly be far off; later steps double.
+_FIRST_STEP = 0.1
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The last setting that was asked the held-out queries."""
+
+    place: int
+    """Which of the proven builds it belongs to."""
+    candidate: Candidate
+    answers: ScoredAnswers
+    means: Mapping[str, Mean]
+    confirmed: bool
+    looks: int
+    """How often the held-out queries were asked."""
+    effort: float
+    rejected: tuple[int, ...] = ()
+    """The builds of which a setting was not confirmed before."""
+
+
+def validate(
+    study: Study, held_out: Side, proven: Sequence[Proven], trail: Trail
+) -> tuple[Validated | None, list[Proven], Trail]:
+    """Validate the choice, then safer settings, until one is confirmed or there were enough looks.
+
+    Returns None where no build could be validated; the builds with the efforts that this looked at; and the
+    trail.
+    """
+    log, builds = Log(study, trail), list(proven)
+    last: Validated | None = None
+    for place, first in enumerate(proven):
+        if broken_by(study.budgets, first.candidate) is not None:
+            continue
+        look, candidate = first.chosen.look, first.candidate
+        while look is not None and (last is None or last.looks < _MOST_LOOKS):
+            log.say("validation", first.candidate.engine)
+            answers = _asked(study, log, held_out, first, look)
+            if answers is None:
+                break
+            last = _judged(study, place, candidate, answers, look.effort, last)
+            if last.confirmed:
+                return last, builds, log.trail
+            why = "the held-out queries do not confirm it"
+            log.note(first.proposal.engine, first.proposal.build, "failed", why, search=look.search)
+            factor = 1 + _FIRST_STEP * 2 ** (last.looks - 1)
+            safer, builds[place] = next_safer(study, log, builds[place], look.effort, factor)
+            if safer is None or broken_by(study.budgets, safer[1]) is not None:
+                break
+            look, candidate = safer
+    return last, builds, log.trail
+
+
+def _judged(
+    study: Study,
+    place: int,
+    candidate: Candidate,
+    answers: ScoredAnswers,
+    effort: float,
+    before: Validated | None,
+) -> Validated:
+    means = {
+        target.name: target.mean(values) for target, values in zip(study.targets, answers.values, strict=True)
+    }
+    return Validated(
+        place,
+        candidate,
+        answers,
+        means,
+        confirmed=confirms(study.targets, answers.values, ALPHA),
+        looks=1 if before is None else before.looks + 1,
+        effort=effort,
+        rejected=() if before is None else (*before.rejected, before.place),
+    )
+
+
+def _asked(study: Study, log: Log, held_out: Side, proven: Proven, look: Look) -> ScoredAnswers | None:
+    order = held_out.order(study.seed)
+    try:
+        return proven.index.ask(held_out, study.targets, look.search, order, warm=True, purpose="validate")
+    except TrialFailed as problem:
+        proposal = proven.proposal
+        log.note(proposal.engine, proposal.build, "crashed", str(problem), search=look.search)
+        return None

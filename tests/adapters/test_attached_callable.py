@@ -1,0 +1,119 @@
+"""callable: the contract over a Python function, what functions may return, and their parameters."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from attached_targets import attached, searcher, three_rows
+
+from recallatk.adapters import QueryBatch, get_engine
+from recallatk.adapters.callable import Callable
+from recallatk.core import Knob
+from recallatk.errors import EngineError, UsageError
+from recallatk.testing import EngineContract
+
+
+class CalledFunction(Callable):
+    """The function searches whatever the test builds."""
+
+    def attach(self, corpus, metric, **parameters):
+        search = searcher(corpus, metric)
+        type(self).function = staticmethod(lambda queries, k, **_: search(queries, k))
+        super().attach(corpus, metric, **parameters)
+
+
+class TestCallable(EngineContract):
+    engine = CalledFunction
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [["b", "a"]],
+        np.array([["b", "a"]]),
+        [np.array(["b", "a"], object)],
+        [pa.array(["b", "a"])],
+        ([["b", "a"]], [[0.1, 0.2]]),
+        (np.array([["b", "a"]]), np.zeros((1, 2))),
+    ],
+    ids=["lists", "array", "objects", "arrow", "scores", "arrays"],
+)
+def test_functions_may_return_lists_or_arrays_with_or_without_scores(answer):
+    engine = attached(Callable.of(lambda queries, k: answer), three_rows(["a", "b", "c"]))
+    assert engine.search(QueryBatch(np.eye(3)[:1]), 2).tolist() == [[1, 0]]
+    assert "1 query answered by <lambda>; what its index did is not known" in engine.exercised()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "it returned a NoneType"),
+        ("ab", "it returned a str"),
+        (["a"], "for a query it returned a str"),
+        (([], [], []), "a tuple of 3"),
+        ([["a"], ["b"]], "it answered 1 query with 2 lists of ids"),
+    ],
+)
+def test_functions_that_return_something_else_are_refused(answer, said):
+    with pytest.raises(EngineError, match=said):
+        attached(Callable.of(lambda queries, k: answer), three_rows(["a", "b", "c"]))
+
+
+def test_functions_take_declared_knobs_or_any_parameters():
+    heard = []
+
+    def search(queries, k, **parameters):
+        heard.append(parameters)
+        return [["a"]] * len(queries)
+
+    dataset = three_rows(["a", "b", "c"])
+    knobbed = Callable.of(search, name="mine", knobs=[Knob("ef", default=5, low=1, high=9, effort=True)])
+    assert knobbed.name == "mine"
+    attached(knobbed, dataset, search={"ef": 7})
+    with pytest.raises(UsageError, match=r"mine: ef = 10\. Accepted: whole numbers from 1 to 9"):
+        attached(knobbed, dataset, search={"ef": 10})
+    attached(Callable.of(search), dataset, search={"parameters": '{"nprobe": 3, "mode": "fast"}'})
+    assert heard == [{"ef": 7}, {"nprobe": 3, "mode": "fast"}]
+    for odd, said in (("[1]", "Accepted: a JSON object"), ("{", "is no JSON")):
+        with pytest.raises(UsageError, match=said):
+            attached(Callable.of(search), dataset, search={"parameters": odd})
+
+
+def test_a_function_is_found_by_its_name(tmp_path, monkeypatch):
+    (tmp_path / "my_search.py").write_text(
+        "class Mine:\n    @staticmethod\n    def search(queries, k):\n        return [['b']] * len(queries)\n"
+        "number = 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    dataset = three_rows(["a", "b", "c"])
+    engine = attached(get_engine("callable"), dataset, {"function": "my_search:Mine.search"})
+    assert engine.search(QueryBatch(np.eye(3)), 1).tolist() == [[1], [1], [1]]
+    assert "3 queries answered by my_search:Mine.search" in engine.exercised()
+    for text, kind, said in (
+        ("", UsageError, "Accepted: module:function"),
+        ("my_search", UsageError, "Accepted: module:function"),
+        ("no_such_module:f", EngineError, "cannot be imported"),
+        ("my_search:nobody", EngineError, "cannot be imported"),
+        ("my_search:number", EngineError, "is a int and cannot be called"),
+    ):
+        with pytest.raises(kind, match=said):
+            attached(Callable, dataset, {"function": text})
+
+
+def test_what_a_function_raises_is_said():
+    def search(queries, k):
+        raise ValueError("no such collection")
+
+    with pytest.raises(EngineError, match="search: search: it raised ValueError: no such collection"):
+        attached(Callable.of(search), three_rows(None))
+
+
+def test_only_its_author_knows_whether_several_threads_may_call_a_function():
+    def search(queries, k):
+        return [["a"]] * len(queries)
+
+    dataset = three_rows(["a", "b", "c"])
+    with pytest.raises(EngineError, match="search cannot serve several clients at once"):
+        attached(Callable.of(search), dataset).client()
+    engine = attached(Callable.of(search, clients=True), dataset)
+    assert engine.client() is engine
+    assert engine.call() == "Python function"

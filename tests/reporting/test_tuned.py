@@ -1,0 +1,167 @@
+"""What a tuning found as text, Markdown and JSON: everything is said, and nothing is obeyed."""
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+from made_tuned import made_tuned, missed_tuned
+
+from recallatk.core import Mean
+from recallatk.core.tuned import Candidate, Tuned
+from recallatk.errors import FormatError
+from recallatk.reporting.tuned import tuned_to_markdown, tuned_to_text
+from recallatk.reporting.tuned_file import tuned_from_dict, tuned_to_dict
+
+KEYS = (
+    *("met", "choice", "validated", "latency_ms", "trials", "builds", "seconds", "grid_seconds_estimate"),
+    *("targets", "budgets", "runner_up", "front", "knee", "prices", "worst_segment", "attempts", "looks"),
+    *("nearest", "binding", "snippet", "cautions", "qps", "memory_bytes", "build_seconds"),
+)
+
+
+def test_the_verdict_is_the_first_sentence():
+    first = tuned_to_text(made_tuned()).splitlines()[0]
+    assert first == (
+        "Run hnswlib built with M=16, ef_construction=200, searched with ef=52: on held-out queries "
+        "recall@10 0.9576 (0.9510 to 0.9633, 1,000 queries) for recall@10 >= 0.95; p95 0.200 ms for "
+        "p95 <= 5ms, 5,000 queries a second, memory 40.0 MiB for memory <= 2GiB, built in 3.0 s."
+    )
+
+
+@pytest.mark.parametrize("write", [tuned_to_text, tuned_to_markdown])
+def test_everything_is_said(write):
+    text = write(made_tuned()).replace("\\", "")
+    for part in (
+        "index.set_ef(52)",
+        "1.50 times the p95, 0.50 times the memory",
+        "from 0.95 to 0.98 costs 2.10x",
+        "Knee, a suggestion: ef=52",
+        "category=noun.animal: 0.9100 (0.8800 to 0.9400, 44 queries)",
+        "memory 3GiB is over budget",
+        "42.0 s for 9 builds and 57 settings; the full grid would take about 609 s, 14.5 times as long.",
+        "one below had passed",
+        "All of hnswlib: M=16, ef_construction=200.",
+    ):
+        assert part in text, part
+
+
+def test_attempts_of_a_kind_are_one_line():
+    lines = [" ".join(line.split()) for line in tuned_to_text(made_tuned()).splitlines()]
+    assert "hnswlib setting failed recall 2 2.5" in lines
+    assert "hnswlib build skipped memory 3GiB is over budget 1 0.0" in lines
+    assert "voyager setting of a part passed - 1 0.0" in lines
+
+
+def test_the_choice_and_the_knee_are_marked_on_the_front():
+    lines = tuned_to_text(made_tuned()).splitlines()
+    assert [line for line in lines if line.startswith("choice knee  ef=52 ")]
+
+
+def test_a_look_too_many_is_said():
+    assert "It is look 3 at the held-out queries" in tuned_to_text(made_tuned(looks=3))
+
+
+def test_where_nothing_meets_the_target_the_nearest_and_the_reason_come_first():
+    lines = tuned_to_text(missed_tuned()).splitlines()
+    assert lines[0] == "No setting was proved to keep recall@10 >= 0.95 within p95 <= 5ms and memory <= 2GiB."
+    assert lines[1] == "recall@10 >= 0.95 binds: the build is the limit."
+    assert lines[2].startswith("The nearest miss is hnswlib built with M=16") and "0.9400" in lines[2]
+    assert "To paste" not in lines and "Runner-up" not in lines
+
+
+def test_of_a_loss_it_is_less_that_costs_more():
+    tuned = made_tuned()
+
+    def lossy(candidate):
+        return replace(candidate, measures={"ndcg@10 loss": next(iter(candidate.measures.values()))})
+
+    front, target = tuple(map(lossy, tuned.front)), "ndcg@10 loss <= 0.05"
+    text = tuned_to_text(replace(tuned, targets=(target,), front=front, knee=lossy(tuned.knee)))
+    assert "Beyond it less ndcg@10 loss costs more." in text
+
+
+def test_little_that_was_found_is_little_to_say():
+    bare = Tuned(("recall@10 >= 0.9",), (), "p95", False, None, {}, 0)
+    assert tuned_to_text(bare).splitlines()[0] == "No setting was proved to keep recall@10 >= 0.9."
+    assert tuned_to_markdown(bare).startswith("# Tuning\n")
+    assert json.loads(json.dumps(tuned_to_dict(bare), allow_nan=False))["choice"] is None
+
+
+def test_what_was_not_measured_is_no_number():
+    unknown = Candidate("hnswlib", (), (("ef", 9),))
+    text = tuned_to_text(made_tuned(choice=unknown, front=(unknown,), knee=None))
+    assert "p95 not measured for p95 <= 5ms, memory not measured for memory <= 2GiB" in text
+
+
+def test_json_has_every_key_and_is_strict():
+    given = tuned_to_dict(made_tuned(seconds=float("inf")))
+    assert set(KEYS) <= set(given) and {each.name for each in fields(Tuned)} <= set(given)
+    again = json.loads(json.dumps(given, allow_nan=False))
+    assert again["choice"]["search"] == {"ef": 52} and again["choice"]["engine"] == "hnswlib"
+    assert again["validated"]["recall@10"] == {
+        "value": 0.9576, "low": 0.951, "high": 0.9633, "n": 1000, "ids": 0.957
+    }  # fmt: skip
+    assert again["latency_ms"] == {"p50": 0.1, "p95": 0.2, "p99": None}
+    assert again["worst_segment"]["name"] == "category=noun.animal"
+    assert again["attempts"][2]["search"] is None
+    assert again["seconds"] is None
+
+
+def test_json_has_every_key_where_nothing_meets_the_target():
+    given = tuned_to_dict(missed_tuned())
+    assert set(KEYS) <= set(given)
+    assert given["met"] is False and given["choice"] is None and given["latency_ms"] is None
+    assert given["nearest"]["search"] == {"ef": 500} and "limit" in given["binding"]
+
+
+def test_secrets_and_control_characters_do_not_get_out():
+    hostile = Candidate(
+        "http\x1b[31m",
+        (("url", "https://me:hunter2@search.example"), ("api_key", "sesame")),
+        (("ef", 1),),
+        measures={"recall@10": Mean(0.9, None, 10)},
+    )
+    tuned = made_tuned(
+        choice=hostile, runner_up=hostile, front=(hostile,), knee=hostile, snippet="x\x1b[31m\n```\ny"
+    )
+    for text in (tuned_to_text(tuned), tuned_to_markdown(tuned), json.dumps(tuned_to_dict(tuned))):
+        assert "hunter2" not in text and "sesame" not in text and "\x1b" not in text
+    assert "\n````\n" in tuned_to_markdown(tuned)
+
+
+def test_what_is_written_reads_back_to_the_same():
+    bare = Tuned(("recall@10 >= 0.9",), (), "p95", False, None, {}, 0)
+    for tuned in (
+        made_tuned(),
+        missed_tuned(),
+        bare,
+        made_tuned(no_runner_up="There is none.", runner_up=None),
+    ):
+        plain = json.loads(json.dumps(tuned_to_dict(tuned)))
+        assert tuned_from_dict(plain) == tuned
+        assert tuned_to_dict(tuned_from_dict(plain)) == plain
+
+
+def test_a_file_from_before_the_version_reads_too():
+    plain = tuned_to_dict(made_tuned())
+    older = {name: each for name, each in plain.items() if name not in ("format_version", "no_runner_up")}
+    assert tuned_from_dict(older) == made_tuned()
+
+
+@pytest.mark.parametrize(
+    "change", [{"format_version": 99}, {"front": [{}]}, {"choice": 7}, {"attempts": None}]
+)
+def test_what_is_no_tuning_is_refused_by_name(change):
+    with pytest.raises(FormatError, match=r"^here\.json: .*Accepted: "):
+        tuned_from_dict({**tuned_to_dict(made_tuned()), **change}, "here.json")
+
+
+def test_why_there_is_no_runner_up_is_said():
+    text = tuned_to_text(made_tuned(runner_up=None, no_runner_up="No other build was proven."))
+    assert "Runner-up\nNo other build was proven." in text
+
+
+def test_secrets_in_messages_stay_inside():
+    attempt = replace(made_tuned().attempts[0], why="https://me:hunter2@search.example refused")
+    told = tuned_to_dict(made_tuned(attempts=(attempt,), binding="password=hunter2"))
+    assert "hunter2" not in json.dumps(told) and "refused" in json.dumps(told)
