@@ -234,7 +234,7 @@ def test_an_error_names_the_file_that_was_asked_for_and_not_the_temporary_one(tm
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that nobody may write to")
 @pytest.mark.parametrize("to", ["csv", "json", "parquet"])
 def test_an_export_that_cannot_be_written_names_its_file(tmp_path, to):
-    run = Path(__file__).parent / "history" / "format-1"
+    run = Path(__file__).parent / "storage" / "format-1"
     ran = recallatk("export", run, "--to", to, "--out", f"/proc/self/out.{to}")
     assert ran.returncode == 2
     assert ran.stderr == f"recallatk: /proc/self/out.{to}: cannot be written: No such file or directory\n"

@@ -15,7 +15,7 @@ from recallatk.cli.exits import guarded
 from recallatk.cli.export import export
 from recallatk.storage import save_run
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 from made_runs import scored_run
 
 app = typer.Typer(rich_markup_mode=None)

@@ -16,7 +16,7 @@ from commands import recallatk
 from recallatk import ground_truth, load_run, open_dataset
 from recallatk.storage import save_run
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 from made_runs import scored_run
 
 

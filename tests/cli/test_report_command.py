@@ -13,7 +13,7 @@ from recallatk.cli.report import report
 from recallatk.storage import save_run
 from recallatk.truths import save_truth
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 from made_runs import scored_run
 
 app = typer.Typer(rich_markup_mode=None)

@@ -19,7 +19,7 @@ from recallatk.reporting import tuned_to_html
 from recallatk.reporting.tuned import tuned_to_markdown
 from recallatk.reporting.tuned_file import read_tuned, tuned_text
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 from made_tuned import made_tuned
 
 SECRETS = {

@@ -13,7 +13,7 @@ from recallatk.cli.show import show
 from recallatk.core import Failure, Load, Trial
 from recallatk.storage import save_run
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 from made_runs import scored_run
 
 app = typer.Typer(rich_markup_mode=None)

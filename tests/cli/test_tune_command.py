@@ -27,7 +27,7 @@ from recallatk.testing import tiny_dataset
 from recallatk.truths import ground_truth
 from recallatk.tuning.study import TuningProgress
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 from made_tuned import made_candidate, made_tuned
 
 app = typer.Typer(rich_markup_mode=None)

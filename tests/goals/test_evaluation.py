@@ -20,7 +20,7 @@ from recallatk.goals.runs import goals_of, run_verdict
 from recallatk.testing import tiny_dataset
 from recallatk.truths import ground_truth
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "reporting"))
 from made_runs import make_measurement, make_run
 
 

@@ -4,10 +4,13 @@ import json
 import re
 from html.parser import HTMLParser
 
+# Lines of standard error that appear after two seconds, and so on slow machines only.
+PROGRESS = re.compile(
+    r"^(?:.* …|.*: [\d,]+ of [\d,]+ \(\d+%\).*|(?:trial )?\d+ of \d+: .*|tune, .*)\n", re.MULTILINE
+)
+
 # Every output. Files that a command writes are compared like its output.
 ALWAYS = (
-    # Progress appears after two seconds, and so on slow machines only.
-    (re.compile(r"^(?:.* …|(?:trial )?\d+ of \d+: .*|tune, .*)\n", re.MULTILINE), ""),
     (re.compile(r"\b(computed|store/\S+|scanned, \d+ queries redone,) in [\d,.]+ s"), r"\1 in N s"),
     # The cores of the machine, as a proposal for a bench file.
     (re.compile(r"threads = \{ build = \d+,"), "threads = { build = N,"),

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from normalization import normalized, rounded, visible_text
+from normalization import PROGRESS, normalized, rounded, visible_text
 
 from commands import recallatk
 
@@ -56,6 +56,12 @@ class Case(NamedTuple):
     words: str
     files: tuple[str, ...] = ()
     live: bool = False
+
+    @property
+    def slow(self):
+        """Whether it measures an engine or draws a page."""
+        pages = any(name.endswith(".html") for name in self.files)
+        return pages or (self.live and self.words.startswith("run "))
 
 
 DATA = "corpus.parquet queries.parquet --metric l2"
@@ -144,7 +150,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("golden")
     shutil.copytree(HERE / "inputs", folder, dirs_exist_ok=True)
     for name in ("format-1", "format-2-open-loop"):
-        shutil.copytree(HERE.parent / "history" / name, folder / name)
+        shutil.copytree(HERE.parent / "storage" / name, folder / name)
     for packed in folder.rglob("*.gz"):
         packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
         packed.unlink()
@@ -191,7 +197,7 @@ def output_of(case, folder):
         f"$ recallatk {case.words}\n",
         ran.stdout,
         f"--- exit {ran.returncode}, standard error\n",
-        ran.stderr,
+        PROGRESS.sub("", ran.stderr),
     ]
     for name in case.files:
         text = (folder / name).read_text()
@@ -205,7 +211,9 @@ def difference(one, other):
     return "\n".join(difflib.unified_diff(*sides, "recorded", "now", lineterm="", n=2))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * case.slow) for name, case in CASES.items()]
+)
 def test_output_is_as_recorded(name, place):
     found, path = output_of(CASES[name], place), HERE / "recorded" / f"{name}.txt"
     if MODE == "record":

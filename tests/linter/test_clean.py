@@ -16,7 +16,7 @@ from recallatk.core import Failure, Metric
 from recallatk.linter import RULES, Evidence, Severity, Waiver, audit, audit_run
 from recallatk.linter.survey import survey
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 from made_runs import HOSTILE, large_run, make_run, scored_run, varied_run
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ ODD = {
         measurements=tuple(each for each in varied_run().measurements if each.trial.load.mode == "rate"),
     ),
     "hostile names": lambda: varied_run(engines=(HOSTILE, "hnswlib")),
-    "the first format": lambda: load_run(ROOT / "tests" / "history" / "format-1"),
+    "the first format": lambda: load_run(ROOT / "tests" / "storage" / "format-1"),
 }
 
 

@@ -17,7 +17,7 @@ from recallatk.core import Load
 from recallatk.core.tuned import Tuned
 from recallatk.errors import UsageError
 
-FIRST_FORMAT = Path(__file__).parents[1] / "history" / "format-1"
+FIRST_FORMAT = Path(__file__).parents[1] / "storage" / "format-1"
 
 
 def test_an_index_that_does_not_answer_is_an_error(cosine):

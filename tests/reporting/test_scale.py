@@ -28,7 +28,7 @@ from recallatk.reporting.charts.points import MOST_SHOWN, curve_of, shortened
 from recallatk.reporting.run_report import RunReport
 from recallatk.reporting.verdict_words import spoken_verdict
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "history"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "storage"))
 
 FEW, MANY = 60, 240
 # Four times as many trials; what grows with their square would be at sixteen times.
