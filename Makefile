@@ -7,13 +7,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Two pips must not fill one environment at a time.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo test check format docs bench clean
+.PHONY: demo test quick check format docs bench clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m recallatk demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# For every save: no servers, no browser, one engine of each family, fewer examples (tests/cost_marks.py).
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick \
+	  -m 'not slow and not server and not browser'
 
 check: $(VENV)/.dev
 	$(BIN)/python -m ruff check .

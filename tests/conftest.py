@@ -5,6 +5,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from cost_marks import compiled_by_numba, mark
 from recallatk.redaction import known
 
 settings.register_profile(
@@ -14,7 +15,19 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+# For `make quick`: the same definitions, fewer examples of each.
+settings.register_profile("quick", settings.get_profile("recallatk"), max_examples=10)
 settings.load_profile("recallatk")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark tests by their cost, and begin with those that numba compiles for.
+
+    A worker takes the first half of all tests and gives away its last ones, so one process compiles.
+    """
+    for item in items:
+        mark(item)
+    items.sort(key=lambda item: not compiled_by_numba(item))
 
 
 @pytest.fixture(autouse=True)
