@@ -32,12 +32,13 @@ SLOW_MODULES = {
         *("test_full_disk", "test_docs", "test_public_names", "test_export_command", "test_audit_command"),
     },
     "processes are killed, interrupted or limited": {
-        *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log", "test_child_process"),
-        *("test_program_runs", "test_scratch_folders", "test_run_faults"),
+        *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),
+        *("test_child_process", "test_program_runs", "test_scratch_folders", "test_run_faults"),
     },
     "engines are measured or tuned for real": {
         *("test_measured_by_run", "test_measure", "test_real_engines", "test_targets_kept", "test_tuning"),
-        *("test_final_timing", "test_worker_process", "test_supervisor", "test_loads_on_engines", "test_attached_command"),
+        *("test_final_timing", "test_worker_process", "test_supervisor", "test_loads_on_engines"),
+        *("test_attached_command",),
         *("test_contract_catches", "test_predicting", "test_snippets", "test_demo_data"),
     },
     "arrivals and clients take their time": {"test_open_loop", "test_processes", "test_closed_loops"},

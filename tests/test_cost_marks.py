@@ -1,7 +1,7 @@
 """The lists of costly tests name modules and engines that exist."""
 
 from cost_marks import QUICK_ENGINES, SERVER_ENGINES, SERVER_MODULES, SLOW, TESTS
-from recallatk.engines import registered
+from recallatk.adapters import registered
 
 
 def test_every_module_that_is_listed_exists():
