@@ -71,7 +71,7 @@ def compare(name: str, corpus: Any, queries: Any, rounds: int) -> None:
         direct = bare(name, engine)
         assert (np.ravel(direct(queries[:1])) == engine.search(QueryBatch(queries[:1]), K)[0]).all()
         pairs = [
-            turns(direct, lambda asked: engine.search(QueryBatch(asked), K), queries)
+            turns(direct, lambda batch: engine.search(batch, K), queries, batched=True)
             for _ in range(rounds + 1)
         ]
         noise = [turns(direct, direct, queries) for _ in range(rounds + 1)]
