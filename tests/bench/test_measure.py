@@ -22,7 +22,7 @@ from recallatk import (
     save_run,
     to_text,
 )
-from recallatk.adapters import get_engine
+from recallatk.adapters import QueryBatch, get_engine
 from recallatk.adapters.registry import registered
 from recallatk.bench.environment import describe_environment, largest_cache
 from recallatk.bench.process_usage import private_bytes
@@ -118,7 +118,7 @@ def test_answers_are_those_of_a_direct_search(tiny):
     engine = get_engine("exact")()
     engine.build(dataset.corpus, dataset.metric)
     queries = dataset.queries.vectors.read(0, dataset.queries.rows)
-    direct = np.concatenate([engine.search(queries[i : i + 1], 10) for i in range(len(queries))])
+    direct = np.concatenate([engine.search(QueryBatch(queries[i : i + 1]), 10) for i in range(len(queries))])
     assert (run.measurements[0].answers == direct).all()
     assert run.measurements[0].score.measures["recall@10"].value == 1.0
 

@@ -26,6 +26,22 @@ from recallatk.cli.tune import tune
 from recallatk.version import __version__
 
 _ESCAPED = "recallatk.escaped"
+# In the order in which a user meets them.
+COMMANDS = (
+    demo,
+    inspect,
+    convert,
+    score,
+    engines,
+    init,
+    run,
+    tune,
+    audit,
+    report,
+    runs,
+    show,
+    export,
+)
 # Plain help starts in half the time of the decorated one and can be piped.
 app = typer.Typer(
     name="recallatk",
@@ -38,7 +54,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (demo, inspect, convert, score, engines, init, run, tune, audit, report, runs, show, export):
+for command in COMMANDS:
     app.command()(guarded(command))
 truth = typer.Typer(
     cls=DefaultGroup,

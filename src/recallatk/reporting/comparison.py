@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.answers import bounded
-from recallatk.analysis.compared import Compared
 from recallatk.analysis.comparison import compare, holm
-from recallatk.analysis.measures import Recall
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import cut, number
+from recallatk.reporting.labels import cut, interval, number
+from recallatk.reporting.per_query import recall_per_query
 from recallatk.reporting.text import printable
 from recallatk.reporting.verdict_words import spoken_verdict
 
@@ -107,8 +105,7 @@ def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
         cells = ["-", "-", "-"]
         if each is not None:
             p_value = next(adjusted)
-            ends = "-" if each.low is None or each.high is None else f"{each.low:+.4f} to {each.high:+.4f}"
-            cells = [f"{each.difference:+.4f}", ends, _judged(each, p_value)]
+            cells = [f"{each.difference:+.4f}", interval(each, "+.4f"), _judged(each, p_value)]
         label = cut(printable(curve.names.label(theirs.trial)), 80)
         rows.append([name, label, *cells, _ratio(first, curve, mine.trial)])
     header = ["Run", "Setting", f"Δ {first.measure}", "95 % interval", "Difference", f"{first.tail} ratio"]
@@ -131,8 +128,7 @@ def _values(truth: Truth | None, k: int, measurement: Measurement) -> NDArray[np
     known = measurement.values(f"recall@{k}")
     if known is not None or truth is None or truth.depth < k or len(truth) != len(measurement.answers):
         return known
-    found = Recall(k).per_query(Compared(truth, bounded(measurement.answers, truth.corpus_rows)))
-    return np.where(measurement.asked, found, np.nan)
+    return recall_per_query(measurement, truth, k)
 
 
 def _judged(found: Difference, p_value: float) -> str:

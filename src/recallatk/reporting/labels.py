@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from recallatk.analysis.comparison import Difference
     from recallatk.analysis.distribution import Estimate
     from recallatk.analysis.latency import Percentile, Spread
     from recallatk.core import Mean, Parameters, Run, Trial
@@ -114,7 +115,7 @@ def number(value: float | None, shape: str, unit: str = "") -> str:
     return f"{format(value, shape)} {unit}" if unit else format(value, shape)
 
 
-def interval(found: Mean | Percentile | Spread | Estimate | None, shape: str) -> str:
+def interval(found: Mean | Percentile | Spread | Estimate | Difference | None, shape: str) -> str:
     """The lower and the upper end, or a dash where there is no interval."""
     if found is None or found.low is None or found.high is None:
         return "-"

@@ -123,6 +123,11 @@ class _Asked(NamedTuple):
     """Of all queries; NaN for those that were not asked."""
 
 
+def recall_per_query(measurement: Measurement, truth: Truth, k: int) -> NDArray[np.float64]:
+    """Recall@k of every query; NaN for those that were not asked."""
+    return _asked(measurement, truth, k).values
+
+
 def _asked(measurement: Measurement, truth: Truth, k: int) -> _Asked:
     places = np.flatnonzero(measurement.asked)
     some = truth if len(places) == len(truth) else truth.take(places)
