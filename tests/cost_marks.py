@@ -30,7 +30,7 @@ SLOW_MODULES = {
         *("test_command_line", "test_dry_run", "test_interrupted", "test_inputs_of_runs", "test_run_command"),
         *("test_report_command", "test_secrets_and_text", "test_show_command", "test_tune_command"),
         *("test_full_disk", "test_docs", "test_public_names", "test_export_command", "test_audit_command"),
-        *("test_contributing",),
+        *("test_contributing", "test_architecture"),
     },
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),
@@ -39,7 +39,7 @@ SLOW_MODULES = {
     "engines are measured or tuned for real": {
         *("test_measured_by_run", "test_measure", "test_real_engines", "test_targets_kept", "test_tuning"),
         *("test_final_timing", "test_worker_process", "test_supervisor", "test_loads_on_engines"),
-        *("test_attached_command", "test_contract_catches", "test_predicting", "test_snippets"),
+        *("test_attached_command", "test_contract_catches", "test_memory_model", "test_snippets"),
         *("test_demo_data", "test_clean", "test_data_rules", "test_run_rules", "test_truth_rules"),
     },
     "arrivals and clients take their time": {"test_open_loop", "test_processes", "test_closed_loops"},

@@ -1,4 +1,4 @@
-"""CostEstimate of the time and memory that a plan takes, from small builds."""
+"""Estimates of the time and memory that a plan takes, from small builds."""
 
 from __future__ import annotations
 

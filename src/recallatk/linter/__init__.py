@@ -3,8 +3,8 @@
 from recallatk.core.judgments import Finding, Severity, Waiver
 from recallatk.linter.audits import audit, audit_run, audit_settings, waivers_of
 from recallatk.linter.evidence import Evidence
-from recallatk.linter.registry import RULES
 from recallatk.linter.rule import Rule
+from recallatk.linter.rules import RULES
 
 __all__ = [
     "RULES",

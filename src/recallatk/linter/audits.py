@@ -12,7 +12,7 @@ from recallatk.core import Run
 from recallatk.core.judgments import Finding, Severity, Waiver
 from recallatk.errors import UsageError
 from recallatk.linter.evidence import Evidence
-from recallatk.linter.registry import RULES, rule_codes
+from recallatk.linter.rules import RULES, rule_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.adapters.memory_model import at_least, content, contradicts
 from recallatk.analysis.betting import SequentialVerdict
 from recallatk.bench.settings.grid import violations
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.goals.decisions import broken_budget
 from recallatk.tuning.candidates import broken_by, candidate_of, in_units, rank_cost
 from recallatk.tuning.effort_search import Chosen, Look, least_effort
-from recallatk.tuning.predicting import at_least, content, contradicts
 from recallatk.tuning.screening import MARGIN, Proposal
 from recallatk.tuning.search_space import Ladder, usual_build
 from recallatk.tuning.study import Log, Study, Trail

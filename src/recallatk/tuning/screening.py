@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from recallatk.adapters.memory_model import content, grown
 from recallatk.bench.settings.grid import violations
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.goals.decisions import broken_budget, means_reach
-from recallatk.tuning.predicting import content, grown
 from recallatk.tuning.query_split import Side, part_of
 from recallatk.tuning.search_space import Builds, Ladder, ladders
 from recallatk.tuning.study import Log, Study, Trail

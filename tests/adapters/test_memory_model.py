@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from recallatk.adapters import get_engine
 from recallatk.adapters.base import installed_version, resolved
-from recallatk.adapters.memory_model import Content
+from recallatk.adapters.memory_model import Content, at_least, content, contradicts, grown
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus
-from recallatk.tuning.predicting import at_least, content, contradicts, grown
 
 BUILDS = {
     "faiss-hnsw": {"M": 12, "ef_construction": 8},
