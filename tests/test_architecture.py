@@ -67,9 +67,7 @@ IMPORTED_BY_NAME = {
 
 def block(title):
     """The first code block below a heading."""
-    return re.search(
-        rf"^# {title}\n.*?^```\n(.*?)^```|^## {title}\n.*?^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
-    )
+    return re.search(rf"^##? {title}\n.*?^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
 
 
 def test_the_rooms_are_those_of_the_tree():
