@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.core import VECTOR_DTYPES, Metric, Vectors
+from recallatk.core import VECTOR_DTYPES, Metric
+from recallatk.datasets.matrix import VectorsView
 from recallatk.errors import BadValueError, FormatError
 
 if TYPE_CHECKING:
@@ -17,23 +18,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CheckedVectors:
+class CheckedVectors(VectorsView):
     """A matrix whose every block is looked at before anybody uses it."""
 
-    vectors: Vectors
     where: str
     refuse_zero: bool = False
     """Cosine has no value for a vector without a direction."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and dimension."""
-        return self.vectors.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The stored type."""
-        return self.vectors.dtype
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Some rows, all of them finite."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.datasets.checks import checked
+from recallatk.datasets.matrix import VectorsView
 from recallatk.datasets.registry import format_for_writing, open_source
 from recallatk.datasets.source import CORPUS, ROWS, OpenOptions
 from recallatk.errors import UsageError, choices
@@ -64,21 +65,10 @@ class RoundedVectors:
 
 
 @dataclass(frozen=True, eq=False)
-class WatchedVectors:
+class WatchedVectors(VectorsView):
     """A matrix that says how far it has been read."""
 
-    vectors: Vectors
     progress: Callable[[int, int], None] | None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and dimension."""
-        return self.vectors.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The stored type."""
-        return self.vectors.dtype
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Some rows."""

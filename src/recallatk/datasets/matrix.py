@@ -22,6 +22,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
+class VectorsView:
+    """A matrix over another one, of the same shape and type; subclasses add to what `read` does."""
+
+    vectors: Vectors
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return self.vectors.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored type."""
+        return self.vectors.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Some rows."""
+        return self.vectors.read(start, stop)
+
+
+@dataclass(frozen=True, eq=False)
 class TableColumns:
     """Columns in memory."""
 
