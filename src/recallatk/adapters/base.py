@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recallatk.adapters.batch import QueryBatch
     from recallatk.adapters.memory_model import Content
     from recallatk.adapters.snippet import Setting
-    from recallatk.core import Corpus, Knob, Metric
+    from recallatk.core import Corpus, Dataset, Knob, Metric
     from recallatk.core.trials import KnobValue
 
 
@@ -326,6 +326,18 @@ def require_metric(engine: type[Engine], metric: Metric) -> None:
         raise EngineError(
             f"{engine.name} cannot search by {metric}; it can by {choices(sorted(engine.metrics))}"
         )
+
+
+def require_filters(engine: type[Engine], filtered: str | None) -> None:
+    """Refuse an engine that could only emulate filters; `filtered` says what has filters, if anything has."""
+    if filtered is not None and not engine.abilities.filters:
+        raise EngineError(f"{engine.name} cannot filter while it searches, and {filtered}")
+
+
+def require_able(engine: type[Engine], dataset: Dataset) -> None:
+    """Refuse an engine that cannot search these data by their metric and with their filters."""
+    require_metric(engine, dataset.metric)
+    require_filters(engine, None if dataset.queries.filters is None else "these queries have filters")
 
 
 def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> dict[str, KnobValue]:

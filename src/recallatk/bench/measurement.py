@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import require_constraints, require_installed, require_metric, resolved
+from recallatk.adapters.base import require_able, require_constraints, require_installed, resolved
 from recallatk.adapters.registry import registered
 from recallatk.analysis.compatibility import require_complete
 from recallatk.bench.benchmark import Benchmark
@@ -226,8 +226,7 @@ def _plan(
 ) -> Plan:
     """The plan for one engine, with every parameter resolved."""
     require_installed(engine)
-    require_metric(engine, dataset.metric)
-    require_filters(engine, dataset)
+    require_able(engine, dataset)
     built = resolved(engine.name, engine.build_knobs, build)
     searches = [resolved(engine.name, engine.search_knobs, each) for each in settings]
     corpus = dataset.corpus
@@ -241,12 +240,6 @@ def _plan(
             for repeat in range(builds)
         )
     )
-
-
-def require_filters(engine: type[Engine], dataset: Dataset) -> None:
-    """Refuse queries with filters if the engine could only emulate them."""
-    if dataset.queries.filters is not None and not engine.abilities.filters:
-        raise EngineError(f"{engine.name} cannot filter while it searches, and these queries have filters")
 
 
 def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import installed_version, require_installed, require_metric
+from recallatk.adapters.base import installed_version, require_able, require_installed
 from recallatk.adapters.registry import registered
-from recallatk.core import Dataset, Metric, Truth
 from recallatk.errors import EngineError, UsageError, choices
 from recallatk.goals import Goal, Target, require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
@@ -29,6 +28,7 @@ from recallatk.tuning.validation import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from recallatk.core import Dataset, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
 
@@ -121,11 +121,9 @@ def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
 
 
 def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
-    require_metric(engine, Metric(dataset.metric))
     if engine.abilities.attaches:
         raise EngineError(f"{engine.name} measures what exists already: there is no build to tune")
-    if dataset.queries.filters is not None and not engine.abilities.filters:
-        raise EngineError(f"{engine.name} cannot filter while it searches, and these queries have filters")
+    require_able(engine, dataset)
 
 
 def _fits(engine: type[Engine], dataset: Dataset) -> bool:

@@ -6,13 +6,14 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from recallatk.adapters import get_engine, registered
-from recallatk.adapters.base import require_installed, require_metric
+from recallatk.adapters.base import require_filters, require_installed, require_metric
 from recallatk.bench.settings import models
 from recallatk.bench.settings.grid import combine
 from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described, unknown
@@ -241,13 +242,14 @@ def check_ability(
         metric: the metric, if known.
         filtered: why it has to filter, if it has to.
     """
+    checks = [partial(require_filters, engine, filtered)]
     if metric is not None:
+        checks.insert(0, partial(require_metric, engine, metric))
+    for check in checks:
         try:
-            require_metric(engine, metric)
+            check()
         except RecallError as problem:
             problems.add(place, str(problem))
-    if filtered and not engine.abilities.filters:
-        problems.add(place, f"{engine.name} cannot filter while it searches, and {filtered}")
 
 
 def _check_parameters(
