@@ -122,7 +122,7 @@ def _decided(
         each
         for each in ranked
         if (each.engine, each.build) in needed
-        or study.room.holding(indexes[each.engine, each.build]) is not None
+        or study.pool.holding(indexes[each.engine, each.build]) is not None
     ]
     chosen = list({_text(each): each for each in held}.values())[:_MOST_SETTINGS]
     return {"settings": [_text(each) for each in chosen], "calls": _calls(study, chosen)}

@@ -73,23 +73,23 @@ def tune(
     )
     sweep()
     with ScratchFolder() as folder:
-        room = IndexPool(dataset, folder, shape.k, seed)
+        pool = IndexPool(dataset, folder, shape.k, seed)
         try:
             # Engines load their libraries while the truth is computed.
             for engine in () if journal.steps else found:
-                room.start(engine.name)
+                pool.start(engine.name)
             depth = min(max(each.measure.deepest for each in targets), shape.rows)
             known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
             side, held_out = split_sides(dataset, known, seed)
             require_enough(targets, side, held_out)
             study = Study(
-                room=room, journal=journal, side=side, parts=parts_of(side, depth, seed),
+                pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
                 targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
                 seed=seed, seconds=seconds, watch=watch,
             )  # fmt: skip
             return _tuned(study, held_out, by)
         finally:
-            room.close()
+            pool.close()
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:

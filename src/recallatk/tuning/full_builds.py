@@ -285,7 +285,7 @@ def _with_more_effort(study: Study, proposal: Proposal) -> dict[str, Any]:
 
 def grid_seconds(study: Study, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
     """Estimated seconds of a grid over every engine that could reach the target, with all queries."""
-    queries = study.room.dataset.queries.rows
+    queries = study.pool.dataset.queries.rows
     names = sorted({each.engine.name for each in proposals})
     builds = (_build_seconds(name, proposals, proven) for name in names)
     calls = (_call_seconds(name, proposals, proven) for name in names)

@@ -44,7 +44,7 @@ class TuningProgress:
 class Study:
     """Everything that the steps of one tuning share; the held-out queries are deliberately no part of it."""
 
-    room: IndexPool
+    pool: IndexPool
     journal: Journal
     side: Side
     """The queries to choose by."""
@@ -102,8 +102,8 @@ class Study:
     def index(self, engine: type[Engine], build: dict[str, Any], part: Side | None = None) -> IndexClient:
         """An index of the whole corpus or of a part, built when it is first asked."""
         if part is None:
-            return IndexClient(self.room, self.journal, engine.name, build, self.shape.rows)
-        return IndexClient(self.room, self.journal, engine.name, build, part.dataset.corpus.rows, part.rows)
+            return IndexClient(self.pool, self.journal, engine.name, build, self.shape.rows)
+        return IndexClient(self.pool, self.journal, engine.name, build, part.dataset.corpus.rows, part.rows)
 
 
 @dataclass(frozen=True)
