@@ -12,12 +12,8 @@ _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(
     [
         *("commands", "recallatk.cli", "recallatk.bench.measurement", "recallatk.datasets.opening"),
-        *(
-            "recallatk.linter",
-            "recallatk.reporting.per_query",
-            "recallatk.truths.search",
-            "recallatk.analysis",
-        ),
+        *("recallatk.linter", "recallatk.truths.search", "recallatk.analysis", "recallatk.tuning.flow"),
+        *("recallatk.reporting.run_report", "recallatk.reporting.tuned", "recallatk.reporting.html.page"),
         *("altair", "faiss", "pyarrow.dataset", "pyarrow.parquet", "scipy.special"),
     ]
 )
