@@ -82,11 +82,9 @@ class Bench:
         made.build(resolved(engine, get_engine(engine).build_knobs, build))
         return made
 
-    def asked(self, conversation, engine, search, queries=None):
+    def asked(self, worker, engine, search, queries=None):
         queries = self.everything if queries is None else queries
-        found = conversation.ask(
-            resolved(engine, get_engine(engine).search_knobs, search), queries, warm=True
-        )
+        found = worker.ask(resolved(engine, get_engine(engine).search_knobs, search), queries, warm=True)
         rows = np.full((self.dataset.queries.rows, K), -1, np.int64)
         rows[queries] = found.rows
         score = recallatk.score(rows, self.truth, [K], row_numbers=True)
@@ -114,11 +112,11 @@ def of_engine(bench, engine):
     began, lines = time.perf_counter(), []
     builds, searches = GRIDS[engine]
     for build in builds:
-        conversation = bench.built(engine, build)
+        worker = bench.built(engine, build)
         for search in searches:
-            recalls, p95 = bench.asked(conversation, engine, search)
+            recalls, p95 = bench.asked(worker, engine, search)
             lines.append((engine, build, search, recalls.tolist(), p95))
-        conversation.close()
+        worker.close()
     return {"lines": lines, "seconds": time.perf_counter() - began}
 
 
@@ -136,8 +134,8 @@ def interleaved(bench, settings, blocks=24):
         for number in np.random.default_rng(turn).permutation(len(settings)):
             engine, _, search = settings[number]
             found[number].append(bench.asked(talks[number], engine, search, queries)[1])
-    for talk in talks:
-        talk.close()
+    for worker in talks:
+        worker.close()
     return [statistics.median(each) for each in found]
 
 
@@ -153,9 +151,9 @@ def optuna_alone(bench, engines, target, seconds):
         builds, searches = GRIDS[engine]
         build = builds[trial.suggest_int(f"{engine}-build", 0, len(builds) - 1)]
         search = searches[trial.suggest_int(f"{engine}-effort", 0, len(searches) - 1)]
-        talk = bench.built(engine, build)
-        recalls, p95 = bench.asked(talk, engine, search)
-        talk.close()
+        worker = bench.built(engine, build)
+        recalls, p95 = bench.asked(worker, engine, search)
+        worker.close()
         short = target - lower_bound(recalls)
         trial.set_constraint("short", short)
         if short <= 0:
@@ -251,14 +249,14 @@ def promise(name, targets, repeats):
     efforts = [int(each) for each in np.unique(np.geomspace(10, 400, 60).round())]
     with ExitStack() as stack:
         bench = Bench(dataset, truth, stack)
-        talk = bench.built("faiss-hnsw", {})
+        worker = bench.built("faiss-hnsw", {})
         answers = np.empty((len(efforts), dataset.queries.rows, K), np.int32)
         recalls = np.empty((len(efforts), dataset.queries.rows))
         for place, ef in enumerate(efforts):
-            found = talk.ask({"ef": ef}, np.arange(dataset.queries.rows))
+            found = worker.ask({"ef": ef}, np.arange(dataset.queries.rows))
             answers[place] = found.rows
             recalls[place] = recallatk.score(found.rows, truth, [K], row_numbers=True).per_query["recall@10"]
-        talk.close()
+        worker.close()
         plugin(bench.folder, efforts, dataset, answers)
         for target in targets:
             kept, naive, chosen = 0, 0, []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recallatk.bench.settings.grid import RangeSettings, range_values
 from recallatk.errors import UsageError
-from recallatk.units import format_bytes, format_duration, parse_bytes, parse_duration
+from recallatk.units import counted, format_bytes, format_duration, parse_bytes, parse_duration, share_of
 
 
 def made(low, high, steps=6, scale=None):
@@ -97,3 +97,11 @@ def test_a_range_says_its_own_scale_before_that_of_the_parameter():
 def test_numbers_have_no_tails():
     assert range_values(made(0, 0.5, 6)) == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
     assert math.isclose(range_values(made(0.1, 0.4, 3), "log")[1], 0.2)
+
+
+def test_numbers_agree_with_their_nouns():
+    assert counted(1, "query", "queries") == "1 query"
+    assert counted(0, "query", "queries") == "0 queries"
+    assert counted(1_000, "query", "queries") == "1,000 queries"
+    assert share_of(1, 50, "queries", "is asked", "are asked") == "1 of 50 queries (2.0%) is asked"
+    assert share_of(2, 50, "queries", "is asked", "are asked") == "2 of 50 queries (4.0%) are asked"

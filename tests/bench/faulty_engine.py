@@ -64,9 +64,9 @@ class Faulty(Exact):
     def configure(self, **parameters):
         self.how, self.after, self.count = parameters["how"], parameters["after"], 0
 
-    def search(self, batch, k):
+    def nearest(self, batch, k):
         self.count += 1
-        found = super().search(batch, k)
+        found = super().nearest(batch, k)
         if self.how == "fine" or self.count <= self.after:
             return found
         return getattr(self, self.how)(found)

@@ -11,7 +11,7 @@ import pytest
 from commands import command, recallatk
 from recallatk import load_run, run
 from recallatk.bench import read_settings
-from recallatk.bench.session import in_words
+from recallatk.bench.messages import in_words
 from recallatk.errors import EngineError, UsageError
 
 MEASURE = """

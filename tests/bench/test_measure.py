@@ -175,8 +175,8 @@ BROKEN = """
             if os.environ["BROKEN"] == "asks" and sys.stdin.read():
                 raise RuntimeError("somebody typed")
 
-        def search(self, batch, k):
-            found = super().search(batch, k)
+        def nearest(self, batch, k):
+            found = super().nearest(batch, k)
             return {
                 "floats": lambda: found.astype("float64"),
                 "booleans": lambda: found > 0,

@@ -1,12 +1,16 @@
 """A worker that ends while nobody waits for it, and one that is let go."""
 
+import os
+import sys
+
+import numpy as np
 import psutil
 import pytest
 
 import recallatk
 from recallatk.bench.job import Job, Task, TrialSettings, write_data
 from recallatk.bench.messages import Failed
-from recallatk.bench.supervisor import WorkerProcess
+from recallatk.bench.supervisor import TrialFailed, WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Load, Mode
 
@@ -53,3 +57,28 @@ def test_a_worker_that_is_let_go_closes_its_engine_and_ends_by_itself(worker):
     assert worker._process.returncode == 0
     assert not worker.alive
     worker.close()
+
+
+@pytest.mark.parametrize(
+    "request_of", [lambda worker: worker.ask({}, np.arange(2)), lambda worker: worker.build({})]
+)
+def test_a_request_to_a_worker_that_was_killed_since_says_how_it_ended(worker, request_of):
+    worker.ask({}, np.arange(2))
+    kill_worker()
+    with pytest.raises(TrialFailed, match="SIGKILL") as found:
+        request_of(worker)
+    assert found.value.kind == "crash" and found.value.phase in ("build", "search")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux pins processes to cores")
+def test_a_pinned_worker_has_as_many_threads_as_its_job_says(data, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    dataset = recallatk.open_dataset(data / "corpus.parquet", data / "queries.parquet", metric="l2")
+    write_data(folder, dataset, needs_ids=False)
+    settings = TrialSettings(rounds=1, affinity=(min(os.sched_getaffinity(0)),))
+    with WorkerProcess(folder, tmp_path / "process", Job("exact", "l2", 3, settings, TASKS)) as pinned:
+        pinned.build({})
+        (process,) = psutil.Process(pinned._process.pid).as_dict(["environ"]).values()
+        assert process["OMP_NUM_THREADS"] == str(settings.threads_to_build)
+        assert settings.threads_to_build == len(os.sched_getaffinity(0))

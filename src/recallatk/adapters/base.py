@@ -149,7 +149,11 @@ class Engine:
         rows = self.nearest(batch, k)
         # Keep += free of calls, so that it stays atomic under the GIL when clients are threads.
         self.searched += batch.count
-        return rows if rows.shape[1] == k else _widened(rows, k)
+        try:
+            short = rows.shape[1] < k
+        except (AttributeError, IndexError):
+            return rows  # no matrix: the caller refuses it, and says what it was
+        return _widened(rows, k) if short else rows
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """What `search` returns, in at most k columns; it must change neither queries nor corpus."""
@@ -337,7 +341,7 @@ def require_filters(engine: type[Engine], filtered: str | None) -> None:
 def require_able(engine: type[Engine], dataset: Dataset) -> None:
     """Refuse an engine that cannot search these data by their metric and with their filters."""
     require_metric(engine, dataset.metric)
-    require_filters(engine, None if dataset.queries.filters is None else "these queries have filters")
+    require_filters(engine, "these queries have filters" if dataset.queries.filtered else None)
 
 
 def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> dict[str, KnobValue]:

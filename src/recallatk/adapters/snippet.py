@@ -55,7 +55,7 @@ def snippet(
         dimension: of the vectors, where the code has to state it.
     """
     # The engine contract declares snippets, so it imports this module.
-    from recallatk.adapters.base import resolved
+    from recallatk.adapters.base import Engine, resolved
     from recallatk.adapters.registry import get_engine
 
     given = Setting(engine, Metric(metric), dict(build), dict(search), k, dimension)
@@ -63,8 +63,8 @@ def snippet(
         kind = get_engine(engine)
     except RecallError:
         return json_snippet(given)
-    if kind.abilities.attaches:  # its parameters are the user's own, and defaults would add noise
-        return json_snippet(given)
+    if kind.snippet.__func__ is Engine.snippet.__func__:  # type: ignore[attr-defined]
+        return kind.snippet(given)  # JSON of what was given: defaults would add noise
     whole = replace(
         given,
         build=resolved(engine, kind.build_knobs, given.build),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Limits", "measure", "read_settings", "run"]
 
-# The measuring process imports from this room and should not pay for all of it.
+# A worker imports from this room and should not pay for all of it.
 _ROOMS = {
     "Limits": "process_usage",
     "measure": "measurement",

@@ -18,6 +18,7 @@ from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
+from recallatk.bench.recorded_benchmark import BENCH_FILE
 from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
@@ -30,8 +31,6 @@ from recallatk.storage import RunFolder
 
 if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
-
-_SETTINGS_FILE = "bench.toml"
 
 
 def run(
@@ -57,28 +56,28 @@ def run(
     """
     began = time.monotonic()
     benchmark = _opened(settings, dataset)
-    dataset, plan, manner = benchmark.dataset, benchmark.plan, manner_of(benchmark.settings)
+    dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
     truth = benchmark.truth(progress)
     computed = time.monotonic() - began
-    require_measurable(dataset, truth, manner.at)
+    require_measurable(dataset, truth, timing.at)
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
     folder = benchmark.folder(out)
-    with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as keeper:
-        write_text(folder / _SETTINGS_FILE, benchmark.settings.to_toml())
-        earlier = dict(keeper.described.seconds)
-        runner = Runner(plan, dataset, truth, keeper, manner, logs=folder / "logs", watch=watch)
+    with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as sink:
+        write_text(folder / BENCH_FILE, benchmark.settings.to_toml())
+        earlier = dict(sink.described.seconds)
+        runner = Runner(plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch)
         try:
             runner.run()
         finally:
             spent = {"truth": computed, **runner.seconds}
             spent["other"] = time.monotonic() - began - sum(spent.values())
-            keeper.update(seconds=_added(earlier, spent) if runner.worked else earlier)
-        moved = other_machine(keeper.earlier_environment, described.environment) if runner.worked else ()
+            sink.update(seconds=_added(earlier, spent) if runner.worked else earlier)
+        moved = other_machine(sink.earlier_environment, described.environment) if runner.worked else ()
         if runner.worked:
-            machine = {**keeper.described.environment, "load_average_during": runner.loads}
-            keeper.update(environment=machine)
-        keeper.update(cautions=(*conclude(keeper.run()), *moved))
-        return keeper.run()
+            machine = {**sink.described.environment, "load_average_during": runner.loads}
+            sink.update(environment=machine)
+        sink.update(cautions=(*conclude(sink.run()), *moved))
+        return sink.run()
 
 
 def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None) -> Benchmark:
@@ -97,7 +96,7 @@ def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str
     return {name: earlier.get(name, 0.0) + seconds for name, seconds in spent.items()}
 
 
-def manner_of(settings: Settings) -> TrialSettings:
+def trial_settings_of(settings: Settings) -> TrialSettings:
     """How trials are measured."""
     measure, limits = settings.measure, settings.limits
     _require_cores(settings)
@@ -177,16 +176,16 @@ def measure(
     if not settings or not loads or rounds < 1 or builds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
     truth = _computed_truth(dataset, at) if truth is None else truth
-    manner = TrialSettings(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
+    timing = TrialSettings(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
     require_measurable(dataset, truth, at)
-    plan = _plan(found, dataset, dict(build or {}), settings, loads, builds, manner.k)
-    keeper = MemorySink(describe_run(dataset, truth, plan, {}))
-    runner = Runner(plan, dataset, truth, keeper, manner, watch=watch)
+    plan = _plan(found, dataset, dict(build or {}), settings, loads, builds, timing.k)
+    sink = MemorySink(describe_run(dataset, truth, plan, {}))
+    runner = Runner(plan, dataset, truth, sink, timing, watch=watch)
     if isinstance(engine, str) or _is_registered(found):
         runner.run()
     else:
         _run_here(found, runner, dataset, builds)
-    return _concluded(runner, keeper)
+    return _concluded(runner, sink)
 
 
 def _engine(engine: str | type[Engine] | Callable[..., Any]) -> type[Engine]:
@@ -242,13 +241,18 @@ def _plan(
     )
 
 
-def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> None:
-    """Refuse queries that cannot be scored and a truth of other data, before anything is built."""
+def require_separate_queries(dataset: Dataset) -> None:
+    """Refuse queries that are corpus rows."""
     if dataset.queries.corpus_rows is not None:
         raise UsageError(
             "these queries are corpus rows, each of which would find itself: no engine can be told to leave "
             "it out"
         )
+
+
+def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> None:
+    """Refuse queries that cannot be scored and a truth of other data, before anything is built."""
+    require_separate_queries(dataset)
     if not at or not 1 <= min(at) <= max(at) <= truth.depth:
         raise UsageError(f"at = {list(at)}. Accepted: from 1 to {truth.depth}, the depth of the truth")
     if truth.metric not in (None, dataset.metric):
@@ -288,14 +292,14 @@ def _run_here(engine: type[Engine], runner: Runner, dataset: Dataset, builds: in
     runner.run_here(engine, Questions(vectors, runner.k, filters))
 
 
-def _concluded(runner: Runner, keeper: MemorySink) -> Run:
+def _concluded(runner: Runner, sink: MemorySink) -> Run:
     """The run with its cautions; a run without any measurement is an error."""
-    run = keeper.run()
+    run = sink.run()
     if not run.measurements and run.failures:
         first = run.failures[0]
         raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
-    keeper.update(seconds=runner.seconds, cautions=conclude(run))
-    return keeper.run()
+    sink.update(seconds=runner.seconds, cautions=conclude(run))
+    return sink.run()
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:

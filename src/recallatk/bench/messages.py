@@ -6,10 +6,14 @@ Arrays go through files in the folder of the job.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import tempfile
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
+from recallatk.errors import RecallError
 from recallatk.redaction import redact_text
 
 NO_SPACE = "no space"
@@ -137,3 +141,14 @@ def from_line(line: str) -> Any:
     """The request or event of a line."""
     plain = json.loads(line)
     return _KINDS[plain.pop("type")](**plain)
+
+
+def in_words(problem: BaseException) -> str:
+    """The message of an exception, with its type unless it is one of ours."""
+    if isinstance(problem, RecallError):
+        return str(problem)
+    said = f"{type(problem).__name__}: {problem}"
+    named = getattr(problem, "filename", None) is not None
+    if os.strerror(errno.ENOSPC) in said and not named:
+        said += f"; temporary files of engines go to {tempfile.gettempdir()}"
+    return said

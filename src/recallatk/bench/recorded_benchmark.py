@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from recallatk.core import Corpus, Dataset, Run, Truth
     from recallatk.goals import Verdict
 
-_BENCH_FILE, _TRUTH_FILE = "bench.toml", "truth.parquet"
+BENCH_FILE, _TRUTH_FILE = "bench.toml", "truth.parquet"
 _DATA_OPTIONS = "--corpus CORPUS --queries QUERIES"
 
 
@@ -77,7 +77,7 @@ class RecordedBenchmark:
             return None
         try:
             # The data may have moved since; the rest of the file is valid nevertheless.
-            return read_settings(self.folder / _BENCH_FILE, look=False)
+            return read_settings(self.folder / BENCH_FILE, look=False)
         except (RecallError, OSError):
             return None
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RunSink(Protocol):
-    """Takes finished trials; `history.RunFolder` is one, and `MemorySink`."""
+    """Takes finished trials; `storage.RunFolder` is one, and `MemorySink`."""
 
     @property
     def finished(self) -> Mapping[Trial, Measurement]:

@@ -19,7 +19,7 @@ from recallatk.errors import UsageError
 from recallatk.scratch import ScratchFolder, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     from recallatk.adapters import Engine
@@ -30,6 +30,19 @@ if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
     from recallatk.bench.run_sink import RunSink
     from recallatk.core import Dataset, Trial, Truth
+
+
+def _until_lost(
+    job: Job, measure: Callable[[Sequence[int]], Iterator[Event | TrialResult]]
+) -> Generator[Event | TrialResult]:
+    """Measure load by load; once a failure costs all trials that are left, the other loads have none."""
+    for numbers in job.by_load():
+        lost = False
+        for event in measure(numbers):
+            lost |= isinstance(event, Failed) and event.number is None
+            yield event
+        if lost:
+            return
 
 
 class Runner:
@@ -97,8 +110,7 @@ class Runner:
         job = self.job(planned, self._missing(planned))
         with Session(engine, job, questions) as session:
             yield from session.build(self.dataset.corpus, dict(planned.parameters))
-            for numbers in job.by_load():
-                yield from session.measure(numbers)
+            yield from _until_lost(job, session.measure)
 
     def _measure(self, planned: PlannedBuild, data: Path, folder: Path) -> None:
         """Build until every trial is settled; a trial that ends its process costs only itself."""
@@ -119,8 +131,8 @@ class Runner:
             for event in worker.building(dict(planned.parameters), order):
                 built |= isinstance(event, Built)
                 yield event
-            for numbers in job.by_load() if built else ():
-                yield from worker.measuring(numbers)
+            if built:
+                yield from _until_lost(job, worker.measuring)
             worker.finish()
 
     def _missing(self, planned: PlannedBuild) -> list[Trial]:

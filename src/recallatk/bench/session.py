@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import gc
-import os
 import random
-import tempfile
 import time
 import traceback
 from dataclasses import replace
@@ -19,7 +16,7 @@ import numpy as np
 from recallatk.adapters.base import importing
 from recallatk.analysis.latency import percentile
 from recallatk.bench.load import highest_rate, require_supported, run_block, warm_up
-from recallatk.bench.messages import Began, Blocked, Built, Failed
+from recallatk.bench.messages import Began, Blocked, Built, Failed, in_words
 from recallatk.bench.process_usage import private_bytes
 from recallatk.bench.sentinel import Sentinel
 from recallatk.bench.trial_result import Answered, TrialBlocks
@@ -249,14 +246,3 @@ def failure_of(problem: Exception, phase: str, number: int | None = None) -> Fai
     with contextlib.suppress(OSError):
         traceback.print_exc()
     return Failed(number, "exception", phase, in_words(problem))
-
-
-def in_words(problem: Exception) -> str:
-    """The message of an exception, with its type unless it is one of ours."""
-    if isinstance(problem, RecallError):
-        return str(problem)
-    said = f"{type(problem).__name__}: {problem}"
-    named = getattr(problem, "filename", None) is not None
-    if os.strerror(errno.ENOSPC) in said and not named:
-        said += f"; temporary files of engines go to {tempfile.gettempdir()}"
-    return said

@@ -164,7 +164,9 @@ class WorkerProcess:
             if isinstance(event, kind):
                 return event
         self.close()
-        raise TrialFailed("crash", self._watch.phase, "the process has ended", self._log.tail())
+        phase = "build" if kind is Built else "search"
+        message = f"the process ended with {_ending(self._process.wait())}"
+        raise TrialFailed("crash", phase, message, self._log.tail())
 
     def _send(self, request: Request) -> Iterator[Event]:
         """Send a request and pass on the events until the worker is ready for another.
@@ -242,6 +244,8 @@ class WorkerProcess:
 def _started(data: Path, folder: Path, job: Job, log: ProcessLog) -> subprocess.Popen[bytes]:
     # -P: a file in the user's folder must not be imported in place of a library.
     module = [sys.executable, "-P", "-m", "recallatk.bench.worker"]
+    # Counts the cores of this process, so it must be made before the thread is pinned.
+    environment = _environment(job, folder)
     with _on_cores(job.settings.affinity):
         return subprocess.Popen(
             [*module, str(data), str(folder), str(os.getpid())],
@@ -250,7 +254,7 @@ def _started(data: Path, folder: Path, job: Job, log: ProcessLog) -> subprocess.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log.descriptor,
-            env=_environment(job, folder),
+            env=environment,
             # Ctrl-C is for the parent to answer, and all that the process starts can be found again.
             start_new_session=True,
         )

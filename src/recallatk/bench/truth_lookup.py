@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from recallatk.datasets import read_truth
 from recallatk.fingerprint import fingerprints
 from recallatk.truths import is_truth_file, load_truth
-from recallatk.truths.results import kept_columns
+from recallatk.truths.results import with_columns
 from recallatk.truths.store import Identity, Store
 
 if TYPE_CHECKING:
@@ -62,5 +61,4 @@ def stored_truths(folder: PathLike | None, dataset: Dataset, depths: Iterable[in
     for depth in dict.fromkeys(depths):
         found = store.find(Identity(prints, dataset.metric, depth, dataset.corpus.sampled_from))
         if found is not None:
-            # Query columns are not part of a truth's identity, so that the stored ones may be outdated.
-            yield replace(found, query_columns=kept_columns(dataset.queries))
+            yield with_columns(found, dataset.queries)

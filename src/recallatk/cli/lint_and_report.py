@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import typer
 
 from recallatk.cli.exits import FAILED, warn_if_swapped
 from recallatk.cli.progress import progress
+from recallatk.errors import RecallError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +120,9 @@ def _after_tuning(tuned: Tuned, before: Evidence, benchmark: Benchmark, seed: in
 
     truth = before.truth
     if truth is None:
-        truth = _tuning_truth(benchmark, sort_goals(before.targets)[0])
+        # A store that became unreadable meanwhile must not cost the outcome.
+        with suppress(RecallError, OSError):
+            truth = _tuning_truth(benchmark, sort_goals(before.targets)[0])
     if truth is None:
         return before.tuned_as(tuned)
     chosen_by, held_out = split_sides(benchmark.dataset, truth, seed)

@@ -118,13 +118,13 @@ def _next(folder: Path) -> str:
 
 def _show_plan(benchmark: Benchmark, folder: Path, *, as_json: bool) -> None:
     """Print the plan with the estimates of a quick pilot."""
-    from recallatk.bench.measurement import manner_of
+    from recallatk.bench.measurement import trial_settings_of
     from recallatk.bench.pilot import estimate
     from recallatk.reporting.plan import plan_to_dict, plan_to_text
 
     dataset, plan = benchmark.dataset, benchmark.plan
     warn_if_swapped(dataset.corpus.sampled_from or dataset.corpus.rows, dataset.queries.rows)
     with progress("a quick pilot"):
-        estimates = estimate(plan, dataset, manner_of(benchmark.settings))
+        estimates = estimate(plan, dataset, trial_settings_of(benchmark.settings))
     described = plan_to_dict(plan, estimates, str(folder))
     typer.echo(json.dumps(described, ensure_ascii=False) if as_json else plan_to_text(described))

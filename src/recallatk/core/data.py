@@ -184,6 +184,11 @@ class QuerySet(Records):
     corpus_rows: NDArray[np.int64] | None = None
     """Set when the queries are corpus rows: the row of each, which it may not find."""
 
+    @property
+    def filtered(self) -> bool:
+        """Whether any query has a filter."""
+        return any(each is not None for each in self.filters or ())
+
     def where(self, condition: Filter | None) -> QuerySet:
         """The same queries, each with this one filter."""
         return replace(self, filters=None if condition is None else (condition,) * self.rows)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Form(Flag):
-    """What a document is rendered as."""
+    """Rendered forms of a document."""
 
     TEXT = auto()
     MARKDOWN = auto()
@@ -45,7 +45,7 @@ class Items(Block):
 
     lines: Sequence[str]
     label: str = ""
-    """What each line begins with in a terminal, which shows no heading above them."""
+    """Prefix of each line in a terminal, which shows no heading above them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Heading(Block):
 
     title: str
     anchor: str = ""
-    """What links on the page call it."""
+    """Anchor for links on the page."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Code(Block):
 
     text: str
     title: str = ""
-    """What a screen reader calls it."""
+    """Accessible name for screen readers."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Remark:
 
     @property
     def sentence(self) -> str:
-        """What was found."""
+        """The finding as one sentence."""
         waived = f" (waived: {self.waived})" if self.waived else ""
         return f"{self.title}: {self.message}{waived}"
 
@@ -121,7 +121,7 @@ class Lead(Block):
     word: str = ""
     good: bool = False
     why: str = ""
-    """What the page sets in bold before the sentence."""
+    """Text in bold before the sentence, on the page only."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Section:
     name: str = ""
     """Its anchor on the page; without one, the blocks stand there alone."""
     link: str = ""
-    """What the page's table of contents calls it; empty: it is not listed."""
+    """Entry in the table of contents of the page; empty for none."""
     headed: Form = Form.ALL
     """The forms that show the heading."""
 
@@ -200,12 +200,12 @@ class Document:
     """Empty where the first section speaks for itself."""
     sections: Sequence[Section]
     about: Sequence[str] = ()
-    """What holds for everything below."""
+    """Sentences that hold for the whole document."""
     window_title: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files that the page can save."""
     parts: Sequence[Mapping[str, Any]] = ()
-    """What the page's script shows of each setting, by number."""
+    """Detail of each setting for the script of the page, by number."""
     chosen: int | None = None
     """The number of the setting that is shown first."""
 

@@ -74,7 +74,7 @@ class TunedReport:
 
     tuned: Tuned
     findings: Sequence[Finding] | None = None
-    """What the linter found; None: nobody looked."""
+    """Findings of the linter; None if it did not run."""
 
     @cached_property
     def curve(self) -> TunedCurve:
@@ -92,7 +92,7 @@ class TunedReport:
         return AXES.get(self.tuned.prefer, f"{self.tuned.prefer} latency (ms)")
 
     def document(self, form: Form) -> Document:
-        """What there is to say in a form."""
+        """The document in one form."""
         sections = build_sections(SECTIONS, self, form)
         if form is not Form.HTML:
             # In a terminal, the verdict is the first line.

@@ -1,4 +1,4 @@
-"""Runs on disk: written trial by trial, gone on with, read back, and named by what they were made from."""
+"""Runs on disk: written trial by trial, resumed, read back, and named by their content."""
 
 from recallatk.storage.listing import ListedRun, list_runs
 from recallatk.storage.run_folder import RunFolder

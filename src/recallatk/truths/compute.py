@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from recallatk.files import require_writable
 from recallatk.fingerprint import fingerprint_prefixes, fingerprint_queries, fingerprints
 from recallatk.truths.corpus_reader import held
 from recallatk.truths.memory_plan import MemoryPlan, plan
-from recallatk.truths.results import kept_columns
+from recallatk.truths.results import with_columns
 from recallatk.truths.search import BACKENDS, ExactSearch
 from recallatk.truths.store import Entry, Identity, Store
 from recallatk.truths.update import Change, redo
@@ -232,9 +232,7 @@ def obtain_truth(
     job = _Job(setup, Store(store), checkpoint_seconds)
     found = job.store.find(job.identity)
     if found is not None:
-        # What stands beside the queries is no part of a truth's identity, and may have changed.
-        found = replace(found, query_columns=kept_columns(dataset.queries))
-        return Obtained(found, Way.REUSED, job.store.path(job.identity), 0, 0)
+        return Obtained(with_columns(found, dataset.queries), Way.REUSED, job.store.path(job.identity), 0, 0)
     require_writable(job.store.path(job.identity))
     return job.made(progress)
 

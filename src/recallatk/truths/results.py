@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,6 +114,11 @@ MOST_IDS = 1 << 22
 def kept_ids(corpus: Corpus) -> pa.Array | None:
     """All ids of a corpus, unless they are its row numbers or too many."""
     return None if corpus.id_column is None or corpus.rows > MOST_IDS else corpus.ids
+
+
+def with_columns(truth: Truth, queries: QuerySet) -> Truth:
+    """A stored truth with the current columns of its queries, which are not part of its identity."""
+    return replace(truth, query_columns=kept_columns(queries))
 
 
 def kept_columns(queries: QuerySet) -> pa.Table | None:

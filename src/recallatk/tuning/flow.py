@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import installed_version, require_able, require_installed
 from recallatk.adapters.registry import registered
+from recallatk.bench.measurement import require_separate_queries
 from recallatk.errors import EngineError, UsageError, choices
 from recallatk.goals import Goal, Target, require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
@@ -150,8 +151,7 @@ def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: 
         raise UsageError(f"prefer = {prefer!r}. Accepted: {choices(PREFERENCES)}")
     if seconds is not None and not seconds > 0:
         raise UsageError(f"seconds = {seconds!r}. Accepted: above 0")
-    if dataset.queries.corpus_rows is not None:
-        raise UsageError("these queries are corpus rows, each of which would find itself")
+    require_separate_queries(dataset)
     require_answerable(targets, dataset)
     for each in targets:
         if not each.measure.bounded:

@@ -40,7 +40,7 @@ class Echo(Engine):
         self.clients.append(made)
         return made
 
-    def search(self, batch, k):
+    def nearest(self, batch, k):
         self.threads.add(threading.get_ident())
         self.asked.append((len(batch), batch.filters))
         if self.seconds:
@@ -64,10 +64,10 @@ class Alone(Echo):
 class Failing(Echo):
     """Raises when it is asked query 7."""
 
-    def search(self, batch, k):
+    def nearest(self, batch, k):
         if 7 in batch.vectors[:, 0]:
             raise ValueError("query 7 is one too many")
-        return super().search(batch, k)
+        return super().nearest(batch, k)
 
 
 class Unreachable(Echo):
@@ -82,27 +82,27 @@ class Unreachable(Echo):
 class Killed(Echo):
     """Ends its process when it is asked query 7."""
 
-    def search(self, batch, k):
+    def nearest(self, batch, k):
         if 7 in batch.vectors[:, 0]:
             os.kill(os.getpid(), 9)
-        return super().search(batch, k)
+        return super().nearest(batch, k)
 
 
 class Gone(Echo):
     """Leaves without a word when it is asked query 7."""
 
-    def search(self, batch, k):
+    def nearest(self, batch, k):
         if 7 in batch.vectors[:, 0]:
             os._exit(3)
-        return super().search(batch, k)
+        return super().nearest(batch, k)
 
 
 class Reusing(Echo):
     """Writes every answer into the same memory."""
 
-    def search(self, batch, k):
+    def nearest(self, batch, k):
         self.memory = getattr(self, "memory", np.empty((1, k), np.int64))
-        self.memory[:] = super().search(batch, k)
+        self.memory[:] = super().nearest(batch, k)
         return self.memory
 
 
@@ -116,5 +116,5 @@ class Answering(Echo):
     def client(self):
         return self
 
-    def search(self, batch, k):
+    def nearest(self, batch, k):
         return self.answer

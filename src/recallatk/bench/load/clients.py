@@ -13,7 +13,8 @@ import numpy as np
 
 from recallatk.bench.child_process import end_with_parent
 from recallatk.bench.load.timed_loops import clock
-from recallatk.errors import EngineError, RecallError
+from recallatk.bench.messages import in_words
+from recallatk.errors import EngineError
 from recallatk.scratch import ScratchFolder, scratch_writing
 
 if TYPE_CHECKING:
@@ -211,8 +212,7 @@ def _live(
             _ask(engine, ask, number, folder, starting, telling)
             status = 0
     except BaseException as problem:
-        said = str(problem) if isinstance(problem, RecallError) else f"{type(problem).__name__}: {problem}"
-        (folder / f"{number}.txt").write_text(said, "utf-8", "replace")
+        (folder / f"{number}.txt").write_text(in_words(problem), "utf-8", "replace")
     finally:
         # Nothing of the parent's may be flushed, closed or waited for.
         os._exit(status)

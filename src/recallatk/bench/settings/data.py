@@ -95,8 +95,7 @@ def require_able_engines(settings: Settings, dataset: Dataset) -> None:
 
 
 def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> None:
-    given = any(each is not None for each in dataset.queries.filters or ())
-    filtered = "the queries have filters" if given else None
+    filtered = "the queries have filters" if dataset.queries.filtered else None
     for number, entry in enumerate(settings.engine):
         engine = get_engine(entry.name)
         check_ability(engine, ("engine", number), problems, metric=dataset.metric, filtered=filtered)
