@@ -90,3 +90,8 @@ def format_bytes(size: int) -> int | str:
         if size % (1 << power) == 0:
             return f"{size >> power}{name}"
     return size
+
+
+def mebibytes(size: float, digits: int = 1) -> str:
+    """A size for readers, in MiB."""
+    return f"{size / (1 << 20):,.{digits}f} MiB"

@@ -9,6 +9,7 @@ from recallatk.adapters import get_engine
 from recallatk.bench.settings.grid import combine
 from recallatk.bench.settings.problems import NO_ENGINE, Problems, spelled
 from recallatk.core.trials import Trial
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.adapters import Engine
@@ -81,7 +82,7 @@ def make_plan(settings: Settings, *, rows: int, dimension: int) -> Plan:
 
 
 def _times(count: int) -> str:
-    return f"{count:,} combination{'' if count == 1 else 's'} left out"
+    return f"{counted(count, 'combination', 'combinations')} left out"
 
 
 def _loads(engine: type[Engine], loads: tuple[Load, ...]) -> tuple[Load, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.bench.messages import Began, Blocked, Built, Failed, Finished, Ready
+from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
     from recallatk.bench.messages import Event
@@ -136,8 +137,7 @@ class UsageWatch:
         if self.phase == "build" or limits.memory_bytes is not None:
             held = self._look()
             if limits.memory_bytes is not None and held > limits.memory_bytes:
-                allowed = limits.memory_bytes
-                said = f"it held {held / 2**20:,.0f} MiB; the limit is {allowed / 2**20:,.0f} MiB"
+                said = f"it held {mebibytes(held, 0)}; the limit is {mebibytes(limits.memory_bytes, 0)}"
                 return Failed(self.number, "memory limit", self.phase, said)
         running = time.monotonic() - self._since
         limit = limits.trial_seconds

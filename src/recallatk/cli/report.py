@@ -10,6 +10,7 @@ import typer
 from recallatk.cli.exits import complain
 from recallatk.cli.options import RunCorpus, RunQueries, RunTruth, open_run
 from recallatk.errors import UsageError
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,7 +127,7 @@ def _pictures(charts: Mapping[str, Chart], folders: dict[str, Path | None]) -> N
     for kind, folder in folders.items():
         if folder is not None:
             written = write_images(charts, folder, kind)
-            typer.echo(f"{folder}: {len(written):,} chart{'' if len(written) == 1 else 's'}")
+            typer.echo(f"{folder}: {counted(len(written), 'chart', 'charts')}")
 
 
 def _name(folder: Path) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.latency import PERCENTILES
 from recallatk.errors import UsageError
-from recallatk.units import format_bytes, format_duration, parse_bytes, parse_duration
+from recallatk.units import format_bytes, format_duration, mebibytes, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate
@@ -53,7 +53,7 @@ class Budget:
             return f"{value:.3g} ms"
         if self.name == "build":
             return f"{value:,.1f} s"
-        return f"{value:,.0f} queries per second" if self.name == "qps" else f"{value / (1 << 20):,.1f} MiB"
+        return f"{value:,.0f} queries per second" if self.name == "qps" else mebibytes(value)
 
     def within(self, value: float | None) -> bool | None:
         """Whether a value stays within the budget; None where it was not measured."""

@@ -10,6 +10,7 @@ from recallatk.core.judgments import Finding, Severity
 from recallatk.reporting.document import Document, Form, Linted, Remark, Section
 from recallatk.reporting.markdown import render_markdown
 from recallatk.reporting.text import render_text
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,12 +66,10 @@ def _remark(finding: Any, explained: bool) -> Remark:
 def _count_in_words(remarks: Sequence[Remark]) -> str:
     if not remarks:
         return _NOTHING
-    counted = [
-        f"{count} {name}{'' if count == 1 else 's'}" for name, count in _counts(remarks).items() if count
-    ]
+    parts = [counted(count, name, f"{name}s") for name, count in _counts(remarks).items() if count]
     waived = sum(bool(each.waived) for each in remarks)
-    counted += [f"{waived} waived"] if waived else []
-    listed = [", ".join(counted[:-1]), counted[-1]] if counted[1:] else counted
+    parts += [f"{waived} waived"] if waived else []
+    listed = [", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts
     return f"The linter found {' and '.join(listed)}."
 
 

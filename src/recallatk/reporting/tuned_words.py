@@ -10,7 +10,7 @@ from recallatk.goals.target import is_loss
 from recallatk.reporting.document import Table
 from recallatk.reporting.labels import cut, fitted, interval, listed, number
 from recallatk.reporting.text import printable
-from recallatk.units import counted
+from recallatk.units import counted, mebibytes
 
 if TYPE_CHECKING:
     from recallatk.core import Mean
@@ -70,7 +70,7 @@ def of_budget(name: str, candidate: Candidate) -> str:
     """The measured cost that a budget limits; a dash if not measured."""
     if name in ("memory", "size"):
         value = getattr(candidate, f"{name}_bytes")
-        return number(None if value is None else value / MIB, ",.1f", "MiB")
+        return "-" if value is None else mebibytes(value)
     if name == "build":
         return number(candidate.build_seconds, ",.1f", "s")
     if name == "qps":

@@ -18,6 +18,7 @@ from recallatk.tuning.explanation import binding_of, knee_of, nearest_of, prices
 from recallatk.tuning.final_timing import Timing, time_together
 from recallatk.tuning.finalists import runner_up
 from recallatk.tuning.full_builds import FullBuild, Proven, grid_seconds
+from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,4 +231,4 @@ def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
 
 
 def _size(value: float) -> str:
-    return f"{value / (1 << 20):,.1f} MiB" if value >= 1 << 20 else f"{value / (1 << 10):,.1f} KiB"
+    return mebibytes(value) if value >= 1 << 20 else f"{value / (1 << 10):,.1f} KiB"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from recallatk.core import Mode
 from recallatk.core.judgments import Severity
 from recallatk.linter.rule import Rule
+from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ class FitsCache(Rule):
         size = dataset.corpus.rows * dataset.corpus.dimension * 4
         if isinstance(cache, int) and timed and size < cache:
             yield self.finding(
-                f"the vectors take {size / 2**20:,.1f} MiB, the last-level cache {cache / 2**20:,.0f} MiB",
+                f"the vectors take {mebibytes(size)}, the last-level cache {mebibytes(cache, 0)}",
                 size,
                 cache,
             )
