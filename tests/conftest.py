@@ -5,7 +5,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cost_marks import compiled_by_numba, mark
+from cost_marks import mark
 from recallatk.redaction import known
 
 settings.register_profile(
@@ -21,13 +21,9 @@ settings.load_profile("recallatk")
 
 
 def pytest_collection_modifyitems(items):
-    """Mark tests by their cost, and begin with those that numba compiles for.
-
-    A worker takes the first half of all tests and gives away its last ones, so one process compiles.
-    """
+    """Mark tests by their cost."""
     for item in items:
         mark(item)
-    items.sort(key=lambda item: not compiled_by_numba(item))
 
 
 @pytest.fixture(autouse=True)

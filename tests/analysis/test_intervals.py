@@ -252,7 +252,7 @@ def test_quantiles_of_nothing_and_of_other_values():
 
 
 def test_importing_the_room_does_not_import_scipy():
-    modules = ", ".join(f"recallatk.analysis.{name}" for name in ("intervals", "betting", "comparing"))
+    modules = ", ".join(f"recallatk.analysis.{name}" for name in ("intervals", "betting", "comparison"))
     code = f"import sys, {modules}, recallatk.analysis.planning; sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -230,7 +230,7 @@ def test_a_terminal_that_is_closed_ends_the_command_and_what_it_started(place):
 def test_the_suite_does_not_depend_on_how_it_is_started(tmp_path):
     """With SIGINT ignored, as in the background of a script or under some CI systems."""
     tests = Path(__file__).parents[1]
-    files = [tests / "cli" / "test_interrupted.py", tests / "bench" / "test_starting.py"]
+    files = [tests / "cli" / "test_interrupted.py", tests / "bench" / "test_child_process.py"]
     script = "trap '' INT; exec nohup \"$@\""
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
     ran = subprocess.run(["sh", "-c", script, "sh", *pytest_], cwd=tmp_path, capture_output=True, text=True)

@@ -227,7 +227,7 @@ def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatc
         raise UsageError("seen")
 
     monkeypatch.setattr("recallatk.tuning.flow.tune", stop)
-    (folder / "bench.toml").write_text(f"{BENCH.partition('[[engine]]')[0]}{listed}\n")
+    (folder / "bench.toml").write_text(f"{BENCH.partition('[[engine]]')[0]}[measure]\nk = 10\n{listed}\n")
     assert "seen" in ran("bench.toml", code=2).stderr
     assert asked == [engines]
 

@@ -128,7 +128,7 @@ CASES = {
         f"report runs/measured runs/other {GIVEN} --out both.html --markdown both.md",
         ("both.html", "both.md"),
     ),
-    "report-alone": Case("report runs/other --out alone.html", ("alone.html",)),
+    "report-alone": Case(f"report runs/other {GIVEN} --out alone.html", ("alone.html",)),
     "tune": Case(
         "tune tune.toml",
         ("runs/golden-tune/tuned.json", "runs/golden-tune/report.md", "runs/golden-tune/report.html"),
@@ -140,7 +140,7 @@ CASES = {
     "audit-file": Case("audit tune.toml --production users.npy"),
     "audit-file-json": Case("audit measured.toml --target 'recall@10 >= 0.99' --json"),
     "audit-run": Case(f"audit runs/measured {GIVEN} --target 'recall@10 >= 0.99'"),
-    "audit-run-json": Case("audit runs/other --strict --json"),
+    "audit-run-json": Case(f"audit runs/other {GIVEN} --strict --json"),
 }
 
 

@@ -154,9 +154,11 @@ def test_rules_say_everything_about_themselves():
 
 
 def test_every_rule_has_its_own_module():
-    modules = sorted((ROOT / "src" / "recallatk" / "audit" / "rules").glob("[a-z]*.py"))
+    modules = sorted((ROOT / "src" / "recallatk" / "linter" / "rules").glob("r*.py"))
     assert len(modules) == len(RULES)
-    assert all(type(each).__module__.endswith(tuple(path.stem for path in modules)) for each in RULES)
+    names = [f"{each.code.lower()}_{each.name.replace('-', '_')}" for each in RULES]
+    assert [path.stem for path in modules] == names
+    assert [type(each).__module__.rpartition(".")[2] for each in RULES] == names
 
 
 def test_secrets_and_endless_messages_of_engines_are_not_repeated():

@@ -26,11 +26,11 @@ import dataclasses, json, os, sys
 import numpy as np
 import psutil, pyarrow.csv, pyarrow.json, pyarrow.parquet, threadpoolctl
 from recallatk import open_dataset
-from recallatk.truths import compute, obtain_truth
+from recallatk.truths import compute as computation, obtain_truth
 from recallatk.truths.memory_plan import MemoryPlan
 
 def compute(asked, store):
-    compute.plan = lambda *_: MemoryPlan(asked["block_rows"], asked["group_queries"])
+    computation.plan = lambda *_: MemoryPlan(asked["block_rows"], asked["group_queries"])
     for corpus in asked["corpora"]:
         dataset = open_dataset(corpus, asked["queries"], metric=asked["metric"], where=asked["where"])
         if asked["own"]:

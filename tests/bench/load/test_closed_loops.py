@@ -106,7 +106,8 @@ def test_with_a_time_the_order_is_asked_again_and_again(load):
     counts = np.bincount(block.answered, minlength=10)
     assert counts.min() >= 2
     assert counts.max() - counts.min() <= 1 + load.clients
-    assert (block.calls.sent_ns < 0.3e9).all()
+    # The clock is read once to decide and once more when the call is sent.
+    assert (block.calls.sent_ns < 0.305e9).all()
 
 
 def test_filters_go_along_where_there_are_any():
