@@ -34,7 +34,8 @@ _COMPARE = {
     "lte": pc.less_equal,
     "lt": pc.less,
 }
-_NULL = pa.scalar(None, pa.bool_())
+# pa.scalar would import pandas, which takes half a second.
+_NULL = pa.nulls(1, pa.bool_())[0]
 # As many digits before the point as after it.
 _DECIMAL = pa.decimal256(76, 38)
 
