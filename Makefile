@@ -15,7 +15,7 @@ demo: $(VENV)/.core
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# For every save: no servers, no browser, one engine of each family, fewer examples (tests/cost_marks.py).
+# While you work: no servers, no browser, one engine of each family, fewer examples (tests/cost_marks.py).
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick \
 	  -m 'not slow and not server and not browser'
