@@ -2,6 +2,7 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -10,6 +11,7 @@ import pytest
 import recallatk
 from recallatk.bench.job import Job, Task, TrialSettings, write_data
 from recallatk.bench.messages import Failed
+from recallatk.bench.runner import _until_lost
 from recallatk.bench.supervisor import TrialFailed, WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Load, Mode
@@ -82,3 +84,15 @@ def test_a_pinned_worker_has_as_many_threads_as_its_job_says(data, tmp_path):
         (process,) = psutil.Process(pinned._process.pid).as_dict(["environ"]).values()
         assert process["OMP_NUM_THREADS"] == str(settings.threads_to_build)
         assert settings.threads_to_build == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(("number", "measured"), [(None, [[0]]), (0, [[0], [1]])])
+def test_once_a_failure_costs_all_trials_no_other_load_is_measured(number, measured):
+    asked = []
+
+    def measure(numbers):
+        asked.append(numbers)
+        yield Failed(number, "exception", "search", "MemoryError")
+
+    events = list(_until_lost(SimpleNamespace(by_load=lambda: [[0], [1]]), measure))
+    assert asked == measured and len(events) == len(measured)
