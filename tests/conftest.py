@@ -1,18 +1,24 @@
 """What all tests share: property tests that are the same on every machine and at every run."""
 
+import os
 import signal
+
+# Threads of OpenMP and BLAS that wait by spinning take the core from the test beside them.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cost_marks import mark
+from cost_marks import mark, mark_later_cases
+from examples import FULL
 from recallatk.redaction import known
 
 settings.register_profile(
     "recallatk",
     deadline=None,
     derandomize=True,
-    max_examples=60,
+    max_examples=FULL,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 # For `make quick`: the same definitions, fewer examples of each.
@@ -24,6 +30,7 @@ def pytest_collection_modifyitems(items):
     """Mark tests by their cost."""
     for item in items:
         mark(item)
+    mark_later_cases(items)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk.analysis.betting import (
     SequentialTest,
     SequentialVerdict,
@@ -75,7 +76,7 @@ def test_no_values_bound_nothing():
     assert upper_bound(np.empty(0)) == 1.0
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(recalls, st.floats(0.05, 0.99), st.lists(st.integers(1, 400), max_size=12))
 def test_batches_change_nothing(values, target, cuts):
     def taken(parts):
@@ -89,7 +90,7 @@ def test_batches_change_nothing(values, target, cuts):
     assert taken(np.split(values, sorted(cut for cut in cuts if cut < len(values)))) == whole
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(recalls, st.floats(0.05, 0.95))
 def test_fail_is_the_mirror_image_of_pass(values, target):
     mirrored = {

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from examples import examples
 from recallatk.analysis.comparison import compare, holm
 from recallatk.analysis.intervals import mean_interval
 from recallatk.errors import MismatchError, UsageError
@@ -33,7 +34,7 @@ def all_flips(first, second):
     return min(1.0, 2 * min(tails) / len(sums))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(tenths, tenths), min_size=1, max_size=9))
 @example([(0.0, 0.1), (0.0, 0.2), (0.0, 0.7), (0.3, 0.0), (0.7, 0.0)])
 def test_few_differences_are_enumerated(pairs):

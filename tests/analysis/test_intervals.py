@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from examples import examples
 from recallatk.analysis import intervals
 from recallatk.analysis.intervals import (
     bca_interval,
@@ -94,7 +95,7 @@ def enumerated(values, confidence):
     return ends
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(st.sampled_from([0.0, 0.1, 0.2, 1 / 3, 0.5, 0.75, 0.9, 1.0, -0.4]), min_size=2, max_size=5),
     st.sampled_from([0.6, 0.81, 0.95, 0.99]),

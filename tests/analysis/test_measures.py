@@ -5,9 +5,10 @@ import math
 import naive_measures as naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, parse_measure, score
 from recallatk.analysis.measures import (
     DiscountedGain,
@@ -69,7 +70,7 @@ def by_names(queries):
     ]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(QUERIES, AT, st.integers(0, 12), SHARES, SHARES)
 def test_every_measure_is_what_its_definition_says(queries, k, further, least, persistence):
     truth, answers = truth_of([scored for scored, _ in queries]), [answer for _, answer in queries]
@@ -131,7 +132,7 @@ def vector_queries(draw):
     return points, names, asked
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(vector_queries(), st.sampled_from(["l2", "cosine", "ip"]), AT, st.sampled_from([0, 0.1, 0.3, 2]))
 def test_measures_of_distance_are_what_their_definitions_say(data, metric, k, epsilon):
     points, names, asked = data
@@ -190,7 +191,7 @@ def test_a_true_neighbour_parallel_to_its_query_is_at_distance_0_under_cosine():
     assert found["rde@2"] == pytest.approx((third - second) / second)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(QUERIES, AT, st.randoms(use_true_random=False))
 def test_the_order_within_the_first_k_changes_no_recall(queries, k, random):
     truth = truth_of([scored for scored, _ in queries])
@@ -205,7 +206,7 @@ def test_the_order_within_the_first_k_changes_no_recall(queries, k, random):
         np.testing.assert_array_equal(before, after)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(QUERIES, AT, SHARES, st.sampled_from(["unknown", None, -1]))
 def test_what_stands_behind_the_first_k_changes_nothing(queries, k, share, wrong):
     truth, answers = truth_of([scored for scored, _ in queries]), [answer for _, answer in queries]
@@ -225,7 +226,7 @@ def test_what_stands_behind_the_first_k_changes_nothing(queries, k, share, wrong
         np.testing.assert_array_equal(before, after)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(SCORED, min_size=1, max_size=5), AT, SHARES)
 def test_the_truth_against_itself_is_perfect(queries, k, share):
     truth = truth_of(queries)
@@ -244,7 +245,7 @@ def test_the_truth_against_itself_is_perfect(queries, k, share):
         np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-12, equal_nan=True)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(QUERIES, AT, st.data())
 def test_one_right_id_more_never_harms_and_ties_never_lower_recall(queries, k, data):
     scored = [each for each, _ in queries]
@@ -305,7 +306,7 @@ MEASURES = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(MEASURES)
 def test_the_text_of_a_measure_says_all_of_it(measure):
     assert parse_measure(str(measure)) == measure

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk import make_corpus, score
 from recallatk.core import Metric, Truth
 from recallatk.filters.eligibility import Eligibility
@@ -72,7 +73,7 @@ ANSWER = st.lists(
 QUERIES = st.lists(st.tuples(SCORED, ANSWER), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=500)
+@examples(500)
 @given(QUERIES, AT)
 def test_recall_is_what_the_definition_says(queries, k):
     scored, answers = [pair[0] for pair in queries], [pair[1] for pair in queries]
@@ -94,7 +95,7 @@ def test_recall_is_what_the_definition_says(queries, k):
         assert mean.ids is None
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(QUERIES, AT)
 def test_everything_odd_is_counted(queries, k):
     scored, answers = [pair[0] for pair in queries], [pair[1] for pair in queries]
@@ -114,7 +115,7 @@ def test_everything_odd_is_counted(queries, k):
     assert result.anomalies == expected
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(QUERIES, AT, st.randoms(use_true_random=False))
 def test_the_order_within_the_first_k_and_what_follows_them_change_nothing(queries, k, random):
     scored, answers = [pair[0] for pair in queries], [list(dict.fromkeys(pair[1])) for pair in queries]
@@ -129,7 +130,7 @@ def test_the_order_within_the_first_k_and_what_follows_them_change_nothing(queri
     np.testing.assert_array_equal(before, after)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.lists(SCORED, min_size=1, max_size=5), AT)
 def test_the_truth_against_itself_is_one(queries, k):
     truth = truth_of(queries, 6)
@@ -141,7 +142,7 @@ def test_the_truth_against_itself_is_one(queries, k):
     assert np.isnan(tie_aware[~there]).all()
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(QUERIES, AT)
 def test_row_numbers_score_as_the_ids_do(queries, k):
     scored, answers = [pair[0] for pair in queries], [pair[1] for pair in queries]
@@ -158,7 +159,7 @@ def test_row_numbers_score_as_the_ids_do(queries, k):
 NUMBERS = st.lists(st.integers(0, 12), unique=True, min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.lists(st.tuples(NUMBERS, st.lists(st.integers(-1, 14), max_size=8)), min_size=1, max_size=4))
 def test_lists_of_ids_score_by_sets(pairs):
     depth = max(len(truth) for truth, _ in pairs)

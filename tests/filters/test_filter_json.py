@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk import Filter, filter_from_json
 from recallatk.errors import FilterError
 from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
@@ -109,7 +110,7 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(
     st.recursive(
         SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)

@@ -6,9 +6,10 @@ import sqlite3
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk.filters import And, Equals, Exists, In, Not, Or, Range, filter_from_json, parse_filter
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -95,14 +96,14 @@ def sqlite_rows(table, text):
         connection.close()
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(tables(), FILTERS)
 def test_sqlite_and_the_mask_choose_the_same_rows(table, condition):
     for each in (condition, Not(condition)):
         assert list(np.flatnonzero(each.mask(table))) == sqlite_rows(table, str(each))
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(tables(), FILTERS)
 def test_the_text_is_read_back_as_the_same_condition(table, condition):
     again = parse_filter(str(condition))
@@ -111,7 +112,7 @@ def test_the_text_is_read_back_as_the_same_condition(table, condition):
     assert parse_filter(str(again)) == again
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(FILTERS)
 @example(Equals("a", 2**64))
 @example(Equals("a", True))

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk import Filter, parse_filter
 from recallatk.errors import FilterError
 from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
@@ -91,7 +92,7 @@ WORDS = (
 TOKENS = st.sampled_from(WORDS.split(" "))
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(st.one_of(st.text(), st.lists(TOKENS, max_size=12).map(" ".join)))
 @example("a = '\ud800'")
 @example("(" * 5000)

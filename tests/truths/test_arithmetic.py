@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk.core import VECTOR_DTYPES, Metric
 from recallatk.truths import arithmetic
 from recallatk.truths.arithmetic import exact_ranks
@@ -134,7 +135,7 @@ def without_zero_vectors(query, rows):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dtype", VECTOR_DTYPES)
 @given(data=st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_ranks_are_those_of_fractions(metric, dtype, data):
     query, rows = data.draw(cases(dtype, dtype))
     if metric is Metric.COSINE:
@@ -144,7 +145,7 @@ def test_ranks_are_those_of_fractions(metric, dtype, data):
 
 @pytest.mark.parametrize("metric", METRICS)
 @given(case=cases())
-@settings(max_examples=150)
+@examples(150)
 def test_query_and_rows_may_differ_in_type(metric, case):
     query, rows = case
     if metric is Metric.COSINE:

@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import exact_order, exact_value, is_within
 
 from commands import recallatk
+from examples import examples
 from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, score
 from recallatk.core import Metric
 from recallatk.errors import BadValueError
@@ -54,7 +55,7 @@ def allowed_error(metric, query, row, found):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("exponents", [(-170, -140), (-300, -200), (140, 160), (-170, 150)])
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**32 - 1))
 def test_scores_have_all_their_digits_or_the_sizes_are_refused(metric, exponents, seed):
     random = np.random.default_rng(seed)
@@ -76,7 +77,7 @@ def test_scores_have_all_their_digits_or_the_sizes_are_refused(metric, exponents
             assert is_within(metric, exact_value(metric, query, corpus[row]), found, allowed)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.integers(0, 2**32 - 1), st.integers(-320, 150))
 def test_distances_and_norms_are_off_by_a_share_of_themselves_at_any_size(seed, exponent):
     random = np.random.default_rng(seed)

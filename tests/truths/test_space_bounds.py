@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import GRAIN, is_within
 from spaces import METRICS, PRECISIONS, cases, kernel_metric, kernel_value, moved, placed_row, prepared
 
+from examples import examples
 from recallatk.core import Metric
 from recallatk.filters.eligibility import Eligibility
 from recallatk.pair_scores import norms, pair_scores, tolerance
@@ -30,7 +31,7 @@ def sums(query, row):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=120)
+@examples(120)
 @given(st.data())
 def test_no_order_of_additions_takes_a_scan_score_further_off_than_its_bound(metric, precision, data):
     space, queries, row = data.draw(cases(metric, precision))
@@ -44,7 +45,7 @@ def test_no_order_of_additions_takes_a_scan_score_further_off_than_its_bound(met
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_a_threshold_inside_the_product_costs_no_more_than_its_own_rounding(metric, precision, data):
     space, queries, row = data.draw(cases(metric, precision))
@@ -62,7 +63,7 @@ def test_a_threshold_inside_the_product_costs_no_more_than_its_own_rounding(metr
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("metric", [Metric.IP, Metric.L2])
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_no_row_is_longer_than_the_bound_of_its_norm(metric, precision, data):
     space, _, row = data.draw(cases(metric, precision))
@@ -83,7 +84,7 @@ def test_a_query_whose_square_vanishes_has_a_bound_that_holds(size):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_the_bound_is_no_wider_than_its_type_deserves(metric, precision, data):
     space, queries, row = data.draw(cases(metric, precision))
@@ -107,7 +108,7 @@ def real_scores(metric, queries, row):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=120)
+@examples(120)
 @given(st.data())
 def test_no_floor_is_above_a_row_that_is_as_good(metric, precision, data):
     space, queries, row = data.draw(cases(metric, precision))
@@ -132,7 +133,7 @@ def test_no_score_gives_no_floor():
 
 @pytest.mark.parametrize("known", ["all", "none", "some"])
 @pytest.mark.parametrize("make", [BlasScanner, FaissScanner], ids=["blas", "faiss"])
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 2**32 - 1))
 def test_a_scanner_names_every_pair_that_reaches_its_threshold(make, known, seed):
     # Few different sums, so that hundreds of rows are just at the threshold.
@@ -182,7 +183,7 @@ class WorstScanner:
 
 @pytest.mark.parametrize("guesses", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([20, 300, 1500]), st.sampled_from([1, 4, 9]))
 def test_a_scan_that_is_as_wrong_as_its_bound_allows_loses_no_row(threads, guesses, seed, block_rows, k):
     # Rows are much closer to each other than the scan is to the real scores.

@@ -5,12 +5,13 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import is_within
 from spaces import METRICS, cases, kernel_metric, kernel_value, prepared
 from test_truth_oracle import KINDS, assert_exact, problems
 
+from examples import examples
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, parse_filter
 from recallatk.core import Metric
 from recallatk.core.truth import Decision
@@ -46,7 +47,7 @@ def always(monkeypatch):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_neither_a_turned_score_nor_its_bound_is_further_off_than_it_may_be(metric, data):
     space, queries, row = data.draw(cases(metric, "float32"))
@@ -67,7 +68,7 @@ def test_neither_a_turned_score_nor_its_bound_is_further_off_than_it_may_be(metr
         assert float(bound) >= float(whole) - float(error)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["all", "some"]))
 def test_the_scanner_names_every_pair_that_reaches_its_threshold(seed, known):
     random = np.random.default_rng(seed)
@@ -94,7 +95,7 @@ def test_the_scanner_names_every_pair_that_reaches_its_threshold(seed, known):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("metric", METRICS)
 def test_turned_truth_is_what_rational_arithmetic_says(always, metric, kind):
-    @settings(max_examples=12)
+    @examples(12)
     @given(st.data())
     def check(data):
         assert_exact(data.draw(problems(metric, kind)), threads=data.draw(st.sampled_from([1, 2])))

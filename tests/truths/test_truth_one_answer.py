@@ -5,10 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import exact_order
 
+from examples import examples
 from recallatk import (
     convert,
     ground_truth,
@@ -130,7 +131,7 @@ def usual_bits(data, metric, depth):
 
 @ALL_DATA
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=10)
+@examples(10)
 @given(
     st.sampled_from([7, 500, 4096, 1 << 20, None]),
     st.sampled_from([1, 2, 3]),

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import exact_order, exact_value, is_within, tie_block
 
+from examples import examples
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset
 from recallatk.core.truth import Decision
 from recallatk.filters import Equals, Range
@@ -266,7 +267,7 @@ def assert_exact(problem, **arguments):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=25)
+@examples(25)
 @given(st.data())
 def test_truth_is_what_rational_arithmetic_says(metric, kind, data):
     problem = data.draw(problems(metric, kind))
@@ -281,7 +282,7 @@ def test_truth_is_what_rational_arithmetic_says(metric, kind, data):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=4)
+@examples(4)
 @given(st.sampled_from(KINDS), st.integers(0, 2**32 - 1), st.sampled_from(["blas", "faiss"]))
 def test_vectors_of_4096_numbers_are_ranked_exactly(metric, dtype, kind, seed, backend):
     random = np.random.default_rng(seed)

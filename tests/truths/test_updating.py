@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Dataset
 from recallatk.core.truth import Decision
@@ -325,7 +326,7 @@ EDITS = ("append", "insert", "delete", "duplicate", "change", "swap")
 def test_any_small_changes_give_the_truth_that_would_have_been_computed(kind):
     ways = []
 
-    @settings(max_examples=25)
+    @examples(25)
     @given(
         metric=st.sampled_from(METRICS),
         dtype=st.sampled_from(DTYPES[:2] if kind == "far" else DTYPES),

@@ -4,10 +4,11 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from load_engines import Alone, Answering, Echo, Failing, Reusing, Unreachable, expected, numbered
 
+from examples import examples
 from recallatk import parse_filter
 from recallatk.adapters.base import Abilities
 from recallatk.bench.load import Questions, require_supported, run_block
@@ -43,7 +44,7 @@ def assert_sound(block, order, batch=1, k=3):
     assert kinds == [np.int32, np.int16, np.int32, np.int64, np.int64]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 40), st.integers(0, 2**32 - 1))
 def test_one_client_asks_in_the_order_given(queries, seed):
     order = np.random.default_rng(seed).permutation(queries)
@@ -54,7 +55,7 @@ def test_one_client_asks_in_the_order_given(queries, seed):
     assert block.calls.latency_ns.sum() <= block.wall_ns
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     queries=st.integers(0, 60),
     clients=st.integers(1, 5),
