@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from recallatk.cli.exits import FAILED, complain, warn_if_swapped
+from recallatk.cli.exits import FAILED, complain, guarded, warn_if_swapped
 from recallatk.cli.options import CorpusPath, IdColumn, Json, MetricName, QueriesPath, VectorColumn, Where
 from recallatk.cli.progress import progress
 from recallatk.units import counted
@@ -256,3 +256,13 @@ def _verdict_as_json(found: Verification) -> dict[str, Any]:
         "wrong": [asdict(each) for each in found.wrong],
         "other_data": list(found.other_data),
     }
+
+
+GROUP = typer.Typer(
+    cls=DefaultGroup,
+    help="Exact nearest neighbors with proof: recallatk truth CORPUS QUERIES.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+GROUP.command()(guarded(compute))
+GROUP.command()(guarded(verify))
