@@ -46,7 +46,7 @@ corpus = "corpus.npy"
 queries = "queries.npy"
 metric = "l2"
 [measure]
-k = [1, 10]
+at = [1, 10]
 rounds = 1
 [[engine]]
 name = "faiss-hnsw"

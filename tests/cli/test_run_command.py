@@ -90,7 +90,7 @@ def test_every_load_and_repeated_builds_stand_in_one_run(files, tmp_path):
         queries = "{files / "queries.npy"}"
         metric = "l2"
         [measure]
-        k = [10]
+        at = [10]
         rounds = 2
         builds = 2
         affinity = [0]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from recallatk.analysis.answer_scores import cosine_distances
 from recallatk.analysis.distribution import mean_of
 from recallatk.core import Metric
-from recallatk.errors import UsageError, choices
+from recallatk.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,10 +127,9 @@ def by_column(columns: pa.Table | None, name: str) -> Grouping:
     """A group for each value of a column; numbers of many values in quarters."""
     if columns is None or name not in columns.column_names:
         known = [] if columns is None else columns.column_names
-        said = f"Known: {choices(known)}" if known else "Nothing is known of the queries"
         raise UsageError(
-            f"no column {name!r} beside the queries. {said}. Columns stand in the truth, in the answers, or "
-            "in the queries' file: --corpus FILE --queries FILE"
+            f"{unknown('query column', name, known)}. Columns come from the truth, from the answers, or from "
+            "the file of the queries: --corpus FILE --queries FILE"
         )
     column = columns[name].combine_chunks()
     if pa.types.is_nested(column.type) or any(each(column.type) for each in _BINARY):

@@ -101,7 +101,7 @@ def trial_settings_of(settings: Settings) -> TrialSettings:
     measure, limits = settings.measure, settings.limits
     _require_cores(settings)
     return TrialSettings(
-        at=measure.k,
+        at=measure.at,
         measures=measure.measures,
         rounds=measure.rounds,
         seed=measure.seed,

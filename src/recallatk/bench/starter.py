@@ -95,7 +95,7 @@ def implied(
     given = {"corpus": corpus, "queries": queries, "metric": metric}
     data = {key: os.fspath(value) for key, value in given.items() if value is not None}
     entries = [{"name": name, "search": _sweep(name, max(k, default=1))} for name in engines]
-    values: dict[str, Any] = {"data": data, "measure": {"k": list(k)}, "engine": entries}
+    values: dict[str, Any] = {"data": data, "measure": {"at": list(k)}, "engine": entries}
     for key, value in others.items():
         values[key] = {**values.get(key, {}), **value} if isinstance(value, Mapping) else value
     return settings_from(values, folder=folder, engines=False)
@@ -154,7 +154,7 @@ def _measure(k: tuple[int, ...], profile: DataProfile) -> str:
 # depth = {max(100, k[-1])}  # neighbours to keep for each query; every k has to be within
 
 [measure]
-k = {toml_value(list(k))}  # recall@k for each; calls ask for the largest
+at = {toml_value(list(k))}  # recall@k for each k; every call asks for the largest
 # measures = ["robust(0.9)@{k[-1]}"]  # beside recall@k
 {groups if profile.groups else ""}rounds = 5  # how often every query is asked at every setting
 builds = 1  # more of them show what the order of insertion does to recall

@@ -8,7 +8,7 @@ import typer
 
 from recallatk.cli.exits import complain
 from recallatk.cli.options import IdColumn, RunPath, VectorColumn, Where, open_run
-from recallatk.errors import UsageError, choices
+from recallatk.errors import UsageError, unknown
 
 
 def export(
@@ -34,7 +34,7 @@ def export(
     from recallatk.reporting.exports import export as write
 
     if to not in FORMATS:
-        raise UsageError(f"--to {to}. Accepted: {choices(FORMATS)}")
+        raise UsageError(f"--to: {unknown('format', to, FORMATS)}")
     named = NamedFiles(corpus, queries, where=where, id_column=id_column, vector_column=vector_column)
     found, folder = open_run(run)
     dataset = None

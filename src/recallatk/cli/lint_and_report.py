@@ -80,7 +80,7 @@ def before_tuning(benchmark: Benchmark, truth: Truth | None, targets: Sequence[s
     wanted, _ = sort_goals(targets)
     cutoffs = tuple(sorted({each.measure.k for each in wanted}))
     settings = benchmark.settings
-    measure = settings.measure.model_copy(update={"k": cutoffs})
+    measure = settings.measure.model_copy(update={"at": cutoffs})
     stated = settings.model_copy(update={"measure": measure})
     known = _tuning_truth(benchmark, wanted) if truth is None else truth
     return Evidence(stated, benchmark.dataset, known, targets=tuple(targets))

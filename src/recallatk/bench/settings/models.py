@@ -101,7 +101,7 @@ class ThreadSettings(Table):
 class MeasureSettings(Table):
     """What is measured, and how often."""
 
-    k: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
+    at: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
     measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
@@ -117,19 +117,19 @@ class MeasureSettings(Table):
 
     def including(self, measures: tuple[Measure, ...]) -> "MeasureSettings":
         """The same with these measured too."""
-        known = {*(Recall(k) for k in self.k), *map(parse_measure, self.measures)}
+        known = {*(Recall(k) for k in self.at), *map(parse_measure, self.measures)}
         added = tuple(str(each) for each in measures if each not in known)
         return self.model_copy(update={"measures": (*self.measures, *added)}) if added else self
 
     @property
     def largest_k(self) -> int:
         """How many neighbours a call has to ask for."""
-        return max(*self.k, *(parse_measure(each).k for each in self.measures), 1)
+        return max(*self.at, *(parse_measure(each).k for each in self.measures), 1)
 
     @property
     def deepest(self) -> int:
         """How deep the truth has to be."""
-        return max(*self.k, *(parse_measure(each).deepest for each in self.measures), 1)
+        return max(*self.at, *(parse_measure(each).deepest for each in self.measures), 1)
 
 
 class LoadSettings(Table):
