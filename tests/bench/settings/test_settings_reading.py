@@ -218,7 +218,7 @@ SETTINGS = st.fixed_dictionaries(
         "measure": st.fixed_dictionaries(
             {},
             optional={
-                "k": st.lists(st.integers(1, 1000), min_size=1, max_size=4),
+                "at": st.lists(st.integers(1, 1000), min_size=1, max_size=4),
                 "by": st.lists(TEXTS, max_size=2),
                 "affinity": st.lists(st.integers(0, 9), min_size=1, max_size=3),
                 "threads": st.fixed_dictionaries({}, optional={"build": st.integers(1, 8)}),
