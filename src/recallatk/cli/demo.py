@@ -38,7 +38,7 @@ def demo(
     from recallatk.cli.live import run_view
     from recallatk.linter import Evidence
     from recallatk.reporting import run_to_dict, to_text
-    from recallatk.reporting.findings import findings_to_dict, findings_to_text
+    from recallatk.reporting.findings import findings_to_dict
 
     _require_writable(out)
     dataset = _with_truth(out)
@@ -49,8 +49,7 @@ def demo(
     if as_json:
         typer.echo(json.dumps({**run_to_dict(run), "audit": findings_to_dict(found), "out": str(out)}))
     else:
-        audited = findings_to_text(found, short=True)
-        typer.echo("\n\n".join([_steps(dataset, run), to_text(run), audited, _next(out)]))
+        typer.echo("\n\n".join([_steps(dataset, run), to_text(run, findings=found), _next(out)]))
 
 
 def _with_truth(out: Path) -> Dataset:

@@ -89,30 +89,23 @@ def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: 
 def _report(found: Run, folder: Path, known: Evidence, truth: Truth, *, as_json: bool, strict: bool) -> None:
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
-    from recallatk.reporting.findings import findings_to_dict, findings_to_text
+    from recallatk.reporting.findings import findings_to_dict
 
     findings, verdict = report_run(found, folder, known, truth)
     if as_json:
         described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
-        typer.echo(to_text(found, verdict=verdict, logs=str(folder / "logs")))
-        typer.echo(f"\n{findings_to_text(findings, short=True)}\n\n{_next(folder)}")
+        logs, files = str(folder / "logs"), [_files(folder)]
+        typer.echo(to_text(found, verdict=verdict, truth=truth, findings=findings, logs=logs, files=files))
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
 
 
-def _next(folder: Path) -> str:
+def _files(folder: Path) -> str:
     name = shlex.quote(str(folder))
-    return "\n".join(
-        [
-            f"Files in {name}: report.html, report.md, run.json, bench.toml, logs, and for each trial a "
-            "trial-N.parquet with every answer and latency.",
-            "",
-            "Next:",
-            f"  recallatk show {name}",
-            f"  recallatk export {name} --to csv --out trials.csv",
-        ]
+    return (
+        f"Report: {shlex.quote(str(folder / 'report.html'))}. All files: {name}. Again: recallatk show {name}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Annotated
 
 import typer
@@ -31,4 +32,5 @@ def show(
         typer.echo(json.dumps(run_to_dict(found, verdict), allow_nan=False))
     else:
         logs = str(folder / "logs") if (folder / "logs").is_dir() else None
-        typer.echo(to_text(found, verdict=verdict, wide=wide, by=by, logs=logs))
+        files = [f"Files: {shlex.quote(str(folder))}"]
+        typer.echo(to_text(found, verdict=verdict, wide=wide, by=by, logs=logs, files=files))

@@ -169,14 +169,12 @@ def _stated_truth(benchmark: Benchmark) -> Truth | None:
 
 
 def _print(found: Tuned, findings: Sequence[Finding], folder: Path, *, as_json: bool) -> None:
-    from recallatk.cli.lint_and_report import HTML, MARKDOWN
-    from recallatk.reporting.findings import findings_to_text
+    from recallatk.cli.lint_and_report import HTML
     from recallatk.reporting.tuned import tuned_to_text
-    from recallatk.reporting.tuned_file import TUNED, described
+    from recallatk.reporting.tuned_file import described
 
     if as_json:
         typer.echo(json.dumps({**described(found, findings), "out": str(folder)}, ensure_ascii=False))
     else:
-        typer.echo(f"{tuned_to_text(found)}\n\n{findings_to_text(findings, short=True)}")
-        files = f"{HTML}, {MARKDOWN}, {TUNED} and a journal to go on by"
-        typer.echo(f"\nFiles in {shlex.quote(str(folder))}: {files}.")
+        report, name = shlex.quote(str(folder / HTML)), shlex.quote(str(folder))
+        typer.echo(tuned_to_text(found, findings=findings, files=[f"Report: {report}. All files: {name}"]))

@@ -26,7 +26,7 @@ def run_repr_html(run: Run) -> str:
 
     curve = curve_of(run)
     found, table = spoken_verdict(curve), settings_table(curve)
-    said = f"{found.lead}{' is ' if found.number is not None else '. '}{found.sentence}"
+    said = f"{found.why}{found.sentence}"
     parts = [f"<p><strong>{_text(RunReport(run).title)}</strong><br>{_text(said)}</p>", _table(table)]
     more = len(table.rows) - _MOST_ROWS
     if more > 0:

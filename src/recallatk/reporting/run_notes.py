@@ -220,9 +220,24 @@ def failures(run: Run, names: Naming) -> list[str]:
 
 
 def _failure(failure: Failure, names: Naming) -> str:
+    return f"{names.label(failure.trial)}: {_reason(failure)}"
+
+
+def _reason(failure: Failure) -> str:
     message = cut(str(public(" ".join(failure.message.split()))), _LONGEST_MESSAGE)
     what = f"{failure.kind} in {failure.phase}" if failure.phase else failure.kind
-    return f"{names.label(failure.trial)}: {what}: {message or 'no message'}"
+    return f"{what}: {message or 'no message'}"
+
+
+def failure_groups(run: Run, names: Naming) -> list[str]:
+    """Each reason once: the first trial that failed for it, and how many others did."""
+    groups: dict[str, list[Failure]] = {}
+    for each in run.failures:
+        groups.setdefault(_reason(each), []).append(each)
+    return [
+        f"{names.label(found[0].trial)}{f' and {len(found) - 1:,} more' if len(found) > 1 else ''}: {reason}"
+        for reason, found in groups.items()
+    ]
 
 
 def cautions(run: Run) -> list[str]:

@@ -68,8 +68,7 @@ def _chosen(report: RunReport) -> Row | None:
 def verdict(report: RunReport) -> Section:
     """The verdict, its numbers, and each goal with its outcome."""
     found, chosen = report.verdict, _chosen(report)
-    why = f"{found.lead}{' is ' if chosen else '. '}"
-    lead = Lead(found.sentence, found.word, bool(found.met), why)
+    lead = Lead(found.sentence, found.word, bool(found.met), found.why)
     blocks: list[Block] = [lead, *([] if chosen is None else [_tiles(report, chosen)]), Items(found.goals)]
     loads = report.curve.loads
     load = "" if len(loads) < 2 else f"It is about the load {loads[0]}; other loads are below."
