@@ -58,7 +58,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["corpus.parquet", "queries.parquet"], "does not say its metric"),
+        (["corpus.parquet", "queries.parquet"], "does not state its metric"),
         (["corpus.parquet", "--metric", "l2"], "holds one matrix and no queries"),
         (["nothing.parquet", "queries.parquet", "--metric", "l2"], "no such file or folder"),
         (["corpus.parquet", "queries.parquet", "--metric", "l2", "--engine", "hnsw"], "no such engine"),

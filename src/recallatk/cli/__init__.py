@@ -56,7 +56,9 @@ def _run(given: list[str]) -> None:
     """Run one command; every other word, such as a misspelled one, needs all of them."""
     from recallatk.cli.application import application
     from recallatk.cli.exits import end_on_signals
+    from recallatk.cli.volume import print_deprecations
 
     end_on_signals()
+    print_deprecations()
     named = given[0] if given else ""
     application([named] if named in COMMANDS else COMMANDS)(prog_name="recallatk")

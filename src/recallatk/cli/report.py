@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.exits import complain
-from recallatk.cli.options import RunCorpus, RunQueries, RunTruth, open_run
+from recallatk.cli.options import (
+    Budgets,
+    PriceOption,
+    RunCorpus,
+    RunQueries,
+    RunTruth,
+    Targets,
+    judged_by,
+    open_run,
+)
 from recallatk.errors import UsageError
 from recallatk.units import counted
 
@@ -23,22 +32,28 @@ FILE = "report.html"
 def report(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN...", help="The folders of runs, or their run.json; or that of a tuning."),
+        typer.Argument(metavar="RUN...", help="Run folders or their run.json, or the folder of a tuning."),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The file to write; by default report.html in the first folder.")
+        Path | None, typer.Option(help="Output file. Default: report.html in the first folder.")
     ] = None,
-    png: Annotated[Path | None, typer.Option(help="A folder for every chart as PNG.")] = None,
-    svg: Annotated[Path | None, typer.Option(help="A folder for every chart as SVG.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="A file for the report as Markdown.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Also write every chart as PNG to this folder.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Also write every chart as SVG to this folder.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Also write the report as Markdown to this file.")
+    ] = None,
+    target: Targets = None,
+    budget: Budgets = None,
+    price: PriceOption = None,
     truth: RunTruth = None,
     corpus: RunCorpus = None,
     queries: RunQueries = None,
 ) -> None:
-    """Write one HTML file that needs nothing beside it: verdict, curves, segments, worst queries, origin.
+    """Write a self-contained HTML report: verdict, curves, segments, worst queries, provenance.
 
-    Further runs of the same data are put beside the first, query by query. A tuning stands alone. URLs that
-    a run folder names are not opened: name them with --corpus, --queries and --truth.
+    Further runs on the same data are compared with the first, query by query. --target, --budget and --price
+    replace those that the runs recorded. URLs that a run folder names are not opened: name them with
+    --corpus, --queries and --truth.
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
@@ -54,10 +69,11 @@ def report(
     if tuning is not None:
         _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
         return
-    found = [open_run(each) for each in runs]
+    opened = [open_run(each) for each in runs]
+    found = [(judged_by(run, target, budget, price), folder) for run, folder in opened]
     first, folder = found[0]
-    target = folder / FILE if out is None else out
-    require_writable(target)
+    page = folder / FILE if out is None else out
+    require_writable(page)
     data = RecordedBenchmark(first, folder, named)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
     findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=data.settings)
@@ -70,10 +86,10 @@ def report(
         names=names,
         no_truth=data.no_truth,
     )
-    write_text(target, render_html(made.page))
-    typer.echo(f"{target}: {len(first.measurements):,} trials, {target.stat().st_size / 1e6:.1f} MB")
+    write_text(page, render_html(made.page))
+    typer.echo(f"{page}: {len(first.measurements):,} trials, {page.stat().st_size / 1e6:.1f} MB")
     if made.untold:
-        complain(f"single queries are left out: {made.untold}")
+        complain(f"the report omits single queries: {made.untold}")
     for refusal in made.comparison.refusals if made.comparison is not None else ():
         complain(refusal)
     _pictures(made.charts, {"png": png, "svg": svg})
@@ -91,10 +107,10 @@ def _tuning(given: list[str], data: list[str | None]) -> Path | None:
     if file.name != TUNED or not file.is_file() or (path.is_dir() and (path / "run.json").exists()):
         return None
     if len(given) > 1:
-        raise UsageError(f"{path} is a tuning, which stands alone. Accepted: one tuning, or several runs")
+        raise UsageError(f"{path} is a tuning. Accepted: one tuning, or several runs")
     if any(data):
         raise UsageError(
-            f"{path} is a tuning, whose page needs no data. Leave out --truth, --corpus, --queries"
+            f"{path} is a tuning, whose report needs no data. Omit --truth, --corpus and --queries"
         )
     return file
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from recallatk.analysis.cost import price_of
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.reporting.charts.breakdowns import builds
@@ -90,7 +91,7 @@ def columns_of(
     columns = _words(lines, names) + _load_columns(loads)
     for measure in measure_names(run):
         columns += _measure_columns(measure, wide=wide)
-    columns += _time_columns(loads, wide=wide) + _build_columns(wide=wide)
+    columns += _time_columns(loads, wide=wide) + _cost_columns(run) + _build_columns(wide=wide)
     return [column for column in columns if rounds or column.name != _ROUNDS]
 
 
@@ -176,6 +177,13 @@ def _late(line: TrialLine) -> str:
     return number(None if line.lateness is None else line.lateness.share, ".1%")
 
 
+def _cost_columns(run: Run) -> list[Column]:
+    price = price_of(run.settings)
+    if price is None:
+        return []
+    return [Column(price.unit, lambda line: number(price.per_million(line.qps.median), ".3g"))]
+
+
 def _build_columns(*, wide: bool) -> list[Column]:
     columns = [
         Column("build s", lambda line: number(line.measurement.build.seconds, ".2f")),
@@ -205,7 +213,8 @@ def settings_table(curve: Curve) -> Table:
     several = len(curve.loads) > 1
     header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall", "95 % interval"]
     header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
-    header += ["QPS (1/s)", "Build (s)", "Memory (MB)", "Size (MB)"]
+    price = price_of(curve.run.settings)
+    header += ["QPS (1/s)", *([price.unit] if price else []), "Build (s)", "Memory (MB)", "Size (MB)"]
     rows = []
     for place in setting_order(curve):
         point, line = curve.points[place], curve.lines[place]
@@ -219,6 +228,7 @@ def settings_table(curve: Curve) -> Table:
                 interval(mean, ".4f"),
                 *(number(line.latency_ms[name].value, ".3f") for name in ("p50", "p95", "p99")),
                 number(line.qps.median, ",.0f"),
+                *([number(price.per_million(line.qps.median), ".3g")] if price else []),
                 number(built.seconds, ".2f"),
                 megabytes(built.memory_bytes),
                 megabytes(built.size_bytes),

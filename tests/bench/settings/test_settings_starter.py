@@ -138,7 +138,7 @@ def test_codes_fit_the_dimension(tmp_path):
 
 def test_the_metric_is_asked_for_unless_it_makes_no_difference(tmp_path):
     plain = write(tmp_path / "plain.parquet", 50), write(tmp_path / "asked.parquet", 5)
-    with pytest.raises(UsageError, match=r"does not say its metric\. State it: --metric cosine, ip or l2"):
+    with pytest.raises(UsageError, match=r"does not state its metric\. State it: --metric cosine, ip or l2"):
         starter(*plain)
     unit = write(tmp_path / "unit.parquet", 50, unit=True), write(tmp_path / "asked.parquet", 5, unit=True)
     assert 'metric = "cosine"  # all vectors have length 1' in starter(*unit)

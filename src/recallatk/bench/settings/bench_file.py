@@ -37,6 +37,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "limits": models.LimitSettings,
     "output": models.OutputSettings,
     "tune": models.TuneSettings,
+    "cost": models.CostSettings,
 }
 _LISTS: dict[str, type[BaseModel]] = {
     "load": models.LoadSettings,

@@ -188,7 +188,7 @@ class TuneSettings(Table):
 
     target: Annotated[tuple[Text, ...], Some, Distinct] = ()
     budget: Annotated[tuple[Text, ...], Some, Distinct] = ()
-    prefer: Literal["p95", "qps", "memory", "build"] = "p95"
+    prefer: Literal["p95", "qps", "memory", "build", "cost"] = "p95"
     engine: Annotated[tuple[Text, ...], Some, Distinct] = ()
     time: Seconds | None = None
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
@@ -205,6 +205,19 @@ class TuneSettings(Table):
         """What a run must measure to tell whether the targets are met."""
         targets, _ = sort_goals([*self.target, *self.budget])
         return tuple(dict.fromkeys(each.measure for each in targets))
+
+
+class CostSettings(Table):
+    """The price of the machine, for cost per million queries."""
+
+    per_hour: Positive | None = None
+    currency: Text | None = None
+
+    @model_validator(mode="after")
+    def _priced(self) -> "CostSettings":
+        if self.currency is not None and self.per_hour is None:
+            raise ValueError("currency needs per_hour too, such as per_hour = 0.34")
+        return self
 
 
 class EngineSettings(Table):
