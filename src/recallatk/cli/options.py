@@ -197,6 +197,8 @@ def open_run(path: str) -> tuple[Run, Path]:
     from recallatk.storage import load_run
 
     folder = Path(path)
+    if not folder.exists():
+        raise UsageError(f"{path}: no such run folder. List the runs in a folder: recallatk runs FOLDER")
     if folder.name == "run.json" and not folder.is_dir():
         folder = folder.parent
     return load_run(folder), folder

@@ -72,6 +72,7 @@ def score(
     from recallatk.bench.truth_lookup import TruthFile
     from recallatk.datasets import read_answers, read_qrels
     from recallatk.reporting import assessment_to_dict, assessment_to_text
+    from recallatk.truths import is_truth_file
 
     set_quiet(quiet)
     file = TruthFile(truth)
@@ -79,6 +80,8 @@ def score(
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
     right = file.read(known, stated)
     warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
+    if is_truth_file(answers):
+        raise UsageError(f"{answers} is a truth file. The truth comes first: recallatk score TRUTH ANSWERS")
     given = [read_answers(each, format=format) for each in (answers, *(against or ()))]
     if sample is not None:
         from recallatk.cli.scored_sample import sampled_queries

@@ -424,7 +424,7 @@ KEYS = st.sampled_from(
         "where",
         "depth",
         "memory",
-        "k",
+        "at",
         "measures",
         "threads",
         "mode",

@@ -93,7 +93,9 @@ def test_a_starter_knows_shape_columns_and_real_values(files):
     assert "2,000 rows and 30 queries of 8 dimensions" in text
     assert '# by = ["kind"]' in text
     assert "at = [1, 10, 100]" in text
-    assert r"""# where = "kind = 'it''s \"odd\"\n'"  # one filter for all queries; 50% of rows""" in text
+    assert (
+        r"""# where = "kind = 'it''s \"odd\"\n'"  # one filter for all queries; passes 50% of rows""" in text
+    )
     assert r'''# where = "\"publication year\" >= 2004"''' in text
 
 
