@@ -46,7 +46,9 @@ def report(
     from recallatk.files import require_writable, write_text
     from recallatk.linter import audit_run
     from recallatk.reporting import to_markdown
+    from recallatk.reporting.document import Form
     from recallatk.reporting.html.page import render_html
+    from recallatk.reporting.markdown import render_markdown
     from recallatk.reporting.run_report import RunReport
 
     named = NamedFiles(corpus, queries, truth)
@@ -78,7 +80,8 @@ def report(
         complain(refusal)
     _pictures(made.charts, {"png": png, "svg": svg})
     if markdown is not None:
-        write_text(markdown, "\n\n".join(to_markdown(run) for run, _ in found))
+        compared = render_markdown(made.document(Form.MARKDOWN))
+        write_text(markdown, "\n\n".join([compared, *(to_markdown(run) for run in others)]))
         typer.echo(str(markdown))
 
 
