@@ -16,7 +16,7 @@ _HOURS = {"h": 1.0, "hour": 1.0, "hr": 1.0, "d": 24.0, "day": 24.0, "month": 730
 
 
 @dataclass(frozen=True)
-class Price:
+class MachinePrice:
     """What the machine costs."""
 
     per_hour: float
@@ -33,19 +33,19 @@ class Price:
         return f"{self.currency}/1M queries" if self.currency else "cost/1M queries"
 
 
-def parse_price(text: str) -> Price:
+def parse_price(text: str) -> MachinePrice:
     """The price that a text states, such as `0.34/h`, `0.34USD/h` or `$250/month`."""
     found = _PRICE.fullmatch(text.strip())
     hours = _HOURS.get(found["unit"].lower()) if found else None
     if found is None or hours is None or not float(found["amount"]) > 0:
         raise UsageError(f"no price {text!r}. Accepted: an amount per hour, such as 0.34/h or 0.34USD/h")
-    return Price(float(found["amount"]) / hours, found["before"] or found["after"] or None)
+    return MachinePrice(float(found["amount"]) / hours, found["before"] or found["after"] or None)
 
 
-def price_of(settings: Mapping[str, Any]) -> Price | None:
+def price_of(settings: Mapping[str, Any]) -> MachinePrice | None:
     """The price in the recorded settings of a run; None where none was given."""
     table = settings.get("cost")
     amount = table.get("per_hour") if isinstance(table, Mapping) else None
     if not isinstance(table, Mapping) or not isinstance(amount, int | float) or not amount > 0:
         return None
-    return Price(float(amount), table.get("currency"))
+    return MachinePrice(float(amount), table.get("currency"))

@@ -84,7 +84,7 @@ RunQueries = Annotated[
 
 
 @dataclass(frozen=True)
-class Asked:
+class GivenOptions:
     """What the options of `run` and `tune` state; None and empty mean that an option was not given."""
 
     queries: str | None = None
@@ -141,7 +141,7 @@ class Asked:
         return {table: keys for table, keys in given.items() if keys}
 
 
-def open_benchmark(file: str, asked: Asked, *, at: str = "1", usual: Sequence[str] = ()) -> Benchmark:
+def open_benchmark(file: str, asked: GivenOptions, *, at: str = "1", usual: Sequence[str] = ()) -> Benchmark:
     """The benchmark of a bench file, or of a corpus and its queries.
 
     Options that say what is measured cannot be combined with a bench file; those that restrict or judge the
@@ -207,7 +207,7 @@ def open_run(path: str) -> tuple[Run, Path]:
 def judged_by(run: Run, target: Sequence[str] | None, budget: Sequence[str] | None, price: str | None) -> Run:
     """The run with these goals and this price in place of those that it recorded."""
     require_goals(target or (), budget or ())
-    changes = Asked(target=target, budget=budget, price=price).changes
+    changes = GivenOptions(target=target, budget=budget, price=price).changes
     if not changes:
         return run
     settings = dict(run.settings)

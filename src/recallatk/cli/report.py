@@ -25,23 +25,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.reporting.charts.theme import Chart
+    from recallatk.reporting.run_report import RunReport
 
 FILE = "report.html"
 
 
+Runs = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Run folders or their run.json, or the folder of a tuning."),
+]
+Out = Annotated[Path | None, typer.Option(help="Output file. Default: report.html in the first folder.")]
+Png = Annotated[Path | None, typer.Option(help="Also write every chart as PNG to this folder.")]
+Svg = Annotated[Path | None, typer.Option(help="Also write every chart as SVG to this folder.")]
+Markdown = Annotated[Path | None, typer.Option(help="Also write the report as Markdown to this file.")]
+
+
 def report(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", help="Run folders or their run.json, or the folder of a tuning."),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="Output file. Default: report.html in the first folder.")
-    ] = None,
-    png: Annotated[Path | None, typer.Option(help="Also write every chart as PNG to this folder.")] = None,
-    svg: Annotated[Path | None, typer.Option(help="Also write every chart as SVG to this folder.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Also write the report as Markdown to this file.")
-    ] = None,
+    runs: Runs,
+    out: Out = None,
+    png: Png = None,
+    svg: Svg = None,
+    markdown: Markdown = None,
     target: Targets = None,
     budget: Budgets = None,
     price: PriceOption = None,
@@ -61,7 +65,9 @@ def report(
     from recallatk.files import require_writable, write_text
     from recallatk.linter import audit_run
     from recallatk.reporting import to_markdown
+    from recallatk.reporting.document import Form
     from recallatk.reporting.html.page import render_html
+    from recallatk.reporting.markdown import render_markdown
     from recallatk.reporting.run_report import RunReport
 
     named = NamedFiles(corpus, queries, truth)
@@ -88,14 +94,19 @@ def report(
     )
     write_text(page, render_html(made.page))
     typer.echo(f"{page}: {len(first.measurements):,} trials, {page.stat().st_size / 1e6:.1f} MB")
+    _note_omissions(made)
+    _pictures(made.charts, {"png": png, "svg": svg})
+    if markdown is not None:
+        compared = render_markdown(made.document(Form.MARKDOWN))
+        write_text(markdown, "\n\n".join([compared, *(to_markdown(run) for run in others)]))
+        typer.echo(str(markdown))
+
+
+def _note_omissions(made: RunReport) -> None:
     if made.untold:
         complain(f"the report omits single queries: {made.untold}")
     for refusal in made.comparison.refusals if made.comparison is not None else ():
         complain(refusal)
-    _pictures(made.charts, {"png": png, "svg": svg})
-    if markdown is not None:
-        write_text(markdown, "\n\n".join(to_markdown(run) for run, _ in found))
-        typer.echo(str(markdown))
 
 
 def _tuning(given: list[str], data: list[str | None]) -> Path | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from recallatk.cli.exits import FAILED, warn_if_swapped
 from recallatk.cli.options import (
-    Asked,
     BenchQueries,
     Budgets,
     By,
     CorpusSample,
     EngineNames,
+    GivenOptions,
     IdColumn,
     Json,
     MetricName,
@@ -42,27 +42,42 @@ if TYPE_CHECKING:
     from recallatk.linter import Evidence
 
 
+Search = Annotated[
+    list[str] | None,
+    typer.Option(help="Search parameter and its values, e.g. ef=10,20,40 or hnswlib.ef=40; repeatable."),
+]
+Build = Annotated[
+    list[str] | None, typer.Option(help="Build parameter and its values, e.g. M=16,32; repeatable.")
+]
+Connection = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Connection setting, e.g. url=http://localhost:6333; repeatable."),
+]
+At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100.")]
+Rounds = Annotated[
+    int | None, typer.Option(help="How often every query is sent at every setting. Default: 5.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the plan and an estimate of its cost; measure nothing.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume a run, and fail if there is none.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Remove an earlier run in the folder.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed trials again.")]
+
+
 def run(
     file: Annotated[str, typer.Argument(help="A bench file (.toml), or the corpus.")],
     queries: BenchQueries = None,
     engine: EngineNames = None,
     metric: MetricName = None,
-    search: Annotated[
-        list[str] | None,
-        typer.Option(help="Search parameter and its values, e.g. ef=10,20,40 or hnswlib.ef=40; repeatable."),
-    ] = None,
-    build: Annotated[
-        list[str] | None,
-        typer.Option(help="Build parameter and its values, e.g. M=16,32; repeatable."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Connection setting, e.g. url=http://localhost:6333; repeatable."),
-    ] = None,
-    at: Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100.")] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="How often every query is sent at every setting. Default: 5.")
-    ] = None,
+    search: Search = None,
+    build: Build = None,
+    settings: Connection = None,
+    at: At = None,
+    rounds: Rounds = None,
     target: Targets = None,
     budget: Budgets = None,
     price: PriceOption = None,
@@ -72,19 +87,11 @@ def run(
     vector_column: VectorColumn = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and an estimate of its cost; measure nothing.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume a run, and fail if there is none.")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Remove an earlier run in the folder.")] = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Measure failed trials again.")
-    ] = False,
+    out: Out = None,
+    dry_run: DryRun = False,
+    resume: Resume = False,
+    fresh: Fresh = False,
+    retry_failed: RetryFailed = False,
     strict: Strict = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -99,29 +106,12 @@ def run(
 
     Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine hnswlib --search ef=16,64
     """
-    from recallatk.cli.lint_and_report import lint
-    from recallatk.linter import Evidence
-
     set_quiet(quiet)
-    asked = Asked(
-        queries=queries,
-        metric=metric,
-        where=where,
-        id_column=id_column,
-        vector_column=vector_column,
-        engines=engine,
-        search=search,
-        build=build,
-        settings=settings,
-        at=at,
-        by=by,
-        sample=sample,
-        corpus_sample=corpus_sample,
-        rounds=rounds,
-        target=target,
-        budget=budget,
-        price=price,
-    )
+    asked = GivenOptions(
+        queries, metric, where, id_column, vector_column, engines=engine, search=search, build=build,
+        settings=settings, at=at, by=by, sample=sample, corpus_sample=corpus_sample, rounds=rounds,
+        target=target, budget=budget, price=price,
+    )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
     if dry_run:
@@ -129,12 +119,33 @@ def run(
         return
     if resume and not (folder / "run.json").exists():
         raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
-    known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
-    lint(known, strict=strict)
-    found = _measured(benchmark, folder, fresh=fresh, retry_failed=retry_failed)
-    findings = _report(found, folder, known, benchmark.truth(), as_json=as_json, quiet=quiet, verbose=verbose)
+    found, findings = _measured_and_shown(
+        benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
+    )
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
+
+
+class Manner(NamedTuple):
+    """How a run is measured and shown."""
+
+    fresh: bool
+    retry_failed: bool
+    strict: bool
+    as_json: bool
+    quiet: bool
+    verbose: bool
+
+
+def _measured_and_shown(benchmark: Benchmark, folder: Path, manner: Manner) -> tuple[Run, list[Finding]]:
+    """Lint, measure, write the reports and print the result."""
+    from recallatk.cli.lint_and_report import lint
+    from recallatk.linter import Evidence
+
+    known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
+    lint(known, strict=manner.strict)
+    found = _measured(benchmark, folder, fresh=manner.fresh, retry_failed=manner.retry_failed)
+    return found, _report(found, folder, known, benchmark.truth(), manner)
 
 
 def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:
@@ -152,15 +163,13 @@ def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: 
         )
 
 
-def _report(
-    found: Run, folder: Path, known: Evidence, truth: Truth, *, as_json: bool, quiet: bool, verbose: bool
-) -> list[Finding]:
+def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Manner) -> list[Finding]:
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
     from recallatk.reporting.findings import findings_to_dict
 
     findings, verdict = report_run(found, folder, known, truth)
-    if as_json:
+    if manner.as_json:
         described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
@@ -168,11 +177,11 @@ def _report(
             to_text(
                 found,
                 verdict=verdict,
-                verbose=verbose,
+                verbose=manner.verbose,
                 truth=truth,
-                findings=None if quiet else findings,
+                findings=None if manner.quiet else findings,
                 logs=str(folder / "logs"),
-                files=() if quiet else [_files(folder)],
+                files=() if manner.quiet else [_files(folder)],
             )
         )
     return findings

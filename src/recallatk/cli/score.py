@@ -24,38 +24,47 @@ from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Corpus, Dataset
+    from recallatk.core import Answers, Corpus, Dataset
+
+
+TruthPath = Annotated[
+    str, typer.Argument(help="Truth file: of `recallatk truth`, ann-benchmarks HDF5, ivecs, ibin, npy.")
+]
+AnswersPath = Annotated[
+    str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
+]
+At = Annotated[
+    str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100, up to the depth of the truth.")
+]
+Measures = Annotated[
+    list[str] | None, typer.Option(help="Additional measure, e.g. robust(0.9)@10; repeatable.")
+]
+Against = Annotated[
+    list[str] | None, typer.Option(help="Other answers to compare with, query by query; repeatable.")
+]
+Qrels = Annotated[str | None, typer.Option(help="Relevance judgments, for nDCG@10 and others.")]
+KnownCorpus = Annotated[
+    str | None, typer.Option(help="Corpus, to detect unknown ids; with --queries also ineligible ones.")
+]
+KnownQueries = Annotated[str | None, typer.Option(help="Queries, for their columns and filters.")]
+Format = Annotated[str | None, typer.Option(help="Format of the answers, if not detected.")]
+RowNumbers = Annotated[bool, typer.Option("--row-numbers", help="Read the answers as row numbers, not ids.")]
 
 
 def score(
-    truth: Annotated[
-        str, typer.Argument(help="Truth file: of `recallatk truth`, ann-benchmarks HDF5, ivecs, ibin, npy.")
-    ],
-    answers: Annotated[
-        str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
-    ],
-    at: Annotated[
-        str | None,
-        typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100, up to the depth of the truth."),
-    ] = None,
+    truth: TruthPath,
+    answers: AnswersPath,
+    at: At = None,
     by: By = None,
-    measure: Annotated[
-        list[str] | None, typer.Option(help="Additional measure, e.g. robust(0.9)@10; repeatable.")
-    ] = None,
-    against: Annotated[
-        list[str] | None, typer.Option(help="Other answers to compare with, query by query; repeatable.")
-    ] = None,
-    qrels: Annotated[str | None, typer.Option(help="Relevance judgments, for nDCG@10 and others.")] = None,
-    corpus: Annotated[
-        str | None, typer.Option(help="Corpus, to detect unknown ids; with --queries also ineligible ones.")
-    ] = None,
-    queries: Annotated[str | None, typer.Option(help="Queries, for their columns and filters.")] = None,
+    measure: Measures = None,
+    against: Against = None,
+    qrels: Qrels = None,
+    corpus: KnownCorpus = None,
+    queries: KnownQueries = None,
     where: Where = None,
     metric: MetricName = None,
-    format: Annotated[str | None, typer.Option(help="Format of the answers, if not detected.")] = None,
-    row_numbers: Annotated[
-        bool, typer.Option("--row-numbers", help="Read the answers as row numbers, not ids.")
-    ] = False,
+    format: Format = None,
+    row_numbers: RowNumbers = False,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     sample: Sample = None,
@@ -70,9 +79,8 @@ def score(
     """
     from recallatk.analysis import assess
     from recallatk.bench.truth_lookup import TruthFile
-    from recallatk.datasets import read_answers, read_qrels
+    from recallatk.datasets import read_qrels
     from recallatk.reporting import assessment_to_dict, assessment_to_text
-    from recallatk.truths import is_truth_file
 
     set_quiet(quiet)
     file = TruthFile(truth)
@@ -80,9 +88,7 @@ def score(
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
     right = file.read(known, stated)
     warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
-    if is_truth_file(answers):
-        raise UsageError(f"{answers} is a truth file. The truth comes first: recallatk score TRUTH ANSWERS")
-    given = [read_answers(each, format=format) for each in (answers, *(against or ()))]
+    given = [_read_answers(each, format) for each in (answers, *(against or ()))]
     if sample is not None:
         from recallatk.cli.scored_sample import sampled_queries
 
@@ -103,6 +109,15 @@ def score(
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
     else:
         typer.echo(assessment_to_text(found, verbose=verbose))
+
+
+def _read_answers(path: str, format: str | None) -> Answers:
+    from recallatk.datasets import read_answers
+    from recallatk.truths import is_truth_file
+
+    if is_truth_file(path):
+        raise UsageError(f"{path} is a truth file. The truth comes first: recallatk score TRUTH ANSWERS")
+    return read_answers(path, format=format)
 
 
 def _data(

@@ -41,6 +41,11 @@ Memory = Annotated[
     typer.Option(help="Memory limit, e.g. 1GiB. Default: 2GiB, at most a quarter of the machine's."),
 ]
 Threads = Annotated[int | None, typer.Option(help="Number of threads. Default: all cores.")]
+Depth = Annotated[int, typer.Option(help="Neighbors to keep for each query.")]
+Out = Annotated[str | None, typer.Option(help="Also write the truth to this Parquet file.")]
+StoreFolder = Annotated[
+    str | None, typer.Option(help="Folder of stored truths. Default: in the user's cache directory.")
+]
 Seed = Annotated[int, typer.Option(help="Random seed for sampling.")]
 
 
@@ -65,15 +70,13 @@ def compute(
     corpus: CorpusPath,
     queries: QueriesPath = None,
     metric: MetricName = None,
-    depth: Annotated[int, typer.Option(help="Neighbors to keep for each query.")] = 100,
+    depth: Depth = 100,
     where: Where = None,
     by: By = None,
-    out: Annotated[str | None, typer.Option(help="Also write the truth to this Parquet file.")] = None,
+    out: Out = None,
     memory: Memory = None,
     threads: Threads = None,
-    store: Annotated[
-        str | None, typer.Option(help="Folder of stored truths. Default: in the user's cache directory.")
-    ] = None,
+    store: StoreFolder = None,
     backend: Annotated[str, typer.Option(help="Compute backend: blas or faiss.")] = "blas",
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
@@ -90,7 +93,7 @@ def compute(
 
     Example: recallatk truth corpus.parquet queries.parquet --metric cosine --out truth.parquet
     """
-    from recallatk.datasets import open_dataset, sample_queries, sampled
+    from recallatk.datasets import open_dataset
     from recallatk.files import require_writable
     from recallatk.truths import obtain_truth, save_truth
 
@@ -101,10 +104,7 @@ def compute(
         corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column
     )
     warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
-    if sample is not None:
-        dataset = replace(dataset, queries=sample_queries(dataset.queries, sample, seed=seed))
-    if corpus_sample is not None:
-        dataset = sampled(dataset, corpus_sample, seed=seed)
+    dataset = _sampled(dataset, sample, corpus_sample, seed)
     groups = [_grouping(dataset, name) for name in by or ()]
     started = time.perf_counter()
     with progress("truth", 2 * dataset.corpus.dimension) as step:
@@ -126,6 +126,14 @@ def compute(
         typer.echo(json.dumps(_as_json(found, seconds, written) | ({"by": segments} if by else {})))
     else:
         typer.echo("\n".join(_described(found, dataset, seconds, written) + _segments(found.truth, groups)))
+
+
+def _sampled(dataset: Dataset, queries: int | None, rows: int | None, seed: int) -> Dataset:
+    from recallatk.datasets import sample_queries, sampled
+
+    if queries is not None:
+        dataset = replace(dataset, queries=sample_queries(dataset.queries, queries, seed=seed))
+    return dataset if rows is None else sampled(dataset, rows, seed=seed)
 
 
 def verify(

@@ -11,12 +11,12 @@ import typer
 
 from recallatk.cli.exits import FAILED
 from recallatk.cli.options import (
-    Asked,
     BenchQueries,
     Budgets,
     By,
     CorpusSample,
     EngineNames,
+    GivenOptions,
     IdColumn,
     Json,
     MetricName,
@@ -38,7 +38,7 @@ from recallatk.errors import UsageError, unknown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.analysis.cost import Price
+    from recallatk.analysis.cost import MachinePrice
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Truth
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
     engine: tuple[str, ...]
     seconds: float | None
     by: tuple[str, ...]
-    price: Price | None
+    price: MachinePrice | None
 
 
 def tune(
@@ -101,22 +101,12 @@ def tune(
     Example: recallatk tune bench.toml
     """
     from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
-    from recallatk.cli.live import tune_view
-    from recallatk.tuning.flow import tune as find
 
     set_quiet(quiet)
-    asked = Asked(
-        queries=queries,
-        metric=metric,
-        where=where,
-        id_column=id_column,
-        vector_column=vector_column,
-        sample=sample,
-        corpus_sample=corpus_sample,
-        target=target,
-        budget=budget,
-        price=price,
-    )
+    asked = GivenOptions(
+        queries, metric, where, id_column, vector_column, sample=sample, corpus_sample=corpus_sample,
+        target=target, budget=budget, price=price,
+    )  # fmt: skip
     benchmark = open_benchmark(file, asked)
     wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
     _require(wanted, file)
@@ -126,8 +116,20 @@ def tune(
     truth = _stated_truth(benchmark)
     known = before_tuning(benchmark, truth, wanted.target)
     lint(known, strict=strict)
+    found = _tuned(benchmark, wanted, truth, folder, seed)
+    findings = report_tuning(found, folder, known, benchmark, seed=seed)
+    costs = _costs(found, wanted.price)
+    _print(found, findings, folder, costs, as_json=as_json, quiet=quiet, verbose=verbose)
+    if not found.met or (strict and any(each.counts for each in findings)):
+        raise typer.Exit(FAILED)
+
+
+def _tuned(benchmark: Benchmark, wanted: Wanted, truth: Truth | None, folder: Path, seed: int) -> Tuned:
+    from recallatk.cli.live import tune_view
+    from recallatk.tuning.flow import tune as find
+
     with tune_view() as view:
-        found = find(
+        return find(
             benchmark.dataset,
             target=wanted.target,
             budgets=wanted.budget,
@@ -141,11 +143,6 @@ def tune(
             truth=truth,
             watch=view.show,
         )
-    findings = report_tuning(found, folder, known, benchmark, seed=seed)
-    costs = _costs(found, wanted.price)
-    _print(found, findings, folder, costs, as_json=as_json, quiet=quiet, verbose=verbose)
-    if not found.met or (strict and any(each.counts for each in findings)):
-        raise typer.Exit(FAILED)
 
 
 def _wanted(
@@ -205,7 +202,7 @@ def _stated_truth(benchmark: Benchmark) -> Truth | None:
         return benchmark.truth(step)
 
 
-def _costs(found: Tuned, price: Price | None) -> dict[str, Any]:
+def _costs(found: Tuned, price: MachinePrice | None) -> dict[str, Any]:
     """The price, and the cost of a million queries at the throughput of the choice."""
     if price is None:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.reporting import run_notes, run_tables
-from recallatk.reporting.document import Form, Items, Lead, Section, Sentences
+from recallatk.reporting.document import Code, Form, Heading, Items, Lead, Section, Sentences
 from recallatk.reporting.findings import linter_section
 
 if TYPE_CHECKING:
@@ -33,6 +33,41 @@ def selectivity(report: RunReport) -> Section | None:
     return Section(found.table().title, [Sentences([found.said]), found.table()], "selectivity")
 
 
+def runs(report: RunReport) -> Section | None:
+    """Comparison with other runs."""
+    if report.comparison is None:
+        return None
+    from recallatk.reporting.comparison import COMPARED, comparison_blocks
+
+    return Section(COMPARED, comparison_blocks(report.comparison))
+
+
+def builds(report: RunReport) -> Section | None:
+    """Build time, memory and size of every index."""
+    return (
+        Section("Build time, memory and size", [run_tables.cost_table(report.curve)])
+        if report.lines
+        else None
+    )
+
+
+def provenance(report: RunReport) -> Section:
+    """The data, the machine, and the command that repeats the run."""
+    from recallatk.reporting import provenance
+
+    run = report.run
+    return Section(
+        "Provenance",
+        [
+            provenance.identity(run),
+            provenance.environment(run),
+            Heading("Repeat this run"),
+            Code(provenance.command(run)),
+            Code(provenance.bench_file(run) or ""),
+        ],
+    )
+
+
 def failures(report: RunReport) -> Section:
     """Every trial that failed, and where the logs are."""
     said = run_notes.failures(report.run, report.labels)
@@ -51,10 +86,13 @@ def notes(report: RunReport) -> Section:
 
 
 def linter(report: RunReport) -> Section | None:
-    """Every finding of the linter, where it ran."""
-    if report.findings is None:
-        return None
-    return linter_section(list(report.findings), short=True)
+    """Every finding of the linter in a line, where it ran."""
+    return None if report.findings is None else linter_section(list(report.findings), short=True)
+
+
+def linter_explained(report: RunReport) -> Section | None:
+    """The same with reasons and remedies."""
+    return None if report.findings is None else linter_section(list(report.findings))
 
 
 def _list(title: str, lines: list[str], label: str = "") -> Section:

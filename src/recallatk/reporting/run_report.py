@@ -248,18 +248,23 @@ SECTIONS: Builders = (
     (Form.PROSE, run_prose.selectivity),
     (Form.HTML, run_page.curves),
     (Form.HTML, run_page.settings),
+    (Form.HTML, run_page.selectivity),
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
     (Form.HTML, run_page.cost),
     (Form.HTML, run_page.loads),
     (Form.HTML, run_page.runs),
+    (Form.MARKDOWN, run_prose.builds),
+    (Form.PROSE, run_prose.runs),
     (Form.SCREEN, run_screen.found),
     (Form.SCREEN, run_screen.failed),
     (Form.PROSE, run_prose.cautions),
     (Form.PROSE, run_prose.notes),
     (Form.TEXT, run_prose.linter),
+    (Form.MARKDOWN, run_prose.linter_explained),
     (Form.PROSE, run_prose.failures),
+    (Form.MARKDOWN, run_prose.provenance),
     (Form.HTML, run_page.care),
     (Form.HTML, run_page.origin),
     (Form.TERMINAL, run_screen.files),
@@ -323,9 +328,26 @@ def to_markdown(
     by: str = "mode",
     logs: str | None = None,
     go_on: str | None = None,
+    truth: Truth | None = None,
+    others: Sequence[Run] = (),
+    names: Sequence[str] = (),
 ) -> str:
-    """The same as Markdown under headings, with the arguments of `to_text`."""
-    report = RunReport(run, judged=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
+    """A run as Markdown: the sections of the page that text can carry.
+
+    Args:
+        run: the run.
+        verdict: the verdict on its goals; by default evaluated here.
+        wide: with the ends of every interval, more percentiles and whole parameters.
+        by: one table per `mode`, or one per `load`.
+        logs: folder with the logs of failed trials.
+        go_on: the command that resumes the run.
+        truth: the truth that it was scored against; by default the one that the run names.
+        others: runs to compare with this one.
+        names: names of the runs, this one first.
+    """
+    report = RunReport(
+        run, truth, judged=verdict, wide=wide, by=by, logs=logs, go_on=go_on, others=others, names=names
+    )
     return render_markdown(report.document(Form.MARKDOWN))
 
 
@@ -338,16 +360,16 @@ def to_html(
     others: Sequence[Run] = (),
     names: Sequence[str] = (),
 ) -> str:
-    """The report as one HTML file: nothing is loaded from anywhere, and a policy in it says so.
+    """A run as one HTML file that loads nothing; its content security policy enforces that.
 
     Args:
-        run: what was measured.
-        truth: what it was scored against; by default what the run names, if that is still the same.
-        dataset: what it was measured on, likewise; it has the words of queries and rows.
-        findings: what a linter found: objects with rule, severity, title, message, why and remedy; None:
-            nobody looked.
-        others: more runs, to compare with this one.
-        names: what the runs are called, this one first.
+        run: the run.
+        truth: the truth that it was scored against; by default the one that the run names, if unchanged.
+        dataset: the data that it was measured on, likewise; its texts are shown with the worst queries.
+        findings: findings of the linter, with rule, severity, title, message, why and remedy; None if it did
+            not run.
+        others: runs to compare with this one.
+        names: names of the runs, this one first.
     """
     from recallatk.reporting.html.page import render_html
 

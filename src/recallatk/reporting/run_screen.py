@@ -11,7 +11,6 @@ from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortene
 from recallatk.reporting.plot import MARGIN, WIDTH, plot
 from recallatk.reporting.run_notes import cautions, failure_groups
 from recallatk.reporting.run_tables import FRONT
-from recallatk.reporting.selectivity import TITLE
 from recallatk.reporting.text import printable
 from recallatk.reporting.trial_lines import prices
 from recallatk.units import counted
@@ -84,7 +83,10 @@ def curve(report: RunReport) -> Section:
 def selectivity(report: RunReport) -> Section | None:
     """Recall of every engine by filter selectivity."""
     made = report.selectivity
-    return None if made is None else Section(TITLE, [made.table_within(report.columns)])
+    if made is None:
+        return None
+    table = made.table_within(report.columns)
+    return Section(table.title, [table])
 
 
 def found(report: RunReport) -> Section:

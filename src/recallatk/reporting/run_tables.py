@@ -211,21 +211,20 @@ def setting_order(curve: Curve) -> list[int]:
 def settings_table(curve: Curve) -> Table:
     """One row per measured setting, in the order of `setting_order`."""
     several = len(curve.loads) > 1
-    header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall", "95 % interval"]
+    header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall"]
     header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
     price = price_of(curve.run.settings)
-    header += ["QPS (1/s)", *([price.unit] if price else []), "Build (s)", "Memory (MB)", "Size (MB)"]
+    header += ["QPS", *([price.unit] if price else []), "Build (s)", "Memory (MB)", "Size (MB)"]
     rows = []
     for place in setting_order(curve):
         point, line = curve.points[place], curve.lines[place]
-        built, mean = line.measurement.build, line.measurement.score.measures.get(curve.measure or "")
+        built = line.measurement.build
         rows.append(
             [
                 point["label"],
                 *([printable(point["loadText"])] if several else []),
                 "front" if point["latencyFront"] else "",
-                number(point["recall"], ".4f"),
-                interval(mean, ".4f"),
+                point["recallText"],
                 *(number(line.latency_ms[name].value, ".3f") for name in ("p50", "p95", "p99")),
                 number(line.qps.median, ",.0f"),
                 *([number(price.per_million(line.qps.median), ".3g")] if price else []),

@@ -61,7 +61,7 @@ class Selectivity:
         counts = [f"{count:,}" for count in self.groups.values()]
         rows.append(["queries", *([f"{sum(self.groups.values()):,}"] if overall else []), *counts])
         names = [name.removesuffix(_OF_ROWS) for name in self.groups]
-        return Table(TITLE, ["rows admitted", *(["any"] if overall else []), *names], rows, 1)
+        return Table(TITLE, ["rows admitted", *(["overall"] if overall else []), *names], rows, 1)
 
     def table_within(self, width: int) -> Table:
         """The table that shows most within the columns of a terminal."""
@@ -77,7 +77,6 @@ class Selectivity:
                 "group": name.removesuffix(_OF_ROWS),
                 "recall": mean.value,
                 "text": with_margin(mean),
-                "short": f"{mean.value:.2f}",
                 "queries": mean.n,
             }
             for each in self.rows

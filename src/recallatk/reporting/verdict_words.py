@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.pareto import USEFUL_RECALL, knee
 from recallatk.errors import RecallError
-from recallatk.goals import Budget, Outcome, parse_goal
+from recallatk.goals import Budget, parse_goal
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.reporting.labels import cut
 from recallatk.reporting.text import printable
@@ -91,8 +91,7 @@ def _lead(found: Verdict) -> str:
         return f"The cheapest setting that meets {goals}"
     if found.outcome == "FAIL":
         return f"No setting meets {goals}; the highest recall"
-    unsure = _listed([each.text for each in found.goals if each.outcome is not Outcome.MET])
-    return f"{unsure} is undecided, more queries may decide it; the cheapest setting that may meet {goals}"
+    return f"The cheapest setting that may meet {goals}"
 
 
 def _listed(goals: list[str]) -> str:
