@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parent.parent / "docs"
 INTRODUCTION = """# Command line
 
-Made from the commands by `make docs`; do not edit.
+Generated from the commands by `make docs`; do not edit.
 
-`recallatk COMMAND --help` says the same. `python -m recallatk` is `recallatk`. Results go to standard
+`recallatk COMMAND --help` prints the same. `python -m recallatk` is `recallatk`. Results go to standard
 output; progress, warnings and errors go to standard error.
 
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | what was checked is not so |
-| 2 | usage or bad input; the message says what is wrong, where, and what is accepted |
-| 130, 143, 129 | stopped by Ctrl-C, SIGTERM or SIGHUP; what is finished is kept, and how to go on is said |
+| 1 | the check failed |
+| 2 | bad usage or bad input; the message names the problem, its place and the accepted values |
+| 130, 143, 129 | Ctrl-C, SIGTERM or SIGHUP; finished work is saved, and the message says how to resume |
 """
 
 

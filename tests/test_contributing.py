@@ -26,7 +26,7 @@ corpus = "corpus.npy"
 queries = "queries.npy"
 metric = "l2"
 [measure]
-k = [5]
+at = [5]
 rounds = 1
 [[engine]]
 name = "backwards"

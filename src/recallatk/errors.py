@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from recallatk.redaction import hide_known, redact_text, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class RecallError(Exception):
@@ -83,6 +83,53 @@ class EngineError(RecallError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(redact_text(message))
+
+
+def unknown(
+    what: str,
+    name: object,
+    known: Iterable[object],
+    alike: Mapping[str, Sequence[str]] | None = None,
+    *,
+    placed: bool = False,
+) -> str:
+    """The refusal of a name: the nearest known one, and all that are accepted.
+
+    Args:
+        what: what the name should have been, such as `engine`.
+        name: the name as written.
+        known: the accepted names.
+        alike: other tools' names, in lower case without punctuation, each with ours for the same thing.
+        placed: whether the message begins with the place of the name, which need not be repeated.
+    """
+    names = [str(each) for each in known]
+    refused = f"no such {what}." if placed else f"no {what} {name!r}."
+    return f"{refused}{did_you_mean(name, names, alike)} Accepted: {choices(names) or 'none'}"
+
+
+def did_you_mean(
+    name: object, known: Iterable[object], alike: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """` Did you mean NAME?` with the nearest known name; empty where none is near."""
+    near = _nearest(str(name), [str(each) for each in known], alike or {})
+    return "" if near is None else f" Did you mean {near}?"
+
+
+def _nearest(name: str, known: list[str], alike: Mapping[str, Sequence[str]]) -> str | None:
+    from difflib import get_close_matches
+
+    bare = _bare(name)
+    same = next((each for each in known if _bare(each) == bare), None)
+    meant = next((each for each in alike.get(bare, ()) if each in known), None)
+    if same or meant:
+        return same or meant
+    lowered = {each.lower(): each for each in known}
+    close = get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+def _bare(name: str) -> str:
+    return "".join(sign for sign in name.lower() if sign.isalnum())
 
 
 def choices(names: Iterable[object]) -> str:

@@ -322,7 +322,8 @@ REFUSED = """
 recall recall@ recall@0 recall@-1 recall@1.5 recall10 Recall@10 recall@10(id) recall@1e3 recall@9999999999
 recall@10x recall0@10 recall11@10 recall-1@10 recall@\u0661\u0660 robust@10 robust()@10 robust(0)@10
 robust(1.1)@10 robust(-0.5)@10 robust(nan)@10 rbo(1)@10 rbo(0)@10 rbo@10 rbo(0.9)@0 eps@10 eps(-1)@10
-eps(inf)@10 eps(1e999)@10 mrr@0 mrr ndcg@0 ndcg(1)@10 rde@0 rde(0.1)@10 precision@10
+eps(inf)@10 eps(1e999)@10 mrr@0 mrr ndcg@0 ndcg@10 nDCG@10 ndcg_truth@0
+ndcg(1)@10 rde@0 rde(0.1)@10 precision@10
 """
 
 
@@ -332,7 +333,7 @@ def test_a_bad_text_is_refused(text):
         parse_measure(text)
 
 
-@pytest.mark.parametrize("measure", ["recall@4", "ndcg@4", "rbo(0.9)@4", "robust(0.5)@4", "recall4@9"])
+@pytest.mark.parametrize("measure", ["recall@4", "ndcg_truth@4", "rbo(0.9)@4", "robust(0.5)@4", "recall4@9"])
 def test_what_is_deeper_than_the_truth_is_refused_by_name(measure):
     truth = Truth(np.array([[0, 1, 2]]), None, None, None)
     with pytest.raises(UsageError) as problem:

@@ -64,7 +64,7 @@ def test_recall_is_r_with_the_true_top_k_as_judgements(tables, k):
 @pytest.mark.parametrize("k", CUTOFFS)
 def test_ndcg_is_ndcg_with_graded_judgements(tables, k):
     truth, answers = tables
-    ours = score(answers, truth, [k], measures=[f"ndcg@{k}"]).per_query[f"ndcg@{k}"]
+    ours = score(answers, truth, [k], measures=[f"ndcg_truth@{k}"]).per_query[f"ndcg_truth@{k}"]
     graded = qrels_of(truth.rows, k, lambda k, place: k - place)
     np.testing.assert_allclose(ours, peer(nDCG @ k, graded, answers), atol=1e-6)
 

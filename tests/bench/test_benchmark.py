@@ -25,7 +25,7 @@ def settings(tmp_path):
     def make(*engines, data=None, truth=None, **tables):
         named = {"corpus": "corpus.npy", "queries": "queries.npy", "metric": "cosine", **(data or {})}
         stated = truth or {"store": "store"}
-        values = {"data": named, "truth": stated, "measure": {"k": 10}, "engine": list(engines), **tables}
+        values = {"data": named, "truth": stated, "measure": {"at": 10}, "engine": list(engines), **tables}
         return settings_from(values, folder=tmp_path, engines=False)
 
     return make
@@ -58,7 +58,7 @@ def test_a_truth_is_computed_once_and_then_found(settings, monkeypatch):
 
 def test_a_truth_of_another_depth_is_found_and_not_taken_for_that_of_a_run(settings):
     store = {"store": "store", "depth": 7}
-    Benchmark(settings(measure={"k": 5}, truth=store)).truth()
+    Benchmark(settings(measure={"at": 5}, truth=store)).truth()
     made = Benchmark(settings())
     assert made.find_truth(7).depth == 7
     assert made.find_truth() is None and made.truth().depth == 100

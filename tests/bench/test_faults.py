@@ -16,7 +16,7 @@ from recallatk.errors import EngineError, UsageError
 
 MEASURE = """
     [measure]
-    k = [1, 10]
+    at = [1, 10]
     rounds = 2
 """
 
@@ -175,7 +175,7 @@ def test_answers_that_change_from_call_to_call_all_count(faulty, bench_file):
         [engine.search]
         how = "forgetful"
     """
-    (measured,) = run(bench_file("[measure]\nk = [1, 10]\nrounds = 8", table)).measurements
+    (measured,) = run(bench_file("[measure]\nat = [1, 10]\nrounds = 8", table)).measurements
     assert measured.others is not None
     # Every second call names the best row last, so that about half of all calls miss it at k = 1.
     assert 0.3 < measured.score["recall@1"] < 0.7

@@ -19,7 +19,7 @@ from recallatk.errors import MismatchError
 TABLES = (
     """
     [measure]
-    k = [1, 10]
+    at = [1, 10]
     rounds = 2
     """,
     """

@@ -45,7 +45,7 @@ def write(folder, name="bench.toml", more=""):
         [truth]
         store = "{folder / "store"}"
         [measure]
-        k = [1, 10]
+        at = [1, 10]
         rounds = 2
         [output]
         folder = "run"

@@ -53,6 +53,44 @@ def test_help_is_plain_text_and_exits_0(arguments):
     assert "\x1b" not in ran.stdout
 
 
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_and_version_import_no_library(word):
+    program = """
+import sys
+from recallatk.__main__ import main
+main()
+loaded = {"typer", "rich", "numpy", "pydantic"} & set(sys.modules)
+assert not loaded, loaded
+"""
+    ran = subprocess.run([sys.executable, "-c", program, word], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_group_shows_the_same_help(capsys):
+    from recallatk.cli import app, overview
+
+    with pytest.raises(SystemExit):
+        app(["--help"])
+    assert capsys.readouterr().out.strip() == overview().strip()
+
+
+def test_a_console_without_unicode_gets_readable_signs(tmp_path):
+    """The signs of charts and tables have ASCII forms; data in JSON are escaped, so that they read back."""
+    program = """
+import sys
+from recallatk.cli.streams import accept_any_text
+accept_any_text()
+sys.stdout.write("0.965 ±0.005 ≥ 0.9 \u2502 ● ü\\n")
+"""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    plain = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+    assert plain.stdout == b"0.965 +-0.005 >= 0.9 | * \\u00fc\n"
+    escaped = subprocess.run(
+        [sys.executable, "-c", program, "--json"], capture_output=True, env=environment, check=True
+    )
+    assert json.loads(b'"' + escaped.stdout.strip() + b'"') == "0.965 ±0.005 ≥ 0.9 │ ● ü"
+
+
 def test_no_arguments_shows_help_and_is_a_usage_error():
     ran = recallatk()
     assert "Usage: " in ran.stdout + ran.stderr

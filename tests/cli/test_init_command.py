@@ -49,7 +49,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(folder):
     (folder / "bench.toml").write_text("mine")
     ran = run("corpus.parquet", "queries.parquet", "--metric", "l2")
     assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "bench.toml: exists already. Name another with --out, or replace it with --force" in ran.stderr
+    assert "bench.toml: already exists. Choose another with --out, or overwrite it with --force" in ran.stderr
     assert (folder / "bench.toml").read_text() == "mine"
     assert run("corpus.parquet", "queries.parquet", "--metric", "l2", "--force").exit_code == 0
     assert read_settings("bench.toml").data.metric == "l2"
@@ -58,10 +58,13 @@ def test_a_file_that_exists_is_replaced_only_by_force(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["corpus.parquet", "queries.parquet"], "does not say its metric"),
+        (["corpus.parquet", "queries.parquet"], "does not state its metric"),
         (["corpus.parquet", "--metric", "l2"], "holds one matrix and no queries"),
         (["nothing.parquet", "queries.parquet", "--metric", "l2"], "no such file or folder"),
-        (["corpus.parquet", "queries.parquet", "--metric", "l2", "--engine", "hnsw"], "no such engine"),
+        (
+            ["corpus.parquet", "queries.parquet", "--metric", "l2", "--engine", "hnsw"],
+            "no engine 'hnsw'. Did you mean faiss-hnsw?",
+        ),
         (["corpus.parquet", "queries.parquet", "--metric", "l2", "--out", "corpus.parquet/x"], "corpus"),
     ],
 )

@@ -57,7 +57,7 @@ def test_every_command_takes_the_truth_that_a_run_took(tmp_path, kind):
         [truth]
         file = "{path.name}"
         [measure]
-        k = [1, 10]
+        at = [1, 10]
         rounds = 1
         [output]
         folder = "run"

@@ -13,7 +13,7 @@ interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
 IMPORTING = """
 class Interrupting:
     def find_spec(self, name, *rest):
-        if name == "recallatk.cli.exits":
+        if name == "recallatk.cli.overview":
             interrupt()
 sys.meta_path.insert(0, Interrupting())
 """

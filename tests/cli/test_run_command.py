@@ -90,7 +90,7 @@ def test_every_load_and_repeated_builds_stand_in_one_run(files, tmp_path):
         queries = "{files / "queries.npy"}"
         metric = "l2"
         [measure]
-        k = [10]
+        at = [10]
         rounds = 2
         builds = 2
         affinity = [0]
@@ -167,9 +167,9 @@ def test_one_client_of_an_open_loop_is_one_and_the_run_records_how_many_there_we
     ("arguments", "said"),
     [
         (["nothing.toml"], "no such file. Write one: recallatk init"),
-        (["bench.toml", "--metric", "l2"], "--metric: stands in the bench file"),
+        (["bench.toml", "--metric", "l2"], "--metric cannot be combined with a bench file"),
         (["nothing.npy", "--engine", "exact", "--metric", "l2"], "nothing.npy"),
-        (["bench.toml", "--resume"], "no run is here to go on with"),
+        (["bench.toml", "--resume"], "no run to resume"),
         (["corpus.npy", "--engine", "hnsw", "--metric", "l2"], "Did you mean"),
     ],
 )

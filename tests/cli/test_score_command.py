@@ -326,7 +326,7 @@ def test_what_is_no_answers_is_refused_in_one_line(folder, truths):
         (["numbers.parquet", "."], "folder"),
         (["numbers.parquet", "wide.npy"], "queries 8 to 10"),
         (["nothing.parquet", "answers.npy"], "no such file"),
-        (["numbers.parquet", "answers.npy", "--by", "colour"], "no column 'colour'"),
+        (["numbers.parquet", "answers.npy", "--by", "colour"], "no query column 'colour'"),
         (["numbers.parquet", "answers.npy", "--where", "a = 1"], "--corpus"),
         (["numbers.parquet", "answers.npy", "--qrels", "text.txt"], "qrels"),
         (["numbers.parquet", "answers.npy", "--format", "nonsense"], "nonsense"),

@@ -96,7 +96,7 @@ def test_finished_work_stays_and_no_process_and_no_temporary_folder(place, name,
         process.send_signal(number)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + number
-    assert f"To go on: recallatk {name} bench.toml" in said
+    assert f"Resume with: recallatk {name} bench.toml" in said
     assert "Traceback" not in said
     assert not psutil.wait_procs(family, timeout=5)[1]
     assert scratch(place) == []
@@ -144,7 +144,7 @@ def test_a_truth_that_is_stopped_leaves_nothing_half_written(place, number):
         process.send_signal(number)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + number
-    assert "To go on: recallatk truth big.npy many.npy" in said
+    assert "Resume with: recallatk truth big.npy many.npy" in said
     assert scratch(place) == []
     assert not list((place / "store").rglob(".*"))
 

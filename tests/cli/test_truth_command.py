@@ -343,7 +343,7 @@ def test_control_c_says_how_to_go_on_and_the_same_command_does(folder):
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "To go on: recallatk truth big.npy many.npy --metric l2 --threads 1" in errors
+    assert "Resume with: recallatk truth big.npy many.npy --metric l2 --threads 1" in errors
 
 
 def test_one_query_is_one_query(folder):

@@ -137,7 +137,7 @@ def test_report_writes_the_page_of_a_tuning_again(tuned_once, tmp_path):
 def test_a_tuning_stands_alone_and_needs_no_data(tuned_once):
     said, here = tuned_once
     out = here / said["out"]
-    assert "is a tuning, which stands alone" in reported(out, out, code=2).stderr
+    assert "is a tuning. Accepted: one tuning" in reported(out, out, code=2).stderr
     assert "whose page needs no data" in reported(out, "--truth", "t.parquet", code=2).stderr
 
 
@@ -227,7 +227,7 @@ def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatc
         raise UsageError("seen")
 
     monkeypatch.setattr("recallatk.tuning.flow.tune", stop)
-    (folder / "bench.toml").write_text(f"{BENCH.partition('[[engine]]')[0]}[measure]\nk = 10\n{listed}\n")
+    (folder / "bench.toml").write_text(f"{BENCH.partition('[[engine]]')[0]}[measure]\nat = 10\n{listed}\n")
     assert "seen" in ran("bench.toml", code=2).stderr
     assert asked == [engines]
 
@@ -235,14 +235,14 @@ def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], 'no target. Say what to keep: --target "recall@10 >= 0.95"'),
+        ([], 'no target. State one: --target "recall@10 >= 0.95"'),
         (["--target", "fast"], "no goal 'fast'. Accepted: recall@10 >= 0.95"),
         (["--target", "recall@10 >= 0.9", "--budget", "free"], "no goal 'free'. Accepted: "),
-        (["--target", "recall@10 >= 0.9", "--prefer", "luck"], "Accepted: p95, qps, memory or build"),
+        (["--target", "recall@10 >= 0.9", "--prefer", "luck"], "Accepted: p95, qps, memory, build or cost"),
         (["--target", "recall@10 >= 0.9", "--time", "soon"], "'soon' is no duration"),
         (
             ["--target", "recall@10 >= 0.9", "--by", "sort"],
-            "no such column beside the queries. Accepted: kind",
+            "no query column 'sort'. Accepted: kind",
         ),
         (["--target", "recall@10 >= 0.9", "--engine", "best"], "no engine 'best'"),
         (["--target", "ndcg@10 loss <= 0.01"], "needs relevance judgments"),
@@ -262,7 +262,7 @@ def test_all_bad_texts_are_said_at_once(folder):
 def test_a_bench_file_without_a_target_says_where_to_put_one(folder):
     (folder / "bench.toml").write_text(BENCH.replace('target = "recall@10 >= 0.9"', ""))
     assert "under [tune] in the file" in ran("bench.toml", code=2).stderr
-    assert "stands in the bench file" in ran("bench.toml", "--metric", "ip", code=2).stderr
+    assert "cannot be combined with a bench file" in ran("bench.toml", "--metric", "ip", code=2).stderr
 
 
 def test_the_tune_table_reads_back():

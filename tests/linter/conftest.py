@@ -95,7 +95,7 @@ def bench(euclidean, tmp_path_factory):
             "data": {"corpus": "open already", "metric": "l2"},
             "truth": {"store": str(folder / "truth")},
             "engine": list(engines),
-            "measure": {"k": [1, 10], "rounds": 1, **how},
+            "measure": {"at": [1, 10], "rounds": 1, **how},
         }
         return run(settings_from(values), dataset=euclidean.dataset, out=folder / "run")
 

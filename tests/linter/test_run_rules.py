@@ -87,7 +87,7 @@ def test_an_engine_without_threads_of_its_own_is_not_said_to_be_built_with_sever
 
 
 def test_a_goal_on_a_segment_that_is_not_there_is_refused(cosine):
-    with pytest.raises(UsageError, match="no column 'nope'"):
+    with pytest.raises(UsageError, match="no query column 'nope'"):
         found("R24", dataset=cosine.dataset, targets=("recall@10 >= 0.9 in nope=a",))
 
 
@@ -280,7 +280,7 @@ def test_a_target_comes_from_the_bench_file_too(compressed):
 def test_a_tuning_is_not_told_of_what_it_was_not_asked_for():
     values = {"data": {"corpus": "c.npy", "metric": "ip"}, "engine": [{"name": "exact"}]}
     closed = {"mode": "throughput", "clients": 4}
-    settings = settings_from({**values, "measure": {"k": [10]}, "load": [closed]})
+    settings = settings_from({**values, "measure": {"at": [10]}, "load": [closed]})
     assert found("R11", settings=settings) and found("R27", settings=settings)
     assert not found("R11", settings=settings, tuned=outcome(looks=1))
     assert not found("R27", settings=settings, tuned=outcome(looks=1))

@@ -4,12 +4,13 @@ import json
 from dataclasses import fields, replace
 
 import pytest
-from made_tuned import made_tuned, missed_tuned
+from made_tuned import made_candidate, made_tuned, missed_tuned
 
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate, Tuned
 from recallatk.errors import FormatError
-from recallatk.reporting.tuned import tuned_to_markdown, tuned_to_text
+from recallatk.reporting.tuned import tuned_to_markdown
+from recallatk.reporting.tuned import tuned_to_text as tuned_to_screen
 from recallatk.reporting.tuned_file import tuned_from_dict, tuned_to_dict
 
 KEYS = (
@@ -19,13 +20,38 @@ KEYS = (
 )
 
 
+def tuned_to_text(tuned):
+    """Everything that a terminal can show."""
+    return tuned_to_screen(tuned, verbose=True)
+
+
 def test_the_verdict_is_the_first_sentence():
     first = tuned_to_text(made_tuned()).splitlines()[0]
     assert first == (
-        "Run hnswlib built with M=16, ef_construction=200, searched with ef=52: on held-out queries "
-        "recall@10 0.9576 (0.9510 to 0.9633, 1,000 queries) for recall@10 >= 0.95; p95 0.200 ms for "
-        "p95 <= 5ms, 5,000 queries a second, memory 40.0 MiB for memory <= 2GiB, built in 3.0 s."
+        "Met: run hnswlib (build M=16, ef_construction=200; search ef=52). Held out: recall@10 0.958 ±0.007 "
+        "(1,000 queries), target recall@10 >= 0.95; p95 0.200 ms (budget p95 <= 5ms), 5,000 queries per "
+        "second, memory 40.0 MiB (budget memory <= 2GiB), build 3.0 s."
     )
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("tuned", [made_tuned(), missed_tuned()], ids=["met", "missed"])
+def test_the_screen_has_the_result_and_fits_the_terminal(tuned, width):
+    text = tuned_to_screen(tuned, width=width, files=["Report: runs/x/report.html"])
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width and len(lines) <= 50
+    assert lines[-1] == "Report: runs/x/report.html"
+    assert lines[0].startswith("Met: " if tuned.met else "Missed: ")
+    assert "0.961 ±0.010" in text and "┤" in text
+    for part in ("Runner-up", "Worst segment", "Tried and skipped"):
+        assert part not in text
+
+
+def test_a_long_front_keeps_the_choice_on_the_screen():
+    front = tuple(made_candidate(each, each / 100, each / 10) for each in range(1, 60))
+    text = tuned_to_screen(made_tuned(front=front, knee=None, choice=front[-1]), width=80)
+    assert "choice  ef=59" in text and "--verbose shows" in text
+    assert len(text.splitlines()) < 50
 
 
 @pytest.mark.parametrize("write", [tuned_to_text, tuned_to_markdown])
@@ -33,14 +59,14 @@ def test_everything_is_said(write):
     text = write(made_tuned()).replace("\\", "")
     for part in (
         "index.set_ef(52)",
-        "1.50 times the p95, 0.50 times the memory",
-        "from 0.95 to 0.98 costs 2.10x",
-        "Knee, a suggestion: ef=52",
-        "category=noun.animal: 0.9100 (0.8800 to 0.9400, 44 queries)",
+        "1.50× p95, 0.50× memory",
+        "0.95 to 0.98: 2.10×",
+        "Knee: ef=52",
+        "category=noun.animal: 0.910 ±0.030 (44 queries)",
         "memory 3GiB is over budget",
-        "42.0 s for 9 builds and 57 settings; the full grid would take about 609 s, 14.5 times as long.",
+        "42.0 s for 9 builds and 57 settings; the full grid would take about 609 s (14.5×).",
         "one below had passed",
-        "All of hnswlib: M=16, ef_construction=200.",
+        "All hnswlib settings: M=16, ef_construction=200.",
     ):
         assert part in text, part
 
@@ -49,7 +75,7 @@ def test_attempts_of_a_kind_are_one_line():
     lines = [" ".join(line.split()) for line in tuned_to_text(made_tuned()).splitlines()]
     assert "hnswlib setting failed recall 2 2.5" in lines
     assert "hnswlib build skipped memory 3GiB is over budget 1 0.0" in lines
-    assert "voyager setting of a part passed - 1 0.0" in lines
+    assert "voyager setting on a sample passed - 1 0.0" in lines
 
 
 def test_the_choice_and_the_knee_are_marked_on_the_front():
@@ -58,15 +84,17 @@ def test_the_choice_and_the_knee_are_marked_on_the_front():
 
 
 def test_a_look_too_many_is_said():
-    assert "It is look 3 at the held-out queries" in tuned_to_text(made_tuned(looks=3))
+    assert "The held-out queries were used 3 times" in tuned_to_text(made_tuned(looks=3))
 
 
 def test_where_nothing_meets_the_target_the_nearest_and_the_reason_come_first():
     lines = tuned_to_text(missed_tuned()).splitlines()
-    assert lines[0] == "No setting was proved to keep recall@10 >= 0.95 within p95 <= 5ms and memory <= 2GiB."
+    assert lines[0] == (
+        "Missed: no setting was shown to meet recall@10 >= 0.95 within p95 <= 5ms and memory <= 2GiB."
+    )
     assert lines[1] == "recall@10 >= 0.95 binds: the build is the limit."
-    assert lines[2].startswith("The nearest miss is hnswlib built with M=16") and "0.9400" in lines[2]
-    assert "To paste" not in lines and "Runner-up" not in lines
+    assert lines[2].startswith("Nearest miss: hnswlib (build M=16") and "0.940 ±0.010" in lines[2]
+    assert "Code" not in lines and "Runner-up" not in lines
 
 
 def test_of_a_loss_it_is_less_that_costs_more():
@@ -77,12 +105,12 @@ def test_of_a_loss_it_is_less_that_costs_more():
 
     front, target = tuple(map(lossy, tuned.front)), "ndcg@10 loss <= 0.05"
     text = tuned_to_text(replace(tuned, targets=(target,), front=front, knee=lossy(tuned.knee)))
-    assert "Beyond it less ndcg@10 loss costs more." in text
+    assert "Lower ndcg@10 loss gets more expensive beyond it." in text
 
 
 def test_little_that_was_found_is_little_to_say():
     bare = Tuned(("recall@10 >= 0.9",), (), "p95", False, None, {}, 0)
-    assert tuned_to_text(bare).splitlines()[0] == "No setting was proved to keep recall@10 >= 0.9."
+    assert tuned_to_text(bare).splitlines()[0] == "Missed: no setting was shown to meet recall@10 >= 0.9."
     assert tuned_to_markdown(bare).startswith("# Tuning\n")
     assert json.loads(json.dumps(tuned_to_dict(bare), allow_nan=False))["choice"] is None
 
@@ -90,7 +118,7 @@ def test_little_that_was_found_is_little_to_say():
 def test_what_was_not_measured_is_no_number():
     unknown = Candidate("hnswlib", (), (("ef", 9),))
     text = tuned_to_text(made_tuned(choice=unknown, front=(unknown,), knee=None))
-    assert "p95 not measured for p95 <= 5ms, memory not measured for memory <= 2GiB" in text
+    assert "p95 not measured (budget p95 <= 5ms), memory not measured (budget memory <= 2GiB)" in text
 
 
 def test_json_has_every_key_and_is_strict():

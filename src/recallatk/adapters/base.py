@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from recallatk.adapters.names_elsewhere import PARAMETERS
 from recallatk.adapters.snippet import json_snippet
-from recallatk.errors import EngineError, MissingExtraError, UsageError, choices
+from recallatk.errors import EngineError, MissingExtraError, UsageError, choices, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -349,7 +350,7 @@ def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> 
     known = {knob.name: knob for knob in knobs}
     for name, value in given.items():
         if name not in known:
-            raise UsageError(f"{engine} has no parameter {name!r}. Accepted: {choices(known) or 'none'}")
+            raise UsageError(f"{engine}: {unknown('parameter', name, known, PARAMETERS)}")
         if not known[name].accepts(value):
             raise UsageError(f"{engine}: {name} = {value!r}. Accepted: {known[name].accepted}")
     return {name: knob.plain(given.get(name, knob.default)) for name, knob in known.items()}

@@ -9,7 +9,8 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters.base import installed_version
-from recallatk.errors import EngineError, UsageError, choices
+from recallatk.adapters.names_elsewhere import ENGINES
+from recallatk.errors import EngineError, UsageError, unknown
 
 if TYPE_CHECKING:
     from recallatk.adapters.base import Engine
@@ -46,7 +47,7 @@ def get_engine(name: str) -> type[Engine]:
     """The class of the engine of that name."""
     known = registered()
     if name not in known:
-        raise UsageError(f"no engine {name!r}. Accepted: {choices(known)}")
+        raise UsageError(unknown("engine", name, known, ENGINES))
     module, _, attribute = known[name].path.partition(":")
     try:
         found: type[Engine] = getattr(importlib.import_module(module), attribute)

@@ -150,7 +150,10 @@ class Compared:
 def require_within(k: int, truth: Truth) -> None:
     """Refuse a k beyond the depth."""
     if not 1 <= k <= truth.depth:
-        raise UsageError(f"recall@{k} needs a truth of at least that depth, and this one has {truth.depth}")
+        raise UsageError(
+            f"recall@{k} needs a deeper truth than this one of depth {truth.depth}. "
+            f"Recompute it: recallatk truth CORPUS QUERIES --depth {k}"
+        )
 
 
 def shares(hits: NDArray[Any], cut: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recallatk.analysis.measures import Recall, RecallWithin, parse_measure
+from recallatk.analysis.measures import Recall, RecallWithin, recorded_measure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ def diagnose(score: Score, k: int) -> Diagnosis | None:
     recall = score.measures.get(str(Recall(k)))
     if recall is None or recall.value is None:
         return None
-    deeper = [each for each in map(parse_measure, score.measures) if isinstance(each, RecallWithin)]
+    deeper = [each for each in map(recorded_measure, score.measures) if isinstance(each, RecallWithin)]
     deeper = [each for each in deeper if each.of == k and each.k > k]
     if recall.value >= _GOOD:
         return Diagnosis("good", k, None, recall.value, None)

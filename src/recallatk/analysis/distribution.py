@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.intervals import Interval, mean_interval, quantile, quantile_interval, share_interval
-from recallatk.analysis.measures import parse_measure
+from recallatk.analysis.measures import recorded_measure
 from recallatk.core import Mean
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def mean_of(
         values, by_ids = values[scored], None if by_ids is None else by_ids[scored]
     if not len(values):
         return Mean(None, None, 0)
-    known = parse_measure(measure) if isinstance(measure, str) else measure
+    known = recorded_measure(measure) if isinstance(measure, str) else measure
     interval = interval_of(values, is_share=known.is_share)
     low, high = (None, None) if interval is None else interval
     ids = None if by_ids is None else float(by_ids.mean())

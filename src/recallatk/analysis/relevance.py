@@ -94,7 +94,7 @@ def relevance_loss(
         rows: (queries, k) corpus rows as they were answered; below 0 where there is none.
         truth: the exact ranking, of the same queries and at least as deep as the measure's k.
         dataset: whose queries those are, with judgments.
-        measure: `ndcg@10` or `mrr@10`.
+        measure: `nDCG@10` or `mrr@10`.
     """
     if dataset.qrels is None:
         raise UsageError(f"{measure} loss needs relevance judgments (qrels), and the data have none")
@@ -103,12 +103,15 @@ def relevance_loss(
             f"{len(rows)} answers, a truth of {len(truth)} queries and {dataset.queries.rows} queries"
         )
     name, _, k = measure.partition("@")
+    judged_by = f"{_MEASURES[name.lower()]}@{k}"
     queries = [str(each) for each in dataset.queries.ids.to_pylist()]
     judged = {query: dict(dataset.qrels[query]) for query in queries if dataset.qrels.get(query)}
     if not judged:
         raise MismatchError(f"{measure} loss: none of the {len(queries):,} queries has a judgment")
-    exact = _per_query(truth.rows, queries, dataset.corpus.ids, judged, f"{_MEASURES[name]}@{k}", int(k))
-    found = _per_query(rows, queries, dataset.corpus.ids, judged, f"{_MEASURES[name]}@{k}", int(k))
+    exact = _per_query(
+        truth.rows, queries, dataset.corpus.ids, judged, f"{_MEASURES[name.lower()]}@{k}", int(k)
+    )
+    found = _per_query(rows, queries, dataset.corpus.ids, judged, judged_by, int(k))
     return np.array([exact[each] - found[each] if each in judged else np.nan for each in queries])
 
 

@@ -132,7 +132,8 @@ def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> l
     deep = [str(each) for each in wanted if each.deepest > depth]
     if deep and isinstance(truth, Truth):
         raise UsageError(
-            f"{', '.join(deep)} needs a truth of at least that depth, and this one has {truth.depth}"
+            f"{', '.join(deep)} needs a deeper truth than this one of depth {truth.depth}. "
+            "Recompute it: recallatk truth CORPUS QUERIES --depth DEPTH"
         )
     return list(dict.fromkeys(wanted))
 

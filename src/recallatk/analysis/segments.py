@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from recallatk.analysis.answer_scores import cosine_distances
 from recallatk.analysis.distribution import mean_of
 from recallatk.core import Metric
-from recallatk.errors import UsageError, choices
+from recallatk.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +68,11 @@ def _last(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     found = distances[np.arange(len(distances)), np.maximum(counts - 1, 0)]
     return np.asarray(np.where(counts > 0, found, np.nan))
 
+
+# Names of the groupings that need no column.
+DIMENSION, CONTRAST = "hardness by intrinsic dimension", "hardness by contrast"
+SELECTIVITY, TEXT_LENGTH = "filter selectivity", "text length"
+AUTOMATIC = (DIMENSION, CONTRAST, SELECTIVITY, TEXT_LENGTH)
 
 _QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")
 # A column with more values than this is cut into quarters, if it is of numbers.
@@ -127,10 +132,9 @@ def by_column(columns: pa.Table | None, name: str) -> Grouping:
     """A group for each value of a column; numbers of many values in quarters."""
     if columns is None or name not in columns.column_names:
         known = [] if columns is None else columns.column_names
-        said = f"Known: {choices(known)}" if known else "Nothing is known of the queries"
         raise UsageError(
-            f"no column {name!r} beside the queries. {said}. Columns stand in the truth, in the answers, or "
-            "in the queries' file: --corpus FILE --queries FILE"
+            f"{unknown('query column', name, known)}. Columns come from the truth, from the answers, or from "
+            "the file of the queries: --corpus FILE --queries FILE"
         )
     column = columns[name].combine_chunks()
     if pa.types.is_nested(column.type) or any(each(column.type) for each in _BINARY):
@@ -162,9 +166,9 @@ def automatic(
 ) -> list[Grouping]:
     """Every grouping that the truth and the queries allow."""
     found = [
-        _quarters("hardness by intrinsic dimension", intrinsic_dimension(truth)),
-        _quarters("hardness by contrast", _negated(contrast(truth))),
-        _selectivity(truth),
+        _quarters(DIMENSION, intrinsic_dimension(truth)),
+        _quarters(CONTRAST, _negated(contrast(truth))),
+        by_selectivity(truth),
         _text_length(columns, text_column),
     ]
     return [each for each in found if each is not None]
@@ -187,8 +191,8 @@ def _quarters(name: str, hardness: NDArray[np.float64] | None) -> Grouping | Non
     return Grouping(name, labels, _QUARTERS)
 
 
-def _selectivity(truth: Truth) -> Grouping | None:
-    """By the share of rows that a query may return, in powers of ten."""
+def by_selectivity(truth: Truth) -> Grouping | None:
+    """Queries by the share of rows that their filter admits, in powers of ten; None without filters."""
     if truth.eligible is None or not truth.corpus_rows:
         return None
     share = truth.eligible / truth.corpus_rows
@@ -199,7 +203,7 @@ def _selectivity(truth: Truth) -> Grouping | None:
         decade = np.floor(np.log10(np.where(share > 0, share, np.nan)) + 1e-9)
     names = [None if np.isnan(each) else _decade(each) for each in decade]
     order = tuple(_decade(float(each)) for each in range(0, -10, -1))
-    return Grouping("filter selectivity", np.array(names, object), order)
+    return Grouping(SELECTIVITY, np.array(names, object), order)
 
 
 def _decade(power: float) -> str:
@@ -220,4 +224,4 @@ def _text_length(columns: pa.Table | None, text_column: str | None) -> Grouping 
     names = [*(text for _, text in _LENGTHS), "21 words and more"]
     labels = np.array(names, object)[np.searchsorted([most for most, _ in _LENGTHS], counts)]
     labels[~column.is_valid().to_numpy(zero_copy_only=False)] = None
-    return Grouping("text length", labels, tuple(names))
+    return Grouping(TEXT_LENGTH, labels, tuple(names))

@@ -87,9 +87,14 @@ def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None) -> 
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:
-    """Settings as a run records them, with the goals that its report evaluates."""
+    """Settings as a run records them, with the goals that its report evaluates and the price."""
     aims = {"target": list(settings.tune.target), "budget": list(settings.tune.budget)}
-    return settings.to_dict() | ({"tune": aims} if any(aims.values()) else {})
+    price = settings.cost.model_dump(exclude_none=True)
+    return (
+        settings.to_dict()
+        | ({"tune": aims} if any(aims.values()) else {})
+        | ({"cost": price} if price else {})
+    )
 
 
 def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str, float]:
@@ -101,7 +106,7 @@ def trial_settings_of(settings: Settings) -> TrialSettings:
     measure, limits = settings.measure, settings.limits
     _require_cores(settings)
     return TrialSettings(
-        at=measure.k,
+        at=measure.at,
         measures=measure.measures,
         rounds=measure.rounds,
         seed=measure.seed,

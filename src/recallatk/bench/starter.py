@@ -42,7 +42,7 @@ def starter(
     vector_column: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> str:
-    """A commented bench file for these data, which are profile at; it reads back without a problem.
+    """A commented bench file for these data; it reads back without a problem.
 
     Args:
         corpus: a file, a pattern, a folder or a URL; it holds the queries too if `queries` is None.
@@ -53,7 +53,7 @@ def starter(
         format: format of the files, if it cannot be detected.
         id_column: the column with the ids.
         vector_column: the column with the vectors.
-        progress: called with the rows profile at and the rows there are.
+        progress: called with the number of rows read and of all rows.
     """
     chosen = _engine(engine)
     opening = {"format": format, "id_column": id_column, "vector_column": vector_column}
@@ -79,6 +79,7 @@ def implied(
     metric: Metric | str | None = None,
     k: Sequence[int] = USUAL_K,
     folder: Path | None = None,
+    parameters: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     **others: Any,
 ) -> Settings:
     """Settings without a bench file: each engine's first effort knob swept around its default.
@@ -90,15 +91,21 @@ def implied(
         metric: cosine, ip or l2.
         k: cutoffs to score.
         folder: base of relative paths, by default the current folder.
+        parameters: `build` and `search` parameters of engines, in place of the sweep.
         others: further tables of a bench file, such as `measure={"rounds": 5}`.
     """
     given = {"corpus": corpus, "queries": queries, "metric": metric}
     data = {key: os.fspath(value) for key, value in given.items() if value is not None}
-    entries = [{"name": name, "search": _sweep(name, max(k, default=1))} for name in engines]
-    values: dict[str, Any] = {"data": data, "measure": {"k": list(k)}, "engine": entries}
+    entries = [_entry(name, max(k, default=1), (parameters or {}).get(name, {})) for name in engines]
+    values: dict[str, Any] = {"data": data, "measure": {"at": list(k)}, "engine": entries}
     for key, value in others.items():
         values[key] = {**values.get(key, {}), **value} if isinstance(value, Mapping) else value
     return settings_from(values, folder=folder, engines=False)
+
+
+def _entry(name: str, k: int, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    search = {**_sweep(name, k), **given.get("search", {})}
+    return {"name": name, "build": dict(given.get("build", {})), "search": search}
 
 
 def _sweep(name: str, k: int) -> dict[str, Any]:
@@ -126,7 +133,7 @@ def _path(given: PathLike, folder: Path) -> str:
 
 def _head(corpus: str, profile: DataProfile) -> str:
     name = name_of(corpus if is_url(corpus) else str(Path(corpus).absolute()))
-    return f"""# A benchmark: every configuration of every engine on the same queries and the same truth.
+    return f"""# A benchmark: every setting of every engine on the same queries and the same truth.
 # recallatk run FILE measures it; docs/bench-file.md describes every key.
 # The data: {profile.rows:,} rows and {profile.queries:,} queries of {profile.dimension:,} dimensions.
 
@@ -135,11 +142,14 @@ name = {toml_text(name)}
 
 
 def _data(data: dict[str, str], profile: DataProfile) -> str:
-    alike = "  # all vectors have length 1, where cosine, ip and l2 rank alike"
+    alike = "  # all vectors have length 1, so cosine, ip and l2 rank alike"
     said = {"metric": "" if profile.stated else alike}
     lines = ["[data]", *(f"{key} = {toml_text(text)}{said.get(key, '')}" for key, text in data.items())]
+    if profile.own_filters:
+        count = f"{profile.own_filters:,} of {profile.queries:,} queries"
+        lines.append(f"# {count} have a filter in the column `filter`; where would replace all of them")
     for condition, share in profile.filters:
-        lines.append(f"# where = {toml_text(condition)}  # one filter for all queries; {share}")
+        lines.append(f"# where = {toml_text(condition)}  # one filter for all queries; passes {share}")
     lines += [
         f"# sample_queries = {min(1000, profile.queries)}  # a seeded sample",
         '# split = "tune"  # two thirds of the queries; "validate" is the rest',
@@ -149,15 +159,15 @@ def _data(data: dict[str, str], profile: DataProfile) -> str:
 
 
 def _measure(k: tuple[int, ...], profile: DataProfile) -> str:
-    groups = f"# by = {toml_value(profile.groups[:3])}  # recall for each value of a column as well\n"
+    groups = f"# by = {toml_value(profile.groups[:3])}  # also recall for each value of a column\n"
     return f"""# [truth]
-# depth = {max(100, k[-1])}  # neighbours to keep for each query; every k has to be within
+# depth = {max(100, k[-1])}  # neighbors to keep for each query, at least the largest k
 
 [measure]
-k = {toml_value(list(k))}  # recall@k for each; calls ask for the largest
-# measures = ["robust(0.9)@{k[-1]}"]  # beside recall@k
-{groups if profile.groups else ""}rounds = 5  # how often every query is asked at every setting
-builds = 1  # more of them show what the order of insertion does to recall
+at = {toml_value(list(k))}  # recall@k for each k; every call asks for the largest
+# measures = ["robust(0.9)@{k[-1]}"]  # in addition to recall@k
+{groups if profile.groups else ""}rounds = 5  # how often every query is sent at every setting
+builds = 1  # more builds show how insertion order changes recall
 # threads = {{ build = {usable_cores()}, search = 1 }}
 """
 
@@ -166,22 +176,22 @@ _REST = """[[load]]
 mode = "latency"  # one client, one query at a time
 
 # [[load]]
-# mode = "throughput"  # a closed loop; lists are a grid
+# mode = "throughput"  # closed loop; lists are a grid
 # clients = [1, 4]
 # batch = [1, 64]
 
 # [[load]]
-# mode = "rate"  # an open loop: looks for the highest rate whose p99 stays within this
+# mode = "rate"  # open loop: finds the highest arrival rate with p99 within this
 # p99 = "10ms"
 
 [limits]
-trial = "10min"  # what takes longer is recorded as failed, and the run goes on
+trial = "10min"  # a longer trial is recorded as failed, and the run continues
 # memory = "8GiB"
 """
 
 
 def _engine_part(engine: type[Engine], k: tuple[int, ...], profile: DataProfile) -> str:
-    lines = ["[[engine]]  # as many as you like; recallatk engines lists them", f'name = "{engine.name}"']
+    lines = ["[[engine]]  # one or more; recallatk engines lists them", f'name = "{engine.name}"']
     build = build_values(engine, profile.rows, profile.dimension)
     if build:
         lines += ["", "[engine.build]  # each is a value, a list (a grid) or a range"]

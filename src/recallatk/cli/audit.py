@@ -1,4 +1,4 @@
-"""`recallatk audit`: what is misleading about a benchmark, before and after it is measured."""
+"""`recallatk audit`: checks of a benchmark before it is measured, and of a run after it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.exits import FAILED, complain
-from recallatk.cli.options import Json, RunCorpus, RunQueries, RunTruth, open_run
+from recallatk.cli.options import (
+    Json,
+    Quiet,
+    RunCorpus,
+    RunQueries,
+    RunTruth,
+    Targets,
+    open_run,
+    require_goals,
+)
 from recallatk.cli.progress import progress
+from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,25 +29,24 @@ if TYPE_CHECKING:
 
 
 def audit(
-    what: Annotated[str, typer.Argument(metavar="FILE|RUN", help="A bench file, or the folder of a run.")],
+    what: Annotated[str, typer.Argument(metavar="FILE|RUN", help="A bench file, or a run folder.")],
     production: Annotated[
-        str | None, typer.Option(help="Queries as users ask them: a file of vectors, perhaps with filters.")
+        str | None, typer.Option(help="Sample of production queries: vectors, with filters if there are any.")
     ] = None,
-    target: Annotated[
-        list[str] | None, typer.Option(help='What recall is asked for, such as "recall@10 >= 0.95".')
-    ] = None,
+    target: Targets = None,
     truth: RunTruth = None,
     corpus: RunCorpus = None,
     queries: RunQueries = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 where there is an error that is not waived.")
+        bool, typer.Option("--strict", help="Exit with 1 if there is an error that is not waived.")
     ] = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Say what is misleading about a benchmark: its queries, data, truth, engines and timing.
+    """Check a benchmark or a run for common mistakes in queries, data, truth, engines and timing.
 
-    A bench file is looked at before anything is measured; a run with its data, where these are still there.
-    URLs that a run folder names are not opened: name them with --corpus, --queries and --truth.
+    A bench file is checked before anything is measured, a run with its data if they still exist. URLs that
+    a run folder names are not opened: name them with --corpus, --queries and --truth.
 
     Example: recallatk audit bench.toml --production sample.parquet --strict
 
@@ -47,6 +56,8 @@ def audit(
     from recallatk.datasets import open_queries
     from recallatk.reporting.findings import findings_to_dict, findings_to_text
 
+    set_quiet(quiet)
+    require_goals(target or ())
     named = NamedFiles(corpus, queries, truth)
     sample = None if production is None else open_queries(production)
     with progress("audit"):

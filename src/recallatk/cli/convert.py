@@ -1,4 +1,4 @@
-"""`recallatk convert`: from one format to another."""
+"""`recallatk convert`: vectors in another format."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ if TYPE_CHECKING:
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A file, a pattern of shards, a folder or a URL.")
+        str, typer.Argument(metavar="SOURCE", help="A file, a glob pattern, a folder or a URL.")
     ],
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="The file to write; its ending names the format.")
+        str, typer.Argument(metavar="TARGET", help="Output file; its extension selects the format.")
     ],
-    part: Annotated[str | None, typer.Option(help="corpus or queries, when the source holds both.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Round to this type; nothing is rounded unasked.")] = None,
+    part: Annotated[str | None, typer.Option(help="corpus or queries, if the source holds both.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Convert to this dtype, e.g. float16. Default: keep the dtype.")
+    ] = None,
     queries: Annotated[
         str | None,
-        typer.Option(help="For an .hdf5 target: the queries to store beside the corpus."),
+        typer.Option(help="Queries to store with the corpus (.hdf5 targets only)."),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="For an .hdf5 target: cosine or l2.")] = None,
-    format: Annotated[str | None, typer.Option(help="The source's format, when it cannot be told.")] = None,
+    metric: Annotated[str | None, typer.Option(help="cosine or l2 (.hdf5 targets only).")] = None,
+    format: Annotated[str | None, typer.Option(help="Format of the source, if not detected.")] = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Write vectors in another format: Parquet, Arrow, npy, fvecs, fbin, JSON Lines, CSV, HDF5.
 
@@ -54,7 +56,7 @@ def convert(
             done = write(source, target, part=part, dtype=dtype, progress=step, **columns)
     typer.echo(json.dumps(asdict(done)) if as_json else _described(done))
     if done.left_out:
-        typer.echo(f"left out, {done.format} has no place for it: {', '.join(done.left_out)}", err=True)
+        typer.echo(f"not written, because {done.format} cannot hold it: {', '.join(done.left_out)}", err=True)
 
 
 def _refuse(target: str, why: str, options: dict[str, str | None]) -> None:
@@ -63,7 +65,7 @@ def _refuse(target: str, why: str, options: dict[str, str | None]) -> None:
 
     for name, value in options.items():
         if value is not None:
-            raise UsageError(f"{name} does not go with {target}, which {why}")
+            raise UsageError(f"{name} cannot be combined with {target}, which {why}")
 
 
 def _with_truth(

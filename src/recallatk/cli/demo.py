@@ -1,4 +1,4 @@
-"""`recallatk demo`: the five steps on real data that ships with the package."""
+"""`recallatk demo`: a benchmark in five steps, on real data that ships with the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recallatk.cli.options import Quiet, Verbose
 from recallatk.cli.progress import progress
+from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,10 +27,12 @@ TRUTH = "truth.parquet"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("recallatk-demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("recallatk-demo"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
-    """Measure an HNSW index on 20,000 real embeddings: exact truth, five efforts, recall and cost.
+    """Measure an HNSW index on 20,000 real embeddings: exact truth, five settings, recall and cost.
 
     Example: recallatk demo --out my-first-run
     """
@@ -38,8 +42,9 @@ def demo(
     from recallatk.cli.live import run_view
     from recallatk.linter import Evidence
     from recallatk.reporting import run_to_dict, to_text
-    from recallatk.reporting.findings import findings_to_dict, findings_to_text
+    from recallatk.reporting.findings import findings_to_dict
 
+    set_quiet(quiet)
     _require_writable(out)
     dataset = _with_truth(out)
     benchmark = Benchmark(_settings(out), dataset)
@@ -49,12 +54,12 @@ def demo(
     if as_json:
         typer.echo(json.dumps({**run_to_dict(run), "audit": findings_to_dict(found), "out": str(out)}))
     else:
-        audited = findings_to_text(found, short=True)
-        typer.echo("\n\n".join([_steps(dataset, run), to_text(run), audited, _next(out)]))
+        shown = to_text(run, findings=None if quiet else found, verbose=verbose)
+        typer.echo(shown if quiet else "\n\n".join([_steps(dataset, run), shown, _next(out)]))
 
 
 def _with_truth(out: Path) -> Dataset:
-    """The bundled data; their truth is written beside the run."""
+    """The bundled data; their truth is written to the run folder."""
     from recallatk.datasets import open_demo
     from recallatk.truths import ground_truth, save_truth
 
@@ -87,35 +92,28 @@ def _steps(dataset: Dataset, run: Run) -> str:
             f"({corpus.dimension} dimensions, {dataset.metric}).",
             f"2. Computed the exact {DEPTH} nearest definitions of every query "
             f"(truth {run.fingerprints['truth'][:12]}).",
-            "3. Built an HNSW index in a process of its own.",
-            f"4. Asked it every query, one at a time, at {len(EFFORTS)} search efforts (ef).",
-            "5. Compared the ids with the truth: recall@k is the share of the true top k that came back.",
+            "3. Built an HNSW index in a separate process.",
+            f"4. Sent every query, one at a time, at {len(EFFORTS)} values of ef.",
+            "5. Scored the answers: recall@k is the share of the true top k that the index returned.",
         ]
     )
 
 
 def _next(out: Path) -> str:
-    from recallatk.datasets.demo import DEMO_FOLDER
-
-    data, folder = shlex.quote(str(DEMO_FOLDER)), shlex.quote(str(out))
+    folder = shlex.quote(str(out))
     program = "recallatk" if shutil.which("recallatk") else f"{shlex.quote(sys.executable)} -m recallatk"
     return "\n".join(
         [
-            f"Files in {folder}: report.html (open it), report.md, run.json, bench.toml, truth.parquet, logs "
-            f"and trial-1.parquet to trial-{len(EFFORTS)}.parquet with every answer and latency.",
+            f"Report: {shlex.quote(str(out / 'report.html'))}. All files: {folder}",
             "",
-            "Try next:",
-            f"  {program} score {folder}/truth.parquet {folder}/trial-1.parquet --by category",
-            f"  {program} show {folder} --wide",
-            f"  {program} inspect {data}",
-            f"  {program} convert {data} queries.npy --part queries --dtype float32",
-            f"  {program} convert {data} demo.hdf5 --metric cosine",
+            "Next, with your own data:",
+            f'  {program} tune CORPUS QUERIES --metric cosine --target "recall@10 >= 0.95"',
         ]
     )
 
 
 def _require_writable(out: Path) -> None:
-    """Find out before the work, not after it, that its files have no place."""
+    """Refuse a folder that cannot be written, before any work."""
     if out.exists() and not (out.is_dir() and os.access(out, os.W_OK)):
-        raise UsageError(f"{out}: cannot be written to. Name another folder: --out FOLDER")
+        raise UsageError(f"{out}: cannot be written. Choose another folder: --out FOLDER")
     out.mkdir(parents=True, exist_ok=True)

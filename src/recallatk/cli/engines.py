@@ -1,4 +1,4 @@
-"""`recallatk engines`: which engines there are, and what each can do."""
+"""`recallatk engines`: the engines, what each can do, and its parameters."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.options import Json
+from recallatk.cli.options import Json, engine_names
 
 if TYPE_CHECKING:
     from recallatk.adapters.registry import Described
 
 
 def engines(
-    name: Annotated[str | None, typer.Argument(help="Show this one in full.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(autocompletion=engine_names, help="Engine to describe in full.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the engines with their versions or install lines, abilities and knobs.
+    """List the engines with versions or install commands, abilities and parameters.
 
     Example: recallatk engines faiss-hnsw
     """

@@ -1,4 +1,4 @@
-"""How a command ends: one line on standard error and an exit code, never a traceback; signals included."""
+"""How a command ends: a message on standard error and an exit code, also on signals."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import NoReturn, ParamSpec, TextIO
 
 import typer
 
+from recallatk.cli.volume import note
 from recallatk.errors import RecallError
 from recallatk.redaction import hide_known, without_secrets
 
@@ -49,7 +50,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             _stop(str(problem), BAD_INPUT)
         except (KeyboardInterrupt, Ended) as stopped:
             code = stopped.exit_code if isinstance(stopped, Ended) else INTERRUPTED
-            _stop(f"stopped; what is finished is kept. To go on: {_again()}", code)
+            _stop(f"stopped; finished trials are saved. Resume with: {_again()}", code)
         except BrokenPipeError:
             _drop(sys.stdout)
         except MemoryError:
@@ -112,7 +113,7 @@ def warn_if_swapped(rows: int | None, queries: int) -> None:
 
     said = swapped(rows, queries)
     if said is not None:
-        complain(f"warning: {said}")
+        note(f"warning: {said}")
 
 
 def _again() -> str:

@@ -1,4 +1,4 @@
-"""`recallatk export`: a run as other tools read it."""
+"""`recallatk export`: a run in formats of other tools."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import typer
 
 from recallatk.cli.exits import complain
 from recallatk.cli.options import IdColumn, RunPath, VectorColumn, Where, open_run
-from recallatk.errors import UsageError, choices
+from recallatk.errors import UsageError, unknown
 
 
 def export(
     run: RunPath,
     to: Annotated[str, typer.Option(help="csv, json, parquet, ann-benchmarks-hdf5 or hdrhistogram.")],
-    out: Annotated[str, typer.Option(help="The file to write; for ann-benchmarks-hdf5 a new folder.")],
-    corpus: Annotated[
-        str | None, typer.Option(help="The corpus of the run, for formats that hold distances.")
-    ] = None,
+    out: Annotated[str, typer.Option(help="Output file; for ann-benchmarks-hdf5 a new folder.")],
+    corpus: Annotated[str | None, typer.Option(help="Corpus of the run, for formats with distances.")] = None,
     queries: Annotated[
-        str | None, typer.Option(help="Its queries, where they are not in the corpus file.")
+        str | None, typer.Option(help="Queries of the run, if they are not in the corpus file.")
     ] = None,
     where: Where = None,
     id_column: IdColumn = None,
@@ -34,7 +32,7 @@ def export(
     from recallatk.reporting.exports import export as write
 
     if to not in FORMATS:
-        raise UsageError(f"--to {to}. Accepted: {choices(FORMATS)}")
+        raise UsageError(f"--to: {unknown('format', to, FORMATS)}")
     named = NamedFiles(corpus, queries, where=where, id_column=id_column, vector_column=vector_column)
     found, folder = open_run(run)
     dataset = None
@@ -42,7 +40,7 @@ def export(
         recorded = RecordedBenchmark(found, folder, named)
         dataset = recorded.dataset
         if recorded.no_dataset:
-            complain(f"the data of the run cannot be used: {recorded.no_dataset}")
+            complain(f"cannot use the data of the run: {recorded.no_dataset}")
     written = write(found, to, out, dataset)
     for note in written.notes:
         complain(note)

@@ -1,4 +1,4 @@
-"""`recallatk init`: a commented bench file for the user's data."""
+"""`recallatk init`: a commented bench file for your data."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from recallatk.errors import UsageError
 def init(
     corpus: CorpusPath,
     queries: QueriesPath = None,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("bench.toml"),
+    out: Annotated[Path, typer.Option(help="Output file.")] = Path("bench.toml"),
     metric: MetricName = None,
-    engine: Annotated[str, typer.Option(help="The engine to begin with.")] = "faiss-hnsw",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
-    format: Annotated[str | None, typer.Option(help="The files' format, when it cannot be told.")] = None,
+    engine: Annotated[str, typer.Option(help="Engine of the first [[engine]] entry.")] = "faiss-hnsw",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    format: Annotated[str | None, typer.Option(help="Format of the files, if not detected.")] = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
 ) -> None:
-    """Write a commented bench file for your data: columns, filters and an engine's grid to begin with.
+    """Write a commented bench file for your data: columns, filters and a first parameter grid.
 
     Example: recallatk init corpus.parquet queries.parquet --metric cosine --out bench.toml
     """
@@ -33,9 +33,9 @@ def init(
     from recallatk.reporting.text import printable
 
     if out.exists() and not force:
-        raise UsageError(f"{out}: exists already. Name another with --out, or replace it with --force")
+        raise UsageError(f"{out}: already exists. Choose another with --out, or overwrite it with --force")
     require_writable(out)
-    with progress("looking at the data") as step:
+    with progress("reading the data") as step:
         text = starter(
             corpus,
             queries,

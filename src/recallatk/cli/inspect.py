@@ -1,4 +1,4 @@
-"""`recallatk inspect`: what stands in a file."""
+"""`recallatk inspect`: contents and problems of vector files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from recallatk.errors import RecallError
 def inspect(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Files, patterns of shards, folders or URLs (s3://, gs://)."),
+        typer.Argument(metavar="FILE...", help="Files, glob patterns, folders or URLs (s3://, gs://)."),
     ],
-    format: Annotated[
-        str | None, typer.Option(help="The format, when it cannot be told from the file.")
-    ] = None,
+    format: Annotated[str | None, typer.Option(help="Format of the files, if not detected.")] = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per file.")] = False,
 ) -> None:
-    """Show shape, types, norms, duplicates and fingerprints; count what would be refused.
+    """Show shape, types, norms, duplicates and fingerprints, and count bad values.
 
     Example: recallatk inspect corpus.parquet queries.parquet
     """
@@ -104,16 +102,16 @@ def _warnings(found: dict[str, Any]) -> list[str]:
 
     warnings = []
     if found["dtype"] not in VECTOR_DTYPES:
-        warnings.append(f"{found['dtype']} is for neighbours (ground truth) at best: refused as vectors")
+        warnings.append(f"{found['dtype']} is a type of neighbor ids, not of vectors: commands refuse it")
     if found["missing_ids"] or found["repeated_ids"]:
         warnings.append(
-            f"{found['missing_ids']:,} ids missing, {found['repeated_ids']:,} repeated: refused by the truth"
+            f"{found['missing_ids']:,} ids missing, {found['repeated_ids']:,} repeated: commands refuse them"
         )
     if found["rows_not_finite"]:
         warnings.append(
             f"{found['rows_not_finite']:,} rows with NaN ({found['nan']:,}) or Inf "
-            f"({found['infinite']:,}): refused by every metric"
+            f"({found['infinite']:,}): every command refuses them"
         )
     if found["zero_vectors"]:
-        warnings.append(f"{found['zero_vectors']:,} vectors of zeros: refused under cosine")
+        warnings.append(f"{found['zero_vectors']:,} vectors of zeros: refused with cosine")
     return warnings

@@ -61,7 +61,10 @@ def report_run(
     with progress("audit and report"):
         known = before.measured(run, truth)
         found, verdict = audit(known), run_verdict(run, known.truth, known.dataset)
-        write_text(folder / MARKDOWN, f"{to_markdown(run, verdict=verdict)}\n{findings_to_markdown(found)}")
+        write_text(
+            folder / MARKDOWN,
+            f"{to_markdown(run, verdict=verdict, truth=known.truth)}\n{findings_to_markdown(found)}",
+        )
         write_text(folder / HTML, to_html(run, truth=known.truth, dataset=known.dataset, findings=found))
     return found, verdict
 
@@ -80,7 +83,7 @@ def before_tuning(benchmark: Benchmark, truth: Truth | None, targets: Sequence[s
     wanted, _ = sort_goals(targets)
     cutoffs = tuple(sorted({each.measure.k for each in wanted}))
     settings = benchmark.settings
-    measure = settings.measure.model_copy(update={"k": cutoffs})
+    measure = settings.measure.model_copy(update={"at": cutoffs})
     stated = settings.model_copy(update={"measure": measure})
     known = _tuning_truth(benchmark, wanted) if truth is None else truth
     return Evidence(stated, benchmark.dataset, known, targets=tuple(targets))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from recallatk.analysis.headline import headline_of
 from recallatk.analysis.latency import percentile
+from recallatk.cli.volume import Volume
 from recallatk.core import Failure
 from recallatk.reporting.labels import cut, listed
 from recallatk.reporting.text import printable
@@ -52,6 +53,9 @@ def _view(
     rows: Callable[[Any], list[tuple[str, str]]],
 ) -> Iterator[View]:
     """Plain lines, or in a terminal a headline above a table of two columns, redrawn in place."""
+    if Volume.quiet:
+        yield Silence()
+        return
     if not sys.stderr.isatty():
         yield lines()
         return
@@ -61,6 +65,13 @@ def _view(
     # A refresh thread would take CPU time from the measurement.
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as screen:
         yield MovingTable(screen, headline, rows)
+
+
+class Silence:
+    """No progress, as --quiet asks."""
+
+    def show(self, progress: Any) -> None:
+        """Print nothing."""
 
 
 class RunLines:
@@ -146,7 +157,7 @@ def described(outcome: Measurement | Failure) -> str:
     name = headline_of(measures) or next(iter(measures), None)
     mean = None if name is None else measures[name].value
     slow = percentile(outcome.latencies_ns, 0.95)
-    return _recall_and_p95(name, mean, slow, "no p95 of so few calls")
+    return _recall_and_p95(name, mean, slow, "too few calls for p95")
 
 
 class TuneLines:

@@ -2,45 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.errors import UsageError
+from recallatk.errors import RecallError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from recallatk.bench.benchmark import Benchmark
     from recallatk.core import Run
 
-CorpusPath = Annotated[str, typer.Argument(help="What can be found: a file, pattern, folder or URL.")]
+CorpusPath = Annotated[str, typer.Argument(help="Corpus: a file, a glob pattern, a folder or a URL.")]
 QueriesPath = Annotated[
-    str | None, typer.Argument(help="What is asked; left out when it stands in the corpus file or folder.")
+    str | None, typer.Argument(help="Queries; omit them if the corpus file or folder holds them.")
 ]
 BenchQueries = Annotated[
-    str | None, typer.Argument(help="The queries, where a corpus was named and does not have them.")
+    str | None, typer.Argument(help="Queries; omit them with a bench file, or if the corpus file holds them.")
 ]
 MetricName = Annotated[
-    str | None, typer.Option(help="cosine, ip or l2; needed unless the file states its metric.")
+    str | None, typer.Option(help="Metric: cosine, ip or l2; required unless the file states it.")
 ]
 Where = Annotated[
     str | None,
-    typer.Option(help="A filter that every neighbour must pass, such as \"category = 'noun.animal'\"."),
+    typer.Option(help="Filter that every neighbor must pass, e.g. \"category = 'noun.animal'\"."),
 ]
-IdColumn = Annotated[str | None, typer.Option(help="The column with the ids.")]
-VectorColumn = Annotated[str | None, typer.Option(help="The column with the vectors.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 where the linter finds an error.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+By = Annotated[list[str] | None, typer.Option(help="Query column to group results by; repeatable.")]
+IdColumn = Annotated[str | None, typer.Option(help="Column with the ids.")]
+VectorColumn = Annotated[str | None, typer.Option(help="Column with the vectors.")]
+Sample = Annotated[int | None, typer.Option(help="Use a random sample of this many queries.")]
+CorpusSample = Annotated[
+    int | None, typer.Option(help="Use a random sample of this many corpus rows; the result is marked.")
+]
+Targets = Annotated[
+    list[str] | None, typer.Option("--target", help='Target to meet, e.g. "recall@10 >= 0.95"; repeatable.')
+]
+Budgets = Annotated[
+    list[str] | None,
+    typer.Option("--budget", help='Constraint to stay within, e.g. "p95 <= 5ms"; repeatable.'),
+]
+PriceOption = Annotated[
+    str | None,
+    typer.Option("--price", help="Price of the machine, e.g. 0.34/h; adds cost per million queries."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the linter finds an error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print the result only: no progress, no notes."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print all notes and every setting.")]
 
-RunPath = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or its run.json.")]
+
+def engine_names() -> list[str]:
+    """The names that a shell completes --engine with."""
+    from recallatk.adapters import registered
+
+    return list(registered())
+
+
+EngineNames = Annotated[
+    list[str] | None,
+    typer.Option("--engine", autocompletion=engine_names, help="Engine to measure; repeatable."),
+]
+
+RunPath = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or its run.json.")]
 RunTruth = Annotated[
-    str | None, typer.Option("--truth", help="Truth of the run, if it has moved or is at a URL.")
+    str | None, typer.Option("--truth", help="Truth of the run, if it moved or is at a URL.")
 ]
 RunCorpus = Annotated[
     str | None,
-    typer.Option("--corpus", help="Corpus of the run, if it has moved or is at a URL."),
+    typer.Option("--corpus", help="Corpus of the run, if it moved or is at a URL."),
 ]
 RunQueries = Annotated[
     str | None,
@@ -48,36 +83,113 @@ RunQueries = Annotated[
 ]
 
 
-def open_benchmark(
-    file: str,
-    queries: str | None,
-    metric: str | None,
-    engines: Sequence[str] = (),
-    *,
-    at: str = "1",
-    usual: Sequence[str] = (),
-) -> Benchmark:
+@dataclass(frozen=True)
+class GivenOptions:
+    """What the options of `run` and `tune` state; None and empty mean that an option was not given."""
+
+    queries: str | None = None
+    metric: str | None = None
+    where: str | None = None
+    id_column: str | None = None
+    vector_column: str | None = None
+    engines: Sequence[str] | None = None
+    search: Sequence[str] | None = None
+    build: Sequence[str] | None = None
+    settings: Sequence[str] | None = None
+    at: str | None = None
+    by: Sequence[str] | None = None
+    sample: int | None = None
+    corpus_sample: int | None = None
+    rounds: int | None = None
+    target: Sequence[str] | None = None
+    budget: Sequence[str] | None = None
+    price: str | None = None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Options that say what is measured, which a bench file says itself."""
+        given = {
+            "QUERIES": self.queries,
+            "--metric": self.metric,
+            "--where": self.where,
+            "--id-column": self.id_column,
+            "--vector-column": self.vector_column,
+            "--engine": self.engines,
+            "--search": self.search,
+            "--build": self.build,
+            "--set": self.settings,
+            "--at": self.at,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    @property
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """Options that restrict or judge a measurement, as keys of a bench file."""
+        from recallatk.analysis.cost import parse_price
+
+        price = None if self.price is None else parse_price(self.price)
+        tables: dict[str, dict[str, Any]] = {
+            "data": {"sample_queries": self.sample, "sample_corpus": self.corpus_sample},
+            "measure": {"by": list(self.by or ()), "rounds": self.rounds},
+            "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
+            "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},
+        }
+        given = {
+            table: {key: value for key, value in keys.items() if value not in (None, [])}
+            for table, keys in tables.items()
+        }
+        return {table: keys for table, keys in given.items() if keys}
+
+
+def open_benchmark(file: str, asked: GivenOptions, *, at: str = "1", usual: Sequence[str] = ()) -> Benchmark:
     """The benchmark of a bench file, or of a corpus and its queries.
+
+    Options that say what is measured cannot be combined with a bench file; those that restrict or judge the
+    measurement replace what the file states.
 
     Args:
         file: a bench file (.toml), or the corpus.
-        queries: the queries, if the corpus does not hold them; like all that follows, not for a bench file.
-        metric: the metric, if the corpus does not state it.
-        engines: the engines of the option.
-        at: cutoffs of a corpus, such as 1,10,100.
-        usual: the engines of a corpus without the option. If there are none, a bench file needs none either.
+        asked: the options.
+        at: cutoffs of a corpus without the option, such as 1,10,100.
+        usual: engines of a corpus without the option. If there are none, a bench file needs none either.
     """
+    from recallatk.adapters import get_engine
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.settings import read_settings
     from recallatk.bench.starter import implied
+    from recallatk.cli.parameters import engine_parameters
 
-    if not file.endswith(".toml"):
-        return Benchmark(implied(file, queries, engines or usual, metric=metric, k=cutoffs(at)))
-    given = {"QUERIES": queries, "--engine": engines, "--metric": metric}
-    beside = [name for name, value in given.items() if value]
-    if beside:
-        raise UsageError(f"{', '.join(beside)}: stands in the bench file, and cannot be given beside it")
-    return Benchmark(read_settings(file, engines=bool(usual)))
+    require_goals(asked.target or (), asked.budget or ())
+    if file.endswith(".toml"):
+        given = asked.described
+        if given:
+            raise UsageError(f"{', '.join(given)} cannot be combined with a bench file. Edit {file}")
+        return Benchmark(read_settings(file, engines=bool(usual), changes=asked.changes))
+    engines = list(asked.engines or usual)
+    for name in engines:
+        get_engine(name)
+    changes: dict[str, Any] = dict(asked.changes)
+    data = {"where": asked.where, "id_column": asked.id_column, "vector_column": asked.vector_column}
+    changes["data"] = {key: value for key, value in data.items() if value} | changes.get("data", {})
+    parameters = engine_parameters(engines, asked.search or (), asked.build or (), asked.settings or ())
+    k = cutoffs(asked.at or at)
+    return Benchmark(
+        implied(file, asked.queries, engines, metric=asked.metric, k=k, parameters=parameters, **changes)
+    )
+
+
+def require_goals(*given: Iterable[str]) -> None:
+    """Refuse targets and budgets that cannot be parsed, all at once, before any file is opened."""
+    from recallatk.goals import parse_goal
+
+    problems = []
+    for text in (each for texts in given for each in texts):
+        try:
+            parse_goal(text)
+        except RecallError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise UsageError("\n".join(problems))
 
 
 def open_run(path: str) -> tuple[Run, Path]:
@@ -85,14 +197,28 @@ def open_run(path: str) -> tuple[Run, Path]:
     from recallatk.storage import load_run
 
     folder = Path(path)
+    if not folder.exists():
+        raise UsageError(f"{path}: no such run folder. List the runs in a folder: recallatk runs FOLDER")
     if folder.name == "run.json" and not folder.is_dir():
         folder = folder.parent
     return load_run(folder), folder
 
 
+def judged_by(run: Run, target: Sequence[str] | None, budget: Sequence[str] | None, price: str | None) -> Run:
+    """The run with these goals and this price in place of those that it recorded."""
+    require_goals(target or (), budget or ())
+    changes = GivenOptions(target=target, budget=budget, price=price).changes
+    if not changes:
+        return run
+    settings = dict(run.settings)
+    if "tune" in changes:
+        settings["tune"] = {"target": list(target or ()), "budget": list(budget or ())}
+    return replace(run, settings=settings | {key: changes[key] for key in ("cost",) if key in changes})
+
+
 def cutoffs(at: str) -> list[int]:
     """The values of k of an option such as 1,10,100."""
-    try:
-        return [int(each) for each in at.split(",")]
-    except ValueError:
-        raise UsageError(f"--at {at}. Accepted: whole numbers and commas, such as 1,10,100") from None
+    parts = [each.strip() for each in at.split(",")]
+    if not all(each.isdecimal() and int(each) for each in parts):
+        raise UsageError(f"--at {at}. Accepted: whole numbers from 1 with commas, such as 1,10,100")
+    return [int(each) for each in parts]

@@ -1,4 +1,4 @@
-"""Progress on standard error: a line that moves in a terminal, plain lines elsewhere, silence if quick."""
+"""Progress on standard error: one updated line in a terminal, plain lines elsewhere, nothing if quick."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Nothing is said of what takes less than this.
+from recallatk.cli.volume import Volume
+
+# Work that takes less than this prints nothing.
 _SILENT_SECONDS = 2.0
 _PLAIN_EVERY_SECONDS = 5.0
 _MOVING_EVERY_SECONDS = 0.1
@@ -41,7 +43,7 @@ class Line:
         self.started = self.shown = time.monotonic()
         self.first: tuple[float, int] | None = None
         self.width = 0
-        # What takes long before its first step is named all the same.
+        # The first step may take long.
         self.timer = threading.Timer(_SILENT_SECONDS, self._show, [f"{what} …"])
         self.timer.daemon = True
         self.timer.start()
@@ -66,6 +68,8 @@ class Line:
 
     def _show(self, text: str) -> None:
         self.timer.cancel()
+        if Volume.quiet:
+            return
         self.shown = time.monotonic()
         if self.moving:
             text = text[: shutil.get_terminal_size().columns - 1]

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.exits import complain
-from recallatk.cli.options import RunCorpus, RunQueries, RunTruth, open_run
+from recallatk.cli.options import (
+    Budgets,
+    PriceOption,
+    RunCorpus,
+    RunQueries,
+    RunTruth,
+    Targets,
+    judged_by,
+    open_run,
+)
 from recallatk.errors import UsageError
 from recallatk.units import counted
 
@@ -16,29 +25,39 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.reporting.charts.theme import Chart
+    from recallatk.reporting.run_report import RunReport
 
 FILE = "report.html"
 
 
+Runs = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Run folders or their run.json, or the folder of a tuning."),
+]
+Out = Annotated[Path | None, typer.Option(help="Output file. Default: report.html in the first folder.")]
+Png = Annotated[Path | None, typer.Option(help="Also write every chart as PNG to this folder.")]
+Svg = Annotated[Path | None, typer.Option(help="Also write every chart as SVG to this folder.")]
+Markdown = Annotated[Path | None, typer.Option(help="Also write the report as Markdown to this file.")]
+
+
 def report(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", help="The folders of runs, or their run.json; or that of a tuning."),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write; by default report.html in the first folder.")
-    ] = None,
-    png: Annotated[Path | None, typer.Option(help="A folder for every chart as PNG.")] = None,
-    svg: Annotated[Path | None, typer.Option(help="A folder for every chart as SVG.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="A file for the report as Markdown.")] = None,
+    runs: Runs,
+    out: Out = None,
+    png: Png = None,
+    svg: Svg = None,
+    markdown: Markdown = None,
+    target: Targets = None,
+    budget: Budgets = None,
+    price: PriceOption = None,
     truth: RunTruth = None,
     corpus: RunCorpus = None,
     queries: RunQueries = None,
 ) -> None:
-    """Write one HTML file that needs nothing beside it: verdict, curves, segments, worst queries, origin.
+    """Write a self-contained HTML report: verdict, curves, segments, worst queries, provenance.
 
-    Further runs of the same data are put beside the first, query by query. A tuning stands alone. URLs that
-    a run folder names are not opened: name them with --corpus, --queries and --truth.
+    Further runs on the same data are compared with the first, query by query. --target, --budget and --price
+    replace those that the runs recorded. URLs that a run folder names are not opened: name them with
+    --corpus, --queries and --truth.
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
@@ -46,7 +65,9 @@ def report(
     from recallatk.files import require_writable, write_text
     from recallatk.linter import audit_run
     from recallatk.reporting import to_markdown
+    from recallatk.reporting.document import Form
     from recallatk.reporting.html.page import render_html
+    from recallatk.reporting.markdown import render_markdown
     from recallatk.reporting.run_report import RunReport
 
     named = NamedFiles(corpus, queries, truth)
@@ -54,10 +75,11 @@ def report(
     if tuning is not None:
         _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
         return
-    found = [open_run(each) for each in runs]
+    opened = [open_run(each) for each in runs]
+    found = [(judged_by(run, target, budget, price), folder) for run, folder in opened]
     first, folder = found[0]
-    target = folder / FILE if out is None else out
-    require_writable(target)
+    page = folder / FILE if out is None else out
+    require_writable(page)
     data = RecordedBenchmark(first, folder, named)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
     findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=data.settings)
@@ -70,16 +92,21 @@ def report(
         names=names,
         no_truth=data.no_truth,
     )
-    write_text(target, render_html(made.page))
-    typer.echo(f"{target}: {len(first.measurements):,} trials, {target.stat().st_size / 1e6:.1f} MB")
-    if made.untold:
-        complain(f"single queries are left out: {made.untold}")
-    for refusal in made.comparison.refusals if made.comparison is not None else ():
-        complain(refusal)
+    write_text(page, render_html(made.page))
+    typer.echo(f"{page}: {len(first.measurements):,} trials, {page.stat().st_size / 1e6:.1f} MB")
+    _note_omissions(made)
     _pictures(made.charts, {"png": png, "svg": svg})
     if markdown is not None:
-        write_text(markdown, "\n\n".join(to_markdown(run) for run, _ in found))
+        compared = render_markdown(made.document(Form.MARKDOWN))
+        write_text(markdown, "\n\n".join([compared, *(to_markdown(run) for run in others)]))
         typer.echo(str(markdown))
+
+
+def _note_omissions(made: RunReport) -> None:
+    if made.untold:
+        complain(f"the report omits single queries: {made.untold}")
+    for refusal in made.comparison.refusals if made.comparison is not None else ():
+        complain(refusal)
 
 
 def _tuning(given: list[str], data: list[str | None]) -> Path | None:
@@ -91,10 +118,10 @@ def _tuning(given: list[str], data: list[str | None]) -> Path | None:
     if file.name != TUNED or not file.is_file() or (path.is_dir() and (path / "run.json").exists()):
         return None
     if len(given) > 1:
-        raise UsageError(f"{path} is a tuning, which stands alone. Accepted: one tuning, or several runs")
+        raise UsageError(f"{path} is a tuning. Accepted: one tuning, or several runs")
     if any(data):
         raise UsageError(
-            f"{path} is a tuning, whose page needs no data. Leave out --truth, --corpus, --queries"
+            f"{path} is a tuning, whose report needs no data. Omit --truth, --corpus and --queries"
         )
     return file
 

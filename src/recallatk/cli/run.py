@@ -1,74 +1,151 @@
-"""`recallatk run`: every configuration of every engine on the same truth, kept as it is measured."""
+"""`recallatk run`: every setting of every engine against one ground truth, saved trial by trial."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from recallatk.cli.exits import FAILED, warn_if_swapped
-from recallatk.cli.options import BenchQueries, Json, MetricName, Strict, open_benchmark
+from recallatk.cli.options import (
+    BenchQueries,
+    Budgets,
+    By,
+    CorpusSample,
+    EngineNames,
+    GivenOptions,
+    IdColumn,
+    Json,
+    MetricName,
+    PriceOption,
+    Quiet,
+    Sample,
+    Strict,
+    Targets,
+    VectorColumn,
+    Verbose,
+    Where,
+    open_benchmark,
+)
 from recallatk.cli.progress import progress
+from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.progress import Progress
     from recallatk.core import Run, Truth
+    from recallatk.core.judgments import Finding
     from recallatk.linter import Evidence
+
+
+Search = Annotated[
+    list[str] | None,
+    typer.Option(help="Search parameter and its values, e.g. ef=10,20,40 or hnswlib.ef=40; repeatable."),
+]
+Build = Annotated[
+    list[str] | None, typer.Option(help="Build parameter and its values, e.g. M=16,32; repeatable.")
+]
+Connection = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Connection setting, e.g. url=http://localhost:6333; repeatable."),
+]
+At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100.")]
+Rounds = Annotated[
+    int | None, typer.Option(help="How often every query is sent at every setting. Default: 5.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the plan and an estimate of its cost; measure nothing.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume a run, and fail if there is none.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Remove an earlier run in the folder.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed trials again.")]
 
 
 def run(
     file: Annotated[str, typer.Argument(help="A bench file (.toml), or the corpus.")],
     queries: BenchQueries = None,
-    engine: Annotated[
-        list[str] | None, typer.Option(help="An engine to measure, without a bench file; may be repeated.")
-    ] = None,
+    engine: EngineNames = None,
     metric: MetricName = None,
-    at: Annotated[str, typer.Option(help="The values of k, without a bench file.")] = "1,10,100",
-    out: Annotated[
-        Path | None, typer.Option(help="The folder of the run; by default the file's, else runs/NAME.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be measured and what it may take.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that must be there; the same command does too.")
-    ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Remove an earlier run in the folder first.")
-    ] = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Measure again what had failed.")
-    ] = False,
+    search: Search = None,
+    build: Build = None,
+    settings: Connection = None,
+    at: At = None,
+    rounds: Rounds = None,
+    target: Targets = None,
+    budget: Budgets = None,
+    price: PriceOption = None,
+    where: Where = None,
+    by: By = None,
+    id_column: IdColumn = None,
+    vector_column: VectorColumn = None,
+    sample: Sample = None,
+    corpus_sample: CorpusSample = None,
+    out: Out = None,
+    dry_run: DryRun = False,
+    resume: Resume = False,
+    fresh: Fresh = False,
+    retry_failed: RetryFailed = False,
     strict: Strict = False,
     as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
-    """Measure recall, latency, throughput, memory, size and build cost of every setting that a file asks for.
+    """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved as soon as it is measured. After Ctrl-C, a crash or a reboot the same command goes on.
+    Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
+    file, --sample, --corpus-sample, --by, --rounds, --target, --budget and --price override the file.
 
     Example: recallatk run bench.toml
 
-    Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine faiss-hnsw
+    Example: recallatk run corpus.parquet queries.parquet --metric cosine --engine hnswlib --search ef=16,64
     """
-    from recallatk.cli.lint_and_report import lint
-    from recallatk.linter import Evidence
-
-    benchmark = open_benchmark(file, queries, metric, engine or (), at=at, usual=["faiss-hnsw"])
+    set_quiet(quiet)
+    asked = GivenOptions(
+        queries, metric, where, id_column, vector_column, engines=engine, search=search, build=build,
+        settings=settings, at=at, by=by, sample=sample, corpus_sample=corpus_sample, rounds=rounds,
+        target=target, budget=budget, price=price,
+    )  # fmt: skip
+    benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
     if dry_run:
         _show_plan(benchmark, folder, as_json=as_json)
         return
     if resume and not (folder / "run.json").exists():
-        raise UsageError(f"{folder}: no run is here to go on with. Leave out --resume to begin one")
+        raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
+    found, findings = _measured_and_shown(
+        benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
+    )
+    if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
+        raise typer.Exit(FAILED)
+
+
+class Manner(NamedTuple):
+    """How a run is measured and shown."""
+
+    fresh: bool
+    retry_failed: bool
+    strict: bool
+    as_json: bool
+    quiet: bool
+    verbose: bool
+
+
+def _measured_and_shown(benchmark: Benchmark, folder: Path, manner: Manner) -> tuple[Run, list[Finding]]:
+    """Lint, measure, write the reports and print the result."""
+    from recallatk.cli.lint_and_report import lint
+    from recallatk.linter import Evidence
+
     known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
-    lint(known, strict=strict)
-    found = _measured(benchmark, folder, fresh=fresh, retry_failed=retry_failed)
-    _report(found, folder, known, benchmark.truth(), as_json=as_json, strict=strict)
+    lint(known, strict=manner.strict)
+    found = _measured(benchmark, folder, fresh=manner.fresh, retry_failed=manner.retry_failed)
+    return found, _report(found, folder, known, benchmark.truth(), manner)
 
 
 def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:
@@ -86,33 +163,34 @@ def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: 
         )
 
 
-def _report(found: Run, folder: Path, known: Evidence, truth: Truth, *, as_json: bool, strict: bool) -> None:
+def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Manner) -> list[Finding]:
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
-    from recallatk.reporting.findings import findings_to_dict, findings_to_text
+    from recallatk.reporting.findings import findings_to_dict
 
     findings, verdict = report_run(found, folder, known, truth)
-    if as_json:
+    if manner.as_json:
         described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
-        typer.echo(to_text(found, verdict=verdict, logs=str(folder / "logs")))
-        typer.echo(f"\n{findings_to_text(findings, short=True)}\n\n{_next(folder)}")
-    if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
-        raise typer.Exit(FAILED)
+        typer.echo(
+            to_text(
+                found,
+                verdict=verdict,
+                verbose=manner.verbose,
+                truth=truth,
+                findings=None if manner.quiet else findings,
+                logs=str(folder / "logs"),
+                files=() if manner.quiet else [_files(folder)],
+            )
+        )
+    return findings
 
 
-def _next(folder: Path) -> str:
+def _files(folder: Path) -> str:
     name = shlex.quote(str(folder))
-    return "\n".join(
-        [
-            f"Files in {name}: report.html, report.md, run.json, bench.toml, logs, and for each trial a "
-            "trial-N.parquet with every answer and latency.",
-            "",
-            "Next:",
-            f"  recallatk show {name}",
-            f"  recallatk export {name} --to csv --out trials.csv",
-        ]
+    return (
+        f"Report: {shlex.quote(str(folder / 'report.html'))}. All files: {name}. Again: recallatk show {name}"
     )
 
 
@@ -124,7 +202,7 @@ def _show_plan(benchmark: Benchmark, folder: Path, *, as_json: bool) -> None:
 
     dataset, plan = benchmark.dataset, benchmark.plan
     warn_if_swapped(dataset.corpus.sampled_from or dataset.corpus.rows, dataset.queries.rows)
-    with progress("a quick pilot"):
+    with progress("pilot"):
         estimates = estimate(plan, dataset, trial_settings_of(benchmark.settings))
     described = plan_to_dict(plan, estimates, str(folder))
     typer.echo(json.dumps(described, ensure_ascii=False) if as_json else plan_to_text(described))

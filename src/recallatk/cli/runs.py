@@ -1,4 +1,4 @@
-"""`recallatk runs`: which runs there are below a folder, and how far each has come."""
+"""`recallatk runs`: the runs in a folder with their progress."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def runs(
-    folder: Annotated[str, typer.Argument(help="Where to look, and below.")] = "runs",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON list.")] = False,
+    folder: Annotated[str, typer.Argument(help="Folder to search, with its subfolders.")] = "runs",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> None:
-    """List every run below a folder with its data, engines, trials, beginning and size.
+    """List every run in a folder with its dataset, engines, trials, start and size.
 
     Example: recallatk runs my-runs
     """
@@ -33,7 +33,7 @@ def _lines(found: list[ListedRun], folder: str) -> list[str]:
     from recallatk.reporting.text import printable
 
     if not found:
-        return [printable(f"no runs in {folder} or below it")]
+        return [printable(f"no runs in {folder} or its subfolders")]
     head = ["run", "dataset", "engines", "trials", "begun", "size"]
     # A name with a line break in it would otherwise break the table as well.
     rows = [[printable(cell) for cell in row] for row in [head, *map(_row, found)]]

@@ -1,4 +1,4 @@
-"""`recallatk score`: answers against truth, with what the numbers mean and how sure they are."""
+"""`recallatk score`: answers against the ground truth, with intervals, segments and a diagnosis."""
 
 from __future__ import annotations
 
@@ -8,45 +8,70 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.exits import warn_if_swapped
-from recallatk.cli.options import IdColumn, Json, MetricName, VectorColumn, Where, cutoffs
+from recallatk.cli.options import (
+    By,
+    IdColumn,
+    Json,
+    MetricName,
+    Quiet,
+    Sample,
+    VectorColumn,
+    Verbose,
+    Where,
+    cutoffs,
+)
+from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Corpus, Dataset, Truth
+    from recallatk.core import Answers, Corpus, Dataset
+
+
+TruthPath = Annotated[
+    str, typer.Argument(help="Truth file: of `recallatk truth`, ann-benchmarks HDF5, ivecs, ibin, npy.")
+]
+AnswersPath = Annotated[
+    str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
+]
+At = Annotated[
+    str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100, up to the depth of the truth.")
+]
+Measures = Annotated[
+    list[str] | None, typer.Option(help="Additional measure, e.g. robust(0.9)@10; repeatable.")
+]
+Against = Annotated[
+    list[str] | None, typer.Option(help="Other answers to compare with, query by query; repeatable.")
+]
+Qrels = Annotated[str | None, typer.Option(help="Relevance judgments, for nDCG@10 and others.")]
+KnownCorpus = Annotated[
+    str | None, typer.Option(help="Corpus, to detect unknown ids; with --queries also ineligible ones.")
+]
+KnownQueries = Annotated[str | None, typer.Option(help="Queries, for their columns and filters.")]
+Format = Annotated[str | None, typer.Option(help="Format of the answers, if not detected.")]
+RowNumbers = Annotated[bool, typer.Option("--row-numbers", help="Read the answers as row numbers, not ids.")]
 
 
 def score(
-    truth: Annotated[
-        str, typer.Argument(help="What `recallatk truth` wrote, or somebody else's truth file.")
-    ],
-    answers: Annotated[
-        str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
-    ],
-    at: Annotated[
-        str | None,
-        typer.Option(help="The values of k, such as 1,10,100. Default: these, as deep as the truth."),
-    ] = None,
-    by: Annotated[list[str] | None, typer.Option(help="Group queries by a column; may be repeated.")] = None,
-    measure: Annotated[
-        list[str] | None, typer.Option(help="Measure this too, such as robust(0.9)@10; may be repeated.")
-    ] = None,
-    against: Annotated[
-        list[str] | None, typer.Option(help="Compare with these answers; may be repeated.")
-    ] = None,
-    qrels: Annotated[str | None, typer.Option(help="Judgements, for measures of relevance.")] = None,
-    corpus: Annotated[
-        str | None, typer.Option(help="The corpus, to tell unknown ids; with --queries also ineligible ones.")
-    ] = None,
-    queries: Annotated[str | None, typer.Option(help="The queries, for their columns and filters.")] = None,
+    truth: TruthPath,
+    answers: AnswersPath,
+    at: At = None,
+    by: By = None,
+    measure: Measures = None,
+    against: Against = None,
+    qrels: Qrels = None,
+    corpus: KnownCorpus = None,
+    queries: KnownQueries = None,
     where: Where = None,
     metric: MetricName = None,
-    format: Annotated[str | None, typer.Option(help="The answers' format, when it cannot be told.")] = None,
-    row_numbers: Annotated[
-        bool, typer.Option("--row-numbers", help="The answers are row numbers, whatever the ids are.")
-    ] = False,
+    format: Format = None,
+    row_numbers: RowNumbers = False,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    sample: Sample = None,
+    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
     as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Score answers against the truth: recall with intervals, tails, segments and warnings.
 
@@ -54,31 +79,45 @@ def score(
     """
     from recallatk.analysis import assess
     from recallatk.bench.truth_lookup import TruthFile
-    from recallatk.datasets import read_answers, read_qrels
+    from recallatk.datasets import read_qrels
     from recallatk.reporting import assessment_to_dict, assessment_to_text
 
+    set_quiet(quiet)
     file = TruthFile(truth)
     stated = metric or file.metric
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
+    right = file.read(known, stated)
+    warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
+    given = [_read_answers(each, format) for each in (answers, *(against or ()))]
+    if sample is not None:
+        from recallatk.cli.scored_sample import sampled_queries
+
+        right, dataset, given = sampled_queries(right, dataset, given, sample, seed)
     found = assess(
-        read_answers(answers, format=format),
-        _looked_at(file.read(known, stated)),
+        given[0],
+        right,
         None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),
-        against=[read_answers(each, format=format) for each in against or ()],
+        against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
         corpus=known,
         dataset=dataset,
         row_numbers=row_numbers,
     )
-    said = json.dumps(assessment_to_dict(found), ensure_ascii=False) if as_json else assessment_to_text(found)
-    typer.echo(said)
+    if as_json:
+        typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
+    else:
+        typer.echo(assessment_to_text(found, verbose=verbose))
 
 
-def _looked_at(truth: Truth) -> Truth:
-    warn_if_swapped(truth.sampled_from or truth.corpus_rows, len(truth))
-    return truth
+def _read_answers(path: str, format: str | None) -> Answers:
+    from recallatk.datasets import read_answers
+    from recallatk.truths import is_truth_file
+
+    if is_truth_file(path):
+        raise UsageError(f"{path} is a truth file. The truth comes first: recallatk score TRUTH ANSWERS")
+    return read_answers(path, format=format)
 
 
 def _data(
@@ -94,7 +133,7 @@ def _data(
 
     if corpus is None:
         if queries is not None or where is not None:
-            raise UsageError("--queries and --where need --corpus too")
+            raise UsageError("--queries and --where need --corpus")
         return None, None
     if queries is None:
         return open_corpus(corpus, id_column=id_column, vector_column=vector_column), None

@@ -1,21 +1,36 @@
-"""`recallatk truth`: exact neighbours with proof, and proof of anybody's neighbours."""
+"""`recallatk truth`: exact ground truth with proof, and verification of any truth file."""
 
 from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from recallatk.cli.exits import FAILED, complain, warn_if_swapped
-from recallatk.cli.options import CorpusPath, IdColumn, Json, MetricName, QueriesPath, VectorColumn, Where
+from recallatk.cli.exits import FAILED, complain, guarded, warn_if_swapped
+from recallatk.cli.options import (
+    By,
+    CorpusPath,
+    CorpusSample,
+    IdColumn,
+    Json,
+    MetricName,
+    QueriesPath,
+    Quiet,
+    Sample,
+    VectorColumn,
+    Where,
+)
 from recallatk.cli.progress import progress
+from recallatk.cli.volume import set_quiet
+from recallatk.errors import UsageError, unknown
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, Truth
     from recallatk.truths.compute import Obtained
     from recallatk.truths.faults import Verification, Wrong
 
@@ -23,14 +38,19 @@ _SHOWN = 20
 
 Memory = Annotated[
     str | None,
-    typer.Option(help="How much memory to use, such as 1GiB. Default: 2GiB, or a quarter of all."),
+    typer.Option(help="Memory limit, e.g. 1GiB. Default: 2GiB, at most a quarter of the machine's."),
 ]
-Threads = Annotated[int | None, typer.Option(help="How many cores to use; all by default.")]
-Seed = Annotated[int, typer.Option(help="Which ones a sample takes.")]
+Threads = Annotated[int | None, typer.Option(help="Number of threads. Default: all cores.")]
+Depth = Annotated[int, typer.Option(help="Neighbors to keep for each query.")]
+Out = Annotated[str | None, typer.Option(help="Also write the truth to this Parquet file.")]
+StoreFolder = Annotated[
+    str | None, typer.Option(help="Folder of stored truths. Default: in the user's cache directory.")
+]
+Seed = Annotated[int, typer.Option(help="Random seed for sampling.")]
 
 
 class DefaultGroup(TyperGroup):
-    """Commands of which the first is meant where none is named."""
+    """A group whose first command runs if none is named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the first command's name before arguments that name none."""
@@ -50,42 +70,42 @@ def compute(
     corpus: CorpusPath,
     queries: QueriesPath = None,
     metric: MetricName = None,
-    depth: Annotated[int, typer.Option(help="How many neighbours to keep for each query.")] = 100,
+    depth: Depth = 100,
     where: Where = None,
-    out: Annotated[str | None, typer.Option(help="Write the truth here too, as Parquet.")] = None,
+    by: By = None,
+    out: Out = None,
     memory: Memory = None,
     threads: Threads = None,
-    store: Annotated[
-        str | None, typer.Option(help="Where truths are kept; by default in the user's cache directory.")
-    ] = None,
-    backend: Annotated[str, typer.Option(help="Whose kernel scans: blas or faiss.")] = "blas",
-    corpus_sample: Annotated[
-        int | None, typer.Option(help="Take only so many rows, for experiments; the result is marked.")
-    ] = None,
+    store: StoreFolder = None,
+    backend: Annotated[str, typer.Option(help="Compute backend: blas or faiss.")] = "blas",
+    sample: Sample = None,
+    corpus_sample: CorpusSample = None,
     seed: Seed = 0,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Compute the exact nearest neighbours of every query, with proof.
+    """Compute the exact nearest neighbors of every query, with proof.
 
-    Found again in the store when nothing has changed; brought up to date when only some rows have. After
-    an interruption the same command goes on where it was.
+    The store returns a truth that was computed before, and updates it if only some rows changed. The same
+    command resumes an interrupted computation.
 
     Example: recallatk truth corpus.parquet queries.parquet --metric cosine --out truth.parquet
     """
-    from recallatk.datasets import open_dataset, sampled
+    from recallatk.datasets import open_dataset
     from recallatk.files import require_writable
     from recallatk.truths import obtain_truth, save_truth
 
+    set_quiet(quiet)
     if out is not None:
         require_writable(out)
     dataset = open_dataset(
         corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column
     )
     warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
-    if corpus_sample is not None:
-        dataset = sampled(dataset, corpus_sample, seed=seed)
+    dataset = _sampled(dataset, sample, corpus_sample, seed)
+    groups = [_grouping(dataset, name) for name in by or ()]
     started = time.perf_counter()
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = obtain_truth(
@@ -102,20 +122,29 @@ def compute(
         save_truth(found.truth, out)
     written = out or str(found.path)
     if as_json:
-        typer.echo(json.dumps(_as_json(found, seconds, written)))
+        segments = {name: _by_value(found.truth, labels) for name, labels in groups}
+        typer.echo(json.dumps(_as_json(found, seconds, written) | ({"by": segments} if by else {})))
     else:
-        typer.echo("\n".join(_described(found, dataset, seconds, written)))
+        typer.echo("\n".join(_described(found, dataset, seconds, written) + _segments(found.truth, groups)))
+
+
+def _sampled(dataset: Dataset, queries: int | None, rows: int | None, seed: int) -> Dataset:
+    from recallatk.datasets import sample_queries, sampled
+
+    if queries is not None:
+        dataset = replace(dataset, queries=sample_queries(dataset.queries, queries, seed=seed))
+    return dataset if rows is None else sampled(dataset, rows, seed=seed)
 
 
 def verify(
     file: Annotated[
-        str, typer.Argument(help="Ours, or somebody else's: ann-benchmarks HDF5, ivecs, ibin, VectorDBBench.")
+        str, typer.Argument(help="Truth file: ours, ann-benchmarks HDF5, ivecs, ibin or VectorDBBench.")
     ],
     corpus: CorpusPath,
     queries: QueriesPath = None,
     metric: MetricName = None,
     where: Where = None,
-    sample: Annotated[int | None, typer.Option(help="Prove only so many queries; all by default.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Verify a random sample of this many queries.")] = None,
     seed: Seed = 0,
     memory: Memory = None,
     threads: Threads = None,
@@ -123,7 +152,7 @@ def verify(
     vector_column: VectorColumn = None,
     as_json: Json = False,
 ) -> None:
-    """Prove a truth file anew and name every wrong neighbour; the exit code is 1 if there is one.
+    """Verify a truth file and name every wrong neighbor; the exit code is 1 if there is one.
 
     Example: recallatk truth verify glove-25-angular.hdf5 glove-25-angular.hdf5
     """
@@ -189,7 +218,7 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
     ]
     if truth.sampled_from is not None:
         lines.append(
-            f"  a sample of {truth.sampled_from:,} rows: recall on it does not carry over to all of them"
+            f"  a sample of {truth.sampled_from:,} rows: recall on a sample is higher than on all rows"
         )
     short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
     if truth.depth > rows:
@@ -202,6 +231,42 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
             f"  {counted(short, 'query has', 'queries have')} fewer than {truth.depth:,} eligible rows"
         )
     return [printable(line) for line in lines]
+
+
+def _grouping(dataset: Dataset, name: str) -> tuple[str, list[str]]:
+    """A column of the queries with its values as text."""
+    known = dataset.queries.metadata_names
+    if name not in known:
+        raise UsageError(f"--by: {unknown('query column', name, known)}")
+    return name, [str(each) for each in dataset.queries.metadata[name].to_pylist()]
+
+
+def _by_value(truth: Truth, labels: list[str]) -> dict[str, dict[str, int]]:
+    """For each value of a column: queries, those with a tie at the last place, the fewest eligible rows."""
+    import numpy as np
+
+    from recallatk.truths import truth_summary
+
+    ties, found = truth_summary.ties_at(truth, truth.depth), {}
+    for value in sorted(set(labels)):
+        inside = np.array([each == value for each in labels])
+        found[value] = {"queries": int(inside.sum()), "ties": int(ties[inside].sum())}
+        if truth.eligible is not None:
+            found[value]["eligible_min"] = int(truth.eligible[inside].min())
+    return found
+
+
+def _segments(truth: Truth, groups: list[tuple[str, list[str]]]) -> list[str]:
+    from recallatk.reporting.text import printable
+
+    lines = []
+    for name, labels in groups:
+        for value, each in _by_value(truth, labels).items():
+            least = f", at least {each['eligible_min']:,} eligible rows" if "eligible_min" in each else ""
+            queries = counted(each["queries"], "query", "queries")
+            ties = f"{each['ties']:,} with a tie at k={truth.depth}"
+            lines.append(printable(f"  {name} = {value}: {queries}, {ties}{least}"))
+    return lines
 
 
 def _way(found: Obtained) -> str:
@@ -218,10 +283,10 @@ def _verdict(found: Verification, file: str) -> list[str]:
     if len(found.wrong) > _SHOWN:
         lines.append(f"... and {len(found.wrong) - _SHOWN:,} more; --json names them all")
     if found.other_data:
-        complain(f"{file} was made from other data: {', '.join(found.other_data)}")
+        complain(f"{file} was computed for different data: {', '.join(found.other_data)}")
     lines.append(
-        f"{file}: {found.checked:,} of {found.queries:,} queries proved anew at depth {found.depth:,}: "
-        + (_counted(found) if found.wrong else "every neighbour is right")
+        f"{file}: {found.checked:,} of {found.queries:,} queries verified at depth {found.depth:,}: "
+        + (_counted(found) if found.wrong else "every neighbor is correct")
     )
     return [printable(line) for line in lines]
 
@@ -256,3 +321,13 @@ def _verdict_as_json(found: Verification) -> dict[str, Any]:
         "wrong": [asdict(each) for each in found.wrong],
         "other_data": list(found.other_data),
     }
+
+
+GROUP = typer.Typer(
+    cls=DefaultGroup,
+    help="Exact nearest neighbors with proof: recallatk truth CORPUS QUERIES.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+GROUP.command()(guarded(compute))
+GROUP.command()(guarded(verify))

@@ -1,43 +1,59 @@
-"""`recallatk tune`: from a target to the cheapest setting that keeps it, validated on held-out queries."""
+"""`recallatk tune`: the cheapest setting that meets a target, validated on held-out queries."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from recallatk.cli.exits import FAILED
-from recallatk.cli.options import BenchQueries, Json, MetricName, Strict, open_benchmark
+from recallatk.cli.options import (
+    BenchQueries,
+    Budgets,
+    By,
+    CorpusSample,
+    EngineNames,
+    GivenOptions,
+    IdColumn,
+    Json,
+    MetricName,
+    PriceOption,
+    Quiet,
+    Sample,
+    Strict,
+    Targets,
+    VectorColumn,
+    Verbose,
+    Where,
+    open_benchmark,
+    require_goals,
+)
 from recallatk.cli.progress import progress
-from recallatk.errors import RecallError, UsageError, choices
+from recallatk.cli.volume import set_quiet
+from recallatk.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from recallatk.analysis.cost import MachinePrice
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Truth
     from recallatk.core.judgments import Finding
     from recallatk.core.tuned import Tuned
 
-Targets = Annotated[
-    list[str] | None, typer.Option(help='What to keep, such as "recall@10 >= 0.95"; may be repeated.')
-]
-Budgets = Annotated[
-    list[str] | None, typer.Option(help='What it may take, such as "p95 <= 5ms"; may be repeated.')
-]
 Prefer = Annotated[
-    str | None, typer.Option(help="What is to be cheap: p95 (the default), qps, memory or build.")
+    str | None,
+    typer.Option(help="Cost to minimize: p95 (default), qps, memory, build or cost (with --price)."),
 ]
-Engines = Annotated[list[str] | None, typer.Option(help="An engine to choose from; may be repeated.")]
-Time = Annotated[str | None, typer.Option(help="How long it may take, such as 15min.")]
-Columns = Annotated[
-    list[str] | None, typer.Option(help="A column of the queries, for the worst segment; may be repeated.")
-]
-Out = Annotated[Path | None, typer.Option(help="The folder for what was found; by default runs/NAME-tune.")]
+Time = Annotated[str | None, typer.Option(help="Time limit, e.g. 15min.")]
+Out = Annotated[Path | None, typer.Option(help="Output folder. Default: runs/NAME-tune.")]
+
+
+COST = "cost"
 
 
 class Wanted(NamedTuple):
@@ -49,6 +65,7 @@ class Wanted(NamedTuple):
     engine: tuple[str, ...]
     seconds: float | None
     by: tuple[str, ...]
+    price: MachinePrice | None
 
 
 def tune(
@@ -57,28 +74,40 @@ def tune(
     target: Targets = None,
     budget: Budgets = None,
     prefer: Prefer = None,
-    engine: Engines = None,
+    price: PriceOption = None,
+    engine: EngineNames = None,
     time: Time = None,
-    by: Columns = None,
     metric: MetricName = None,
+    where: Where = None,
+    by: By = None,
+    id_column: IdColumn = None,
+    vector_column: VectorColumn = None,
+    sample: Sample = None,
+    corpus_sample: CorpusSample = None,
     out: Out = None,
-    seed: Annotated[int, typer.Option(help="Which queries are held out, and every other order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the query split and trial order.")] = 0,
     strict: Strict = False,
     as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
-    """Find the cheapest setting that keeps a target within budgets, and prove it on held-out queries.
+    """Find the cheapest setting that meets a recall target within your budgets.
 
-    The exit code is 1 when nothing keeps the target. After Ctrl-C or a crash the same command goes on.
+    The choice is validated on held-out queries. The exit code is 1 if no setting meets the target. The same
+    command resumes an interrupted tuning.
 
     Example: recallatk tune corpus.parquet queries.parquet --metric cosine --target "recall@10 >= 0.95"
 
     Example: recallatk tune bench.toml
     """
     from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
-    from recallatk.cli.live import tune_view
-    from recallatk.tuning.flow import tune as find
 
-    benchmark = open_benchmark(file, queries, metric)
+    set_quiet(quiet)
+    asked = GivenOptions(
+        queries, metric, where, id_column, vector_column, sample=sample, corpus_sample=corpus_sample,
+        target=target, budget=budget, price=price,
+    )  # fmt: skip
+    benchmark = open_benchmark(file, asked)
     wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
     _require(wanted, file)
     _require_columns(wanted.by, benchmark.dataset)
@@ -87,12 +116,25 @@ def tune(
     truth = _stated_truth(benchmark)
     known = before_tuning(benchmark, truth, wanted.target)
     lint(known, strict=strict)
+    found = _tuned(benchmark, wanted, truth, folder, seed)
+    findings = report_tuning(found, folder, known, benchmark, seed=seed)
+    costs = _costs(found, wanted.price)
+    _print(found, findings, folder, costs, as_json=as_json, quiet=quiet, verbose=verbose)
+    if not found.met or (strict and any(each.counts for each in findings)):
+        raise typer.Exit(FAILED)
+
+
+def _tuned(benchmark: Benchmark, wanted: Wanted, truth: Truth | None, folder: Path, seed: int) -> Tuned:
+    from recallatk.cli.live import tune_view
+    from recallatk.tuning.flow import tune as find
+
     with tune_view() as view:
-        found = find(
+        return find(
             benchmark.dataset,
             target=wanted.target,
             budgets=wanted.budget,
-            prefer=wanted.prefer,
+            # At one price per hour, the highest throughput costs least per query.
+            prefer="qps" if wanted.prefer == COST else wanted.prefer,
             engines=wanted.engine or None,
             seconds=wanted.seconds,
             by=wanted.by,
@@ -101,10 +143,6 @@ def tune(
             truth=truth,
             watch=view.show,
         )
-    findings = report_tuning(found, folder, known, benchmark, seed=seed)
-    _print(found, findings, folder, as_json=as_json)
-    if not found.met or (strict and any(each.counts for each in findings)):
-        raise typer.Exit(FAILED)
 
 
 def _wanted(
@@ -117,6 +155,7 @@ def _wanted(
     by: list[str] | None,
 ) -> Wanted:
     """What the options state, else the bench file."""
+    from recallatk.analysis.cost import price_of
     from recallatk.units import parse_duration
 
     table = settings.tune
@@ -127,36 +166,31 @@ def _wanted(
         engine=tuple(engine or table.engine or (each.name for each in settings.engine)),
         seconds=table.time if time is None else parse_duration(time),
         by=tuple(by or table.by or settings.measure.by),
+        price=price_of(settings.model_dump(include={"cost"})),
     )
 
 
 def _require(wanted: Wanted, file: str) -> None:
     """Refuse goals and preferences that cannot be read, all at once, before any file is opened."""
-    from recallatk.goals import parse_goal
     from recallatk.tuning.candidates import PREFERENCES
 
     if not wanted.target:
         example = (
             'target = "recall@10 >= 0.95" under [tune] in the file, or ' if file.endswith(".toml") else ""
         )
-        raise UsageError(f'no target. Say what to keep: {example}--target "recall@10 >= 0.95"')
-    if wanted.prefer not in PREFERENCES:
-        raise UsageError(f"--prefer {wanted.prefer}. Accepted: {choices(PREFERENCES)}")
-    problems = []
-    for text in (*wanted.target, *wanted.budget):
-        try:
-            parse_goal(text)
-        except RecallError as problem:
-            problems.append(str(problem))
-    if problems:
-        raise UsageError("\n".join(problems))
+        raise UsageError(f'no target. State one: {example}--target "recall@10 >= 0.95"')
+    accepted = (*PREFERENCES, COST)
+    if wanted.prefer not in accepted:
+        raise UsageError(f"--prefer: {unknown('preference', wanted.prefer, accepted)}")
+    if wanted.prefer == COST and wanted.price is None:
+        raise UsageError("--prefer cost needs the price of the machine. State it: --price 0.34/h")
+    require_goals(wanted.target, wanted.budget)
 
 
 def _require_columns(by: Sequence[str], dataset: Dataset) -> None:
     for name in by:
         if name not in dataset.queries.metadata_names:
-            known = choices(dataset.queries.metadata_names) or "none"
-            raise UsageError(f"--by {name}: no such column beside the queries. Accepted: {known}")
+            raise UsageError(f"--by: {unknown('query column', name, dataset.queries.metadata_names)}")
 
 
 def _stated_truth(benchmark: Benchmark) -> Truth | None:
@@ -168,15 +202,38 @@ def _stated_truth(benchmark: Benchmark) -> Truth | None:
         return benchmark.truth(step)
 
 
-def _print(found: Tuned, findings: Sequence[Finding], folder: Path, *, as_json: bool) -> None:
-    from recallatk.cli.lint_and_report import HTML, MARKDOWN
-    from recallatk.reporting.findings import findings_to_text
+def _costs(found: Tuned, price: MachinePrice | None) -> dict[str, Any]:
+    """The price, and the cost of a million queries at the throughput of the choice."""
+    if price is None:
+        return {}
+    chosen = found.choice or found.nearest
+    cost = None if chosen is None else price.per_million(chosen.qps)
+    return {"per_hour": price.per_hour, "currency": price.currency, "cost_per_million": cost}
+
+
+def _print(
+    found: Tuned,
+    findings: Sequence[Finding],
+    folder: Path,
+    costs: dict[str, Any],
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    from recallatk.cli.lint_and_report import HTML
     from recallatk.reporting.tuned import tuned_to_text
-    from recallatk.reporting.tuned_file import TUNED, described
+    from recallatk.reporting.tuned_file import described
 
     if as_json:
-        typer.echo(json.dumps({**described(found, findings), "out": str(folder)}, ensure_ascii=False))
+        priced = {"cost": costs} if costs else {}
+        whole = {**described(found, findings), **priced, "out": str(folder)}
+        typer.echo(json.dumps(whole, ensure_ascii=False))
     else:
-        typer.echo(f"{tuned_to_text(found)}\n\n{findings_to_text(findings, short=True)}")
-        files = f"{HTML}, {MARKDOWN}, {TUNED} and a journal to go on by"
-        typer.echo(f"\nFiles in {shlex.quote(str(folder))}: {files}.")
+        report, name = shlex.quote(str(folder / HTML)), shlex.quote(str(folder))
+        files = [] if quiet else [f"Report: {report}. All files: {name}"]
+        if costs.get("cost_per_million") is not None:
+            unit = f"{costs['currency']} " if costs["currency"] else ""
+            files.insert(0, f"Cost: {costs['cost_per_million']:.3g} {unit}per million queries")
+        shown = None if quiet else findings
+        typer.echo(tuned_to_text(found, verbose=verbose, findings=shown, files=files))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from recallatk.errors import MismatchError, UsageError
+from recallatk.errors import MismatchError, UsageError, unknown
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -44,7 +44,28 @@ class Metric(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Metric:
-        raise UsageError(f"no metric {value!r}. Accepted: cosine, ip or l2")
+        raise UsageError(unknown("metric", value, cls, _METRICS_ELSEWHERE))
+
+
+# Names of other tools, for whoever writes one of them.
+_METRICS_ELSEWHERE = {
+    "euclidean": ("l2",),
+    "euclid": ("l2",),
+    "l2sq": ("l2",),
+    "l2squared": ("l2",),
+    "sqeuclidean": ("l2",),
+    "squaredl2": ("l2",),
+    "dot": ("ip",),
+    "dotproduct": ("ip",),
+    "dotp": ("ip",),
+    "innerproduct": ("ip",),
+    "maxinnerproduct": ("ip",),
+    "mips": ("ip",),
+    "angular": ("cosine",),
+    "cos": ("cosine",),
+    "cosinesimilarity": ("cosine",),
+    "cosinedistance": ("cosine",),
+}
 
 
 class Vectors(Protocol):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from recallatk.datasets.source import Format, OpenOptions, Source
-from recallatk.errors import FormatError, UsageError, choices
+from recallatk.errors import FormatError, UsageError, choices, unknown
 from recallatk.files import PathLike, locate_all
 from recallatk.redaction import without_secrets
 
@@ -47,7 +47,7 @@ _SIDECAR_SUFFIX = ".json"
 def get_format(name: str) -> Format:
     """The format of that name."""
     if name not in FORMATS:
-        raise UsageError(f"no format {name!r}. Accepted: {choices(FORMATS)}")
+        raise UsageError(unknown("format", name, FORMATS))
     module, _, attribute = FORMATS[name].partition(":")
     found: Format = getattr(importlib.import_module(module), attribute)()
     return found

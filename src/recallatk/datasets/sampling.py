@@ -18,7 +18,7 @@ from recallatk.datasets.checks import checked
 from recallatk.datasets.layout import FILTER_NAME
 from recallatk.datasets.matrix import TableColumns, gather
 from recallatk.datasets.opening import query_set
-from recallatk.errors import UsageError, choices
+from recallatk.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,9 +106,7 @@ def _strata(records: Records, by: str | None) -> list[NDArray[np.int64]]:
     if by is None:
         return [np.arange(records.rows)]
     if by not in records.metadata_names:
-        raise UsageError(
-            f"{records.name}: no column {by!r}. Accepted: {choices(records.metadata_names) or 'none'}"
-        )
+        raise UsageError(f"{records.name}: {unknown('column', by, records.metadata_names)}")
     column = records.columns.read([by], 0, records.rows)[by]
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.latency import PERCENTILES
 from recallatk.errors import UsageError
-from recallatk.units import format_bytes, format_duration, mebibytes, parse_bytes, parse_duration
+from recallatk.units import DURATION, format_bytes, format_duration, mebibytes, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from recallatk.core.tuned import Candidate
@@ -85,7 +85,10 @@ def _limit(name: str, amount: str) -> float:
     if name in _SIZES:
         return parse_bytes(amount)
     if name != "qps":
-        return parse_duration(amount, unit="s" if name == "build" else "ms")
+        unit = "s" if name == "build" else "ms"
+        if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", amount):
+            raise UsageError(f"{amount} has no unit. Did you mean {amount}{unit}? Accepted: {DURATION}")
+        return parse_duration(amount, unit=unit)
     if not re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", amount) or not float(amount) > 0:
         raise UsageError(f"{amount!r} queries per second. Accepted: a number above 0")
     return float(amount)

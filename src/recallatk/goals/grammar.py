@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from recallatk.errors import UsageError
+from recallatk.analysis.measures import find_measure, meant_measure
+from recallatk.errors import UsageError, did_you_mean
 from recallatk.goals.budget import COSTS, Budget, read_budget
 from recallatk.goals.target import NAME, Target, read_target, unquoted
 
@@ -15,13 +16,22 @@ if TYPE_CHECKING:
 Goal: TypeAlias = Target | Budget
 
 ACCEPTED = (
-    "recall@10 >= 0.95, recall1@50 >= 99%, robust(0.8)@10 >= 0.95, p5(recall@10) >= 0.6, mrr@10 >= 0.9, "
-    "ndcg@10 >= 0.9, rbo(0.9)@10 >= 0.9, eps(0.01)@10 >= 0.95, rde@10 <= 0.01 or ndcg@10 loss <= 0.005, each "
-    "also in a segment such as recall@10 >= 0.9 in category=noun.animal; p50, p90, p95, p99 or p99.9 <= 5ms, "
-    "qps >= 1000, memory <= 2GiB, size <= 1GiB or build <= 10min"
+    "recall@10 >= 0.95, robust(0.8)@10 >= 0.95, p5(recall@10) >= 0.6, nDCG@10 loss <= 0.005 and other "
+    "measures of quality, each also in a segment such as recall@10 >= 0.9 in category=shoes; p50, p90, p95, "
+    "p99 or p99.9 <= 5ms, qps >= 1000, memory <= 2GiB, size <= 1GiB or build <= 10min"
 )
 _SEGMENT = re.compile(rf"(?P<goal>.*?)\s+in\s+(?P<column>{NAME})\s*=\s*(?P<value>{NAME})", re.DOTALL)
 _GOAL = re.compile(r"(?P<measure>[^<>=≤≥]*[^<>=≤≥\s])\s*(?P<sign>>=|<=|≥|≤)\s*(?P<value>[^<>=≤≥]+)")
+_COSTS_ELSEWHERE = {
+    "latency": ("p95",),
+    "throughput": ("qps",),
+    "ram": ("memory",),
+    "rss": ("memory",),
+    "disk": ("size",),
+    "buildtime": ("build",),
+    "rps": ("qps",),
+    "price": ("cost",),
+}
 _SIGNS = {"≤": "<=", "≥": ">="}
 
 
@@ -31,7 +41,7 @@ def parse_goal(text: str) -> Goal:
     placed = _SEGMENT.fullmatch(stripped)
     found = _GOAL.fullmatch(stripped if placed is None else placed["goal"])
     if found is None:
-        raise UsageError(f"no goal {text!r}. Accepted: {ACCEPTED}")
+        raise UsageError(f"no goal {text!r}.{_meant_goal(stripped)} Accepted: {ACCEPTED}")
     segment = None if placed is None else (unquoted(placed["column"]), unquoted(placed["value"]))
     try:
         return _read(
@@ -41,11 +51,27 @@ def parse_goal(text: str) -> Goal:
         raise UsageError(f"goal {text!r}: {problem}") from None
 
 
+def _meant_goal(text: str) -> str:
+    """` Did you mean GOAL?` for a share alone, or for a comparison by another sign."""
+    share = re.fullmatch(r"(?:0?\.[0-9]+|[0-9]{1,2}(?:\.[0-9]+)?\s*%?)", text)
+    if share:
+        number = text.rstrip("% ")
+        value = number if "." in number and float(number) < 1 else f"{number}%"
+        return f" Did you mean recall@10 >= {value}?"
+    compared = re.fullmatch(r"([^<>=\s]+)\s*(?:>|<|==?|=>|=<|:)\s*([^<>=]+)", text)
+    if compared:
+        sign = "<=" if compared[1] in COSTS and compared[1] != "qps" else ">="
+        return f" Did you mean {compared[1]} {sign} {compared[2]}?"
+    measure = find_measure(text)
+    return "" if measure is None else f" Did you mean {measure} >= 0.95?"
+
+
 def _read(measure: str, sign: str, value: str, segment: tuple[str, str] | None) -> Goal:
     if measure not in COSTS:
         target = read_target(measure, sign, value, segment)
         if target is None:
-            raise UsageError(f"no measure {measure!r}. Accepted: {ACCEPTED}")
+            hint = meant_measure(measure) or did_you_mean(measure, COSTS, _COSTS_ELSEWHERE)
+            raise UsageError(f"no measure {measure!r}.{hint} Accepted: {ACCEPTED}")
         return target
     if segment is not None:
         raise UsageError(f"{measure} is not measured by segment. Accepted: measures of quality")

@@ -12,7 +12,7 @@ from recallatk.analysis.distribution import interval_of
 from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
 from recallatk.analysis.measures.base import plain
 from recallatk.core import Mean
-from recallatk.errors import UsageError, choices
+from recallatk.errors import UsageError, choices, unknown
 from recallatk.units import parse_share
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 # A share such as 0.6 is no binary number, and 6 of 10 must reach it.
 ROUNDING = 1e-9
 _NAMED = 8
-_LOSS = re.compile(r"(ndcg|mrr)@([0-9]{1,9})\s+loss")
+_LOSS = re.compile(r"(nDCG|mrr)@([0-9]{1,9})\s+loss", re.IGNORECASE)
+_JUDGED = {"ndcg": "nDCG", "mrr": "mrr"}
 _PERCENTILE = re.compile(r"p([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\((.+)\)")
 _BARE = re.compile(r"[^\s\"'=`]+")
 
@@ -43,7 +44,7 @@ class Target:
     percentile: float | None = None
     """For `p5(recall@10)`: 5. All but 5 % of the queries must reach the value."""
     relevance: str | None = None
-    """For a loss: the judged measure, `ndcg@10` or `mrr@10`."""
+    """For a loss: the judged measure, `nDCG@10` or `mrr@10`."""
     segment: tuple[str, str] | None = None
     """The column and value of the queries that count; None for all queries."""
 
@@ -112,8 +113,7 @@ class Target:
         name, value = self.segment
         known = [] if columns is None else columns.column_names
         if columns is None or name not in known:
-            said = f"Known: {choices(known)}" if known else "They have no columns"
-            raise UsageError(f"{self.text}: no column {name!r} beside the queries. {said}")
+            raise UsageError(f"{self.text}: {unknown('query column', name, known)}")
         labels = _labels(columns, name)
         found = labels == value
         if not found.any():
@@ -170,7 +170,9 @@ def read_target(
         return None
     value = parse_share(amount)
     if lost:
-        target = Target(measure, value, relevance=f"{lost[1]}@{int(lost[2])}", segment=segment)
+        target = Target(
+            measure, value, relevance=f"{_JUDGED[lost[1].lower()]}@{int(lost[2])}", segment=segment
+        )
     else:
         target = Target(measure, value, percentile=float(tail[1]) if tail else None, segment=segment)
     _require_sense(target, sign)
@@ -189,7 +191,8 @@ def _require_sense(target: Target, sign: str) -> None:
     if target.relevance and not 0 <= target.value < 1:
         raise UsageError(f"a loss of {plain(target.value)}. Accepted: from 0 to below 1")
     if not target.relevance and target.measure.bounded and not 0 < target.value <= 1:
-        raise UsageError(f"{plain(target.value)}. Accepted: above 0 and up to 1")
+        percent = f" Did you mean {plain(target.value)}%?" if 1 < target.value <= 100 else ""
+        raise UsageError(f"{plain(target.value)} is not a share.{percent} Accepted: above 0 and up to 1")
 
 
 def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:

@@ -99,7 +99,7 @@ class Evidence:
         """Every k of recall@k that is measured, or is to be."""
         found = recall_cutoffs(name for each in self.measurements for name in each.score.measures)
         if not found and self.settings is not None:
-            found = sorted(set(self.settings.measure.k))
+            found = sorted(set(self.settings.measure.at))
         return tuple(found)
 
     @property

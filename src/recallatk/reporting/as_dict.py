@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.cost import price_of
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
 from recallatk.reporting.trial_lines import trial_lines
@@ -63,7 +64,10 @@ def _trials(run: Run) -> list[dict[str, Any]]:
     failed = {each.trial: each for each in run.failures}
     found = []
     for trial, number in trial_numbers(run).items():
-        found += [{**_named(trial, number, "done"), **_measured(line)} for line in done.get(trial, ())]
+        found += [
+            {**_named(trial, number, "done"), **_measured(line), **_cost(run, line)}
+            for line in done.get(trial, ())
+        ]
         if trial not in done:
             status = "failed" if trial in failed else "missing"
             found.append({**_named(trial, number, status), **_unmeasured(failed.get(trial))})
@@ -81,6 +85,12 @@ def _named(trial: Trial, number: int, status: str) -> dict[str, Any]:
         "repeat": trial.repeat,
         "status": status,
     }
+
+
+def _cost(run: Run, line: TrialLine) -> dict[str, Any]:
+    """The cost of a million queries, where the run has a price."""
+    price = price_of(run.settings)
+    return {} if price is None else {"cost_per_million": price.per_million(line.qps.median)}
 
 
 def _unmeasured(failure: Failure | None) -> dict[str, Any]:

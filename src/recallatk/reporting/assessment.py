@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.answer_scores import OTHER_TOOLS
+from recallatk.analysis.segments import AUTOMATIC, SELECTIVITY
 from recallatk.reporting.as_dict import mean_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
-from recallatk.reporting.labels import interval, number
-from recallatk.reporting.text import render_text
+from recallatk.reporting.labels import number, with_margin
+from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -23,30 +24,54 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _NAMED = 5
 # Where the interval's measured coverage falls below 93 %.
 _NEAR_ONE, _FEW = 0.97, 500
+_QUERIES, _ANSWERS = ("query", "queries"), ("answer", "answers")
 _ANOMALIES = {
-    "missing": "queries that were not answered at all and score 0",
-    "short": "queries with fewer answers than there are rows to return",
-    "duplicate": "answers that repeat a row of the same query",
-    "padding": "answers that are padding (-1 or null)",
-    "unknown": "answers that name an id which is not in the corpus",
-    "ineligible": "answers that name a row which the query may not return",
-    "no_eligible": "queries without any eligible row, which leave the mean",
-    "cut_ties": "queries that tie at the boundary with more rows than the truth names, so that recall may be "
-    "too low",
+    "missing": (*_QUERIES, "without answers, scored 0"),
+    "short": (*_QUERIES, "with fewer answers than eligible rows"),
+    "duplicate": (*_ANSWERS, "with a row that the same query already has"),
+    "padding": (*_ANSWERS, "of padding (-1 or null)"),
+    "unknown": (*_ANSWERS, "with an id that is not in the corpus"),
+    "ineligible": (*_ANSWERS, "with a row that the query's filter excludes"),
+    "no_eligible": (*_QUERIES, "without an eligible row, left out of the mean"),
+    "cut_ties": (*_QUERIES, "tied at rank k with more rows than the truth lists: recall may be too low"),
 }
+_MORE = "--verbose shows"
 
 
-def assessment_to_text(assessment: Assessment) -> str:
-    """The measures, what explains them, and a warning for everything odd."""
-    return render_text(Document("", build_sections(SECTIONS, assessment, Form.TEXT)))
+def assessment_to_text(
+    assessment: Assessment,
+    *,
+    verbose: bool = False,
+    width: int | None = None,
+    ascii_only: bool | None = None,
+) -> str:
+    """Scored answers for the terminal: the headline recall, all measures, diagnosis, segments, warnings.
+
+    Args:
+        assessment: the scored answers.
+        verbose: with the spread over queries, the size of the sample and every grouping.
+        width: columns of the terminal; by default those of the current one.
+        ascii_only: draw with ASCII; by default if the encoding of standard output needs it.
+    """
+    form = Form.TEXT if verbose else Form.SCREEN
+    columns = terminal_width() if width is None else width
+    text = render_text(
+        Document("", build_sections(SECTIONS, assessment, form)), columns if form is Form.SCREEN else None
+    )
+    return for_console(text, ascii_only=ascii_only)
 
 
 def _heading(assessment: Assessment) -> Section:
-    score = assessment.score
-    lines = [f"{assessment.name}: {counted(score.queries, 'query', 'queries')}, {score.scored:,} scored"]
+    score, name = assessment.score, f"recall@{assessment.k}"
+    asked = counted(score.queries, "query", "queries")
+    scored = "" if score.scored == score.queries else f", {score.scored:,} scored"
+    bound = assessment.at_least.get(name)
+    at_least = "" if bound is None else f", at least {bound:.3f} with 95 % confidence"
+    lines = [f"{name} {with_margin(score.measures[name])}{at_least}. {assessment.name}: {asked}{scored}."]
     if score.sampled_from is not None:
         lines.append(
-            f"a corpus sample of {score.sampled_from:,} rows: recall on it does not carry over to all of them"
+            f"The corpus is a sample of {score.sampled_from:,} rows. Recall on a sample does not carry over "
+            "to the whole corpus."
         )
     return Section("", [Sentences(lines)])
 
@@ -54,31 +79,39 @@ def _heading(assessment: Assessment) -> Section:
 def _measures(assessment: Assessment) -> Section:
     rows = []
     for name, mean in assessment.score.measures.items():
-        by_ids = number(mean.ids, ".4f") if mean.ids is not None and mean.ids != mean.value else ""
-        rows.append([name, number(mean.value, ".4f"), interval(mean, ".4f"), by_ids, f"{mean.n:,}"])
-    return Section("", [Table("", ["measure", "mean", "95 % interval", "by ids", "queries"], rows, 1)])
+        by_ids = "" if mean.ids is None else f"{mean.ids:.3f}"
+        # Ties that change no shown digit are not worth a number.
+        by_ids = "" if by_ids == number(mean.value, ".3f") else by_ids
+        rows.append([name, with_margin(mean), by_ids, f"{mean.n:,}"])
+    header = ["measure", "mean", "strict ids", "queries"]
+    # Columns that say nothing, or the same in every row, are left out.
+    kept = [0, 1, *([2] if any(row[2] for row in rows) else [])]
+    kept += [3] if len({row[3] for row in rows}) > 1 else []
+    table = Table("", [header[at] for at in kept], [[row[at] for at in kept] for row in rows], 1)
+    return Section("", [table])
 
 
 def _explained(assessment: Assessment) -> Section:
+    """The spread of recall over queries, and the diagnosis."""
     name = f"recall@{assessment.k}"
     lines = []
     if name in assessment.distribution:
         lines.append(_spread(name, assessment.distribution[name]))
-    if name in assessment.at_least:
-        lines.append(
-            f"{name} is at least {assessment.at_least[name]:.4f} with 95 % confidence (betting bound, the "
-            "one to decide by)."
-        )
+    if assessment.diagnosis is not None:
+        lines.append(f"Diagnosis: {assessment.diagnosis.in_words}")
     mean = assessment.score.measures[name]
     if mean.value is not None and mean.value > _NEAR_ONE and mean.n < _FEW:
         lines.append(
-            f"So close to 1, {mean.n:,} queries are few: the interval may be too narrow; the bound is not."
+            f"With recall this close to 1, {mean.n:,} queries are few: the ± may be too narrow. Decide by "
+            "the lower bound."
         )
-    if assessment.planning:
-        lines.append(f"{assessment.planning[0].upper()}{assessment.planning[1:]}.")
-    if assessment.diagnosis is not None:
-        lines.append(f"Diagnosis: {assessment.diagnosis.in_words}")
     return Section("", [Sentences(lines)])
+
+
+def _planning(assessment: Assessment) -> Section | None:
+    if not assessment.planning:
+        return None
+    return Section("", [Sentences([f"{assessment.planning[0].upper()}{assessment.planning[1:]}."])])
 
 
 def _spread(name: str, found: Distribution) -> str:
@@ -86,19 +119,16 @@ def _spread(name: str, found: Distribution) -> str:
     most = max(found.histogram)
     bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in found.histogram)
     return (
-        f"{name} of single queries: worst {found.least:.2f}, p1 {p1:.2f}, p5 {p5:.2f}, median {median:.2f}; "
-        f"{found.zeros.value:.1%} at 0, {found.ones.value:.1%} at 1; from 0 to 1 [{bars}]"
+        f"{name} per query: worst {found.least:.2f}, p1 {p1:.2f}, p5 {p5:.2f}, median {median:.2f}; "
+        f"{found.zeros.value:.1%} at 0, {found.ones.value:.1%} at 1; histogram from 0 to 1 [{bars}]"
     )
 
 
 def _relevance(assessment: Assessment) -> Section | None:
     if not assessment.relevance:
         return None
-    rows = [
-        [name, number(mean.value, ".4f"), interval(mean, ".4f"), f"{mean.n:,}"]
-        for name, mean in assessment.relevance.items()
-    ]
-    header = ["relevance by judgements, not recall@k", "mean", "95 % interval", "queries"]
+    rows = [[name, with_margin(mean), f"{mean.n:,}"] for name, mean in assessment.relevance.items()]
+    header = ["judged relevance", "mean", "queries"]
     return Section("", [Table("", header, rows, 1), Sentences([f"{_relevance_order(assessment)}."])])
 
 
@@ -106,12 +136,25 @@ def _relevance_order(assessment: Assessment) -> str:
     """How answers are ordered for relevance and for recall@k alike."""
     ties = assessment.score_ties
     if ties is None:
-        return "Relevance ranks the answers as recall@k does: in the order of the answers"
-    return f"Relevance ranks the answers as recall@k does: by {ties.order}; {OTHER_TOOLS}"
+        return "Judged relevance uses the order of the answers, like recall@k"
+    return f"Judged relevance orders answers by {ties.order}, like recall@k; {OTHER_TOOLS}"
 
 
 def _segments(assessment: Assessment) -> list[Section]:
     return [_segment_section(name, found) for name, found in assessment.segments.items() if found]
+
+
+def _named_segments(assessment: Assessment) -> list[Section]:
+    """The groupings that the user named, and filter selectivity; --verbose has the others."""
+    shown = {
+        name: found
+        for name, found in assessment.segments.items()
+        if found and (name not in AUTOMATIC or name == SELECTIVITY)
+    }
+    more = [name for name in assessment.segments if name not in shown]
+    sections = [_segment_section(name, found) for name, found in shown.items()]
+    note = [f"{_MORE} segments by {', '.join(more)}."] if more else []
+    return [*sections, Section("", [Sentences(note)])]
 
 
 def _segment_section(name: str, found: list[Segment]) -> Section:
@@ -119,10 +162,10 @@ def _segment_section(name: str, found: list[Segment]) -> Section:
     rows = []
     for each in found[:_SHOWN]:
         mean = each.measures[measure]
-        rows.append([f"  {each.name}", number(mean.value, ".4f"), interval(mean, ".4f"), f"{each.queries:,}"])
+        rows.append([f"  {each.name}", with_margin(mean), f"{each.queries:,}"])
     more = len(found) - _SHOWN
-    better = [f"  ... and {more:,} better ones; --json has them all"] if more > 0 else []
-    header = [f"by {name}", measure, "95 % interval", "queries"]
+    better = [f"  {more:,} segments with higher recall are not shown; --json has all"] if more > 0 else []
+    header = [f"by {name}", measure, "queries"]
     return Section("", [Table("", header, rows, 1), Sentences(better)])
 
 
@@ -132,15 +175,15 @@ def _differences(assessment: Assessment) -> Section:
 
 def _warnings(assessment: Assessment) -> Section:
     lines = []
-    for kind, said in _ANOMALIES.items():
+    for kind, (one, several, said) in _ANOMALIES.items():
         count = assessment.score.anomalies.get(kind)
         if count:
             names = _names(assessment) if kind == "missing" else ""
-            lines.append(f"warning: {said}: {count:,}{names}")
+            lines.append(f"warning: {counted(count, one, several)} {said}{names}")
     lines += _tie_warnings(assessment)
-    untold = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
-    if untold:
-        lines.append(f"not told: {' and '.join(untold)} ids. Give --corpus and --queries to count them")
+    unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
+    if unchecked:
+        lines.append(f"not checked: {' and '.join(unchecked)} ids. Give --corpus and --queries to count them")
     return Section("", [Sentences(lines)])
 
 
@@ -152,8 +195,8 @@ def _tie_warnings(assessment: Assessment) -> list[str]:
         return []
     counts = ", ".join(f"{count:,} at k={k}" for k, count in found.items())
     return [
-        f"warning: queries whose answers tie by score at the boundary: {counts}. Answers are ordered by "
-        f"{ties.order}; {OTHER_TOOLS}, and may give other values. Write scores with more digits"
+        f"warning: answers tie by score at rank k: {counts} queries. Answers are ordered by {ties.order}; "
+        f"{OTHER_TOOLS}, and may report other values. Write scores with more digits"
     ]
 
 
@@ -167,15 +210,17 @@ SECTIONS: Builders = (
     (Form.ALL, _heading),
     (Form.ALL, _measures),
     (Form.ALL, _explained),
+    (Form.TEXT, _planning),
     (Form.ALL, _relevance),
-    (Form.ALL, _segments),
+    (Form.SCREEN, _named_segments),
+    (Form.TEXT, _segments),
     (Form.ALL, _differences),
     (Form.ALL, _warnings),
 )
 
 
 def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
-    """The same for programs."""
+    """The assessment as plain values, for JSON."""
     score = assessment.score
     return {
         "answers": assessment.name,

@@ -1,4 +1,4 @@
-"""Comparison of runs: the verdict of each, and paired differences of the same settings."""
+"""Comparison of runs: verdicts, paired differences of the same settings, and unpaired settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from recallatk.analysis.comparison import compare, holm
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import curve_of, shortened
-from recallatk.reporting.document import Table
+from recallatk.reporting.document import Sentences, Table
 from recallatk.reporting.labels import cut, interval, number
 from recallatk.reporting.per_query import recall_per_query
 from recallatk.reporting.text import printable
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from recallatk.analysis.comparison import Difference
     from recallatk.core import Measurement, Run, Trial, Truth
     from recallatk.reporting.charts.points import Curve
+    from recallatk.reporting.document import Block
 
-_MOST_PAIRS = 60
+_MOST_PAIRS = _MOST_UNPAIRED = 60
+_LONGEST = 120
 _CONFIDENCE = 0.05
+COMPARED = "Comparison of runs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,8 @@ class Comparison:
     """The points of each run."""
     table: Table
     paired: Table | None
+    unpaired: Table | None = None
+    """Settings that only some of the runs have."""
     refusals: list[str] = field(default_factory=list)
     """Runs that cannot be compared, and why."""
 
@@ -55,11 +60,25 @@ def compared(
     for title, run in zip(titles[1:], others, strict=True):
         different = _different(first.run, run)
         if different:
-            refusals.append(f"{title} cannot be compared: {', '.join(different)} differ.")
+            refusals.append(f"{title} cannot be compared: different {', '.join(different)}.")
         else:
             curves[title] = curve_of(run)
     drawn = {title: shortened(curve)[0] for title, curve in curves.items()}
-    return Comparison(drawn, _side_by_side(curves), _paired(curves, truth), refusals)
+    return Comparison(drawn, _side_by_side(curves), _paired(curves, truth), _unpaired(curves), refusals)
+
+
+def comparison_blocks(found: Comparison) -> list[Block]:
+    """Refused runs, then the verdicts, the paired and the unpaired settings."""
+    blocks: list[Block] = [Sentences(found.refusals, "bad"), found.table]
+    if found.paired is not None:
+        said = (
+            "Differences in recall are paired by query; p values are adjusted for multiple comparisons "
+            "(Holm). A latency ratio above 1 is slower than the first run."
+        )
+        blocks += [Sentences([said]), found.paired]
+    elif len(found.curves) > 1:
+        blocks.append(Sentences(["The runs have no setting in common, so no difference is paired by query."]))
+    return [*blocks, *([] if found.unpaired is None else [found.unpaired])]
 
 
 def _different(one: Run, other: Run) -> list[str]:
@@ -82,8 +101,8 @@ def _side_by_side(curves: dict[str, Curve]) -> Table:
             point[name] for name in ("label", "recallText", "p95Text", "qpsText", "memoryText", "buildText")
         ]
         rows.append([title, *cells, begun])
-    header = ["Run", "Setting", "Recall", "p95", "QPS", "Memory", "Build time", "Begun"]
-    return Table("The setting of each run's verdict", header, rows, 2)
+    header = ["Run", "Setting", "Recall", "p95", "QPS", "Memory", "Build time", "Started"]
+    return Table("Verdict of each run", header, rows, 2)
 
 
 def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
@@ -108,8 +127,31 @@ def _paired(curves: dict[str, Curve], truth: Truth | None) -> Table | None:
             cells = [f"{each.difference:+.4f}", interval(each, "+.4f"), _judged(each, p_value)]
         label = cut(printable(curve.names.label(theirs.trial)), 80)
         rows.append([name, label, *cells, _ratio(first, curve, mine.trial)])
-    header = ["Run", "Setting", f"Δ {first.measure}", "95 % interval", "Difference", f"{first.tail} ratio"]
-    return Table(f"The same settings against {title}, query by query", header, rows, 2)
+    header = ["Run", "Setting", f"Δ {first.measure}", "95 % interval", "Significance", f"{first.tail} ratio"]
+    return Table(f"Same settings, paired by query: difference from {title}", header, rows, 2)
+
+
+def _unpaired(curves: dict[str, Curve]) -> Table | None:
+    """Settings that are not in both the first run and another: a different build, search or load."""
+    (title, first), *others = curves.items()
+    known = {line.trial for line in first.lines}
+    elsewhere = {line.trial for _, curve in others for line in curve.lines}
+    alone = [(title, first, place) for place, line in enumerate(first.lines) if line.trial not in elsewhere]
+    for name, curve in others:
+        alone += [(name, curve, place) for place, line in enumerate(curve.lines) if line.trial not in known]
+    if not others or not alone:
+        return None
+    rows = []
+    for name, curve, place in alone[:_MOST_UNPAIRED]:
+        point = curve.points[place]
+        # The whole setting: what tells trials of one run apart may be what all of them share.
+        label = cut(printable(str(curve.lines[place].trial)), _LONGEST)
+        cells = [point[key] for key in ("recallText", "p95Text", "qpsText", "memoryText", "buildText")]
+        rows.append([name, label, *cells])
+    more = len(alone) - len(rows)
+    rows += [[f"{more:,} more", "", "", "", "", "", ""]] if more > 0 else []
+    header = ["Run", "Setting", first.measure or "Recall", "p95", "QPS", "Memory", "Build time"]
+    return Table("Unpaired settings: in one run only", header, rows, 2)
 
 
 def _difference(truth: Truth | None, k: int, mine: Measurement, theirs: Measurement) -> Difference | None:
@@ -134,7 +176,7 @@ def _values(truth: Truth | None, k: int, measurement: Measurement) -> NDArray[np
 def _judged(found: Difference, p_value: float) -> str:
     if not found.differing:
         return "no query differs"
-    said = "not chance" if p_value < _CONFIDENCE else "may be chance"
+    said = "significant" if p_value < _CONFIDENCE else "not significant"
     return f"{said} (p = {p_value:.2g})"
 
 

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 class Form(Flag):
     """Rendered forms of a document."""
 
+    SCREEN = auto()
+    """The result alone, as text that fits a terminal."""
     TEXT = auto()
+    """Everything, as text."""
     MARKDOWN = auto()
     HTML = auto()
+    TERMINAL = SCREEN | TEXT
     PROSE = TEXT | MARKDOWN
-    ALL = TEXT | MARKDOWN | HTML
+    ALL = SCREEN | TEXT | MARKDOWN | HTML
 
 
 class Block:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core.judgments import Finding, Severity
 from recallatk.reporting.document import Document, Form, Linted, Remark, Section
 from recallatk.reporting.markdown import render_markdown
-from recallatk.reporting.text import render_text
+from recallatk.reporting.text import printable, render_text
 from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _NOTHING = "The linter found nothing."
+MOST_BRIEF = 5
 _TEXTS = ("severity", "title", "message", "why", "remedy", "waived")
 
 
@@ -27,6 +28,42 @@ def findings_to_text(findings: Sequence[Finding], *, short: bool = False) -> str
         short: the lines and the count alone.
     """
     return render_text(Document("", [linter_section(findings, short=short)]))
+
+
+def findings_in_brief(findings: Iterable[Any], width: int | None = None, most: int = MOST_BRIEF) -> list[str]:
+    """One line per rule, the most severe first, with the number of its findings.
+
+    Args:
+        findings: objects with rule, severity, title and message; waived ones are left out.
+        width: truncate lines to this many columns; None: never.
+        most: number of lines; the last one counts the rules that do not fit.
+    """
+    groups: dict[str, list[Remark]] = {}
+    for each in (_remark(finding, explained=False) for finding in findings):
+        if not each.waived:
+            groups.setdefault(each.code, []).append(each)
+    ranks = [str(severity) for severity in Severity]
+    ordered = sorted(groups.values(), key=lambda group: _rank(group[0], ranks))
+    lines = [_brief(group) for group in ordered]
+    if len(lines) > most:
+        rest = counted(len(lines) - most + 1, "more rule", "more rules")
+        hidden = [each for group in ordered[most - 1 :] for each in group]
+        lines = [*lines[: most - 1], f"{rest}: {_counts_in_words(hidden)}"]
+    return [line if width is None else shortened_line(line, width) for line in map(printable, lines)]
+
+
+def _rank(remark: Remark, ranks: list[str]) -> int:
+    return ranks.index(remark.severity) if remark.severity in ranks else len(ranks)
+
+
+def _brief(group: list[Remark]) -> str:
+    times = f" ×{len(group):,}" if len(group) > 1 else ""
+    return f"{group[0].severity} {group[0].code}{times}: {group[0].sentence}"
+
+
+def shortened_line(line: str, width: int) -> str:
+    """The line, or its beginning where it is longer than the width."""
+    return line if len(line) <= width else f"{line[: width - 1].rstrip()}…"
 
 
 def findings_to_markdown(findings: Sequence[Finding]) -> str:
@@ -64,13 +101,15 @@ def _remark(finding: Any, explained: bool) -> Remark:
 
 
 def _count_in_words(remarks: Sequence[Remark]) -> str:
-    if not remarks:
-        return _NOTHING
+    return f"The linter found {_counts_in_words(remarks)}." if remarks else _NOTHING
+
+
+def _counts_in_words(remarks: Sequence[Remark]) -> str:
     parts = [counted(count, name, f"{name}s") for name, count in _counts(remarks).items() if count]
     waived = sum(bool(each.waived) for each in remarks)
     parts += [f"{waived} waived"] if waived else []
     listed = [", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts
-    return f"The linter found {' and '.join(listed)}."
+    return " and ".join(listed)
 
 
 def _counts(findings: Sequence[Finding | Remark]) -> dict[str, int]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from recallatk.core import Mean, Parameters, Run, Trial
 
 _LONGEST_VALUE = 200
+_MOST_DIGITS = 6
 
 
 class Naming:
@@ -120,6 +121,28 @@ def interval(found: Mean | Percentile | Spread | Estimate | Difference | None, s
     if found is None or found.low is None or found.high is None:
         return "-"
     return f"{format(found.low, shape)} to {format(found.high, shape)}"
+
+
+def with_margin(found: Mean | Estimate | None) -> str:
+    """A share with its uncertainty, such as `0.965 ±0.005`; a dash where it was not measured.
+
+    The margin is the longer side of the interval. Digits beyond it are not shown.
+    """
+    if found is None or found.value is None:
+        return "-"
+    if found.low is None or found.high is None:
+        return f"{found.value:.{_digits(found.value, 1.0)}f}"
+    margin = max(found.value - found.low, found.high - found.value)
+    digits = _digits(found.value, margin)
+    return f"{found.value:.{digits}f} ±{margin:.{digits}f}"
+
+
+def _digits(value: float, margin: float) -> int:
+    """Three, or more where a margin would round to zero or a value below 1 to 1."""
+    digits = 3
+    while digits < _MOST_DIGITS and (0 < margin < 0.5 * 10**-digits or 1 - 0.5 * 10**-digits <= value < 1):
+        digits += 1
+    return digits
 
 
 def megabytes(count: int | None) -> str:

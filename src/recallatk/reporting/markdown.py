@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from recallatk.reporting.document import Code, Form, Heading, Items, Lead, Linted, Sentences, Table
-from recallatk.reporting.text import printable
+from recallatk.reporting.text import lead_in_words, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def _lines(block: Block, above: str) -> list[str]:
         case Code():
             return _code(block.text)
         case Lead():
-            return [escaped(block.sentence), ""]
+            return [escaped(lead_in_words(block)), ""]
         case Linted():
             return _linted(block)
         case _:

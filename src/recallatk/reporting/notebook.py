@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import interval, number
+from recallatk.reporting.labels import with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run_repr_html(run: Run) -> str:
 
     curve = curve_of(run)
     found, table = spoken_verdict(curve), settings_table(curve)
-    said = f"{found.lead}{' is ' if found.number is not None else '. '}{found.sentence}"
+    said = f"{found.why}{found.sentence}"
     parts = [f"<p><strong>{_text(RunReport(run).title)}</strong><br>{_text(said)}</p>", _table(table)]
     more = len(table.rows) - _MOST_ROWS
     if more > 0:
@@ -36,22 +36,19 @@ def run_repr_html(run: Run) -> str:
 
 def score_repr_html(score: Score) -> str:
     """The measures of a score, as a notebook shows them."""
-    rows = [
-        [name, number(mean.value, ".4f"), interval(mean, ".4f"), f"{mean.n:,}"]
-        for name, mean in score.measures.items()
-    ]
-    return _table(Table("Score", ["Measure", "Mean", "95 % interval", "Queries"], rows, 1))
+    rows = [[name, with_margin(mean), f"{mean.n:,}"] for name, mean in score.measures.items()]
+    return _table(Table("Score", ["Measure", "Mean ± 95 % interval", "Queries"], rows, 1))
 
 
 def run_to_arrow(run: Run) -> pa.Table:
-    """One row per trial with every number of it; what was not measured is null."""
+    """One row per trial with all of its numbers; null where not measured."""
     from recallatk.reporting.exports.tabular import arrow_table
 
     return arrow_table(run)
 
 
 def score_to_arrow(score: Score) -> pa.Table:
-    """One row per measure: its mean, the ends of its interval, the mean by strict ids, and over how many."""
+    """One row per measure: mean, ends of the interval, mean by strict ids, number of queries."""
     import pyarrow as pa
 
     means = score.measures

@@ -17,7 +17,7 @@ from recallatk.analysis.segments import Grouping, automatic, by_column, segments
 from recallatk.core import Score
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import thinned
-from recallatk.reporting.labels import cut, interval
+from recallatk.reporting.labels import cut, with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def heat_map(curve: Curve, facts: dict[int, Facts]) -> tuple[list[Row], list[str
                         "setting": point["label"],
                         "recall": mean.value,
                         "queries": each.queries,
-                        "text": f"{mean.value:.4f} ({interval(mean, '.4f')})",
+                        "text": with_margin(mean),
                     }
                 )
     return rows, [each["label"] for each in front], list(lines)

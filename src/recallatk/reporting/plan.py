@@ -1,4 +1,4 @@
-"""The plan of a run: what it would measure and what that may take."""
+"""The plan of a run: its trials, with estimates of time and memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 40
 
 
 def plan_to_dict(plan: Plan, estimates: Sequence[CostEstimate], out: str) -> dict[str, Any]:
-    """The plan with its estimates as plain values; None where the pilot could not tell."""
+    """The plan with its estimates as plain values; None where the pilot has no estimate."""
     builds: list[dict[str, Any]] = [
         {
             "engine": each.planned.engine,
@@ -49,7 +49,7 @@ def plan_to_dict(plan: Plan, estimates: Sequence[CostEstimate], out: str) -> dic
 
 
 def plan_to_text(described: dict[str, Any]) -> str:
-    """The same for people."""
+    """The plan as text for a terminal."""
     return render_text(Document("", build_sections(SECTIONS, described, Form.TEXT)))
 
 
@@ -66,7 +66,7 @@ def _builds(described: dict[str, Any]) -> Section:
     rows = [_build(each) for each in described["builds"][:_SHOWN]]
     more = len(described["builds"]) - _SHOWN
     table = Table("", ["index", "trials", "build s", "search s", "memory MB"], rows, 1)
-    return Section("", [table, Sentences([f"and {more:,} more"] if more > 0 else [])])
+    return Section("", [table, Sentences([f"{more:,} more builds"] if more > 0 else [])])
 
 
 def _build(build: dict[str, Any]) -> list[str]:
@@ -85,8 +85,8 @@ def _build(build: dict[str, Any]) -> list[str]:
 def _cautions(described: dict[str, Any]) -> Section:
     problems = (f"{each['engine']}: {each['problem']}" for each in described["builds"] if each["problem"])
     lines = [
-        "Estimates from builds of a few thousand rows; loads at a stated rate or length take that long.",
-        *(f"Left out: {each}" for each in described["dropped"]),
+        "Estimates are extrapolated from builds of a few thousand rows.",
+        *(f"Skipped: {each}" for each in described["dropped"]),
         *dict.fromkeys(problems),
     ]
     return Section("", [Sentences(lines)])

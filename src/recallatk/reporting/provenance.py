@@ -1,4 +1,4 @@
-"""Provenance of a run: machine, data, what was timed, and how to measure it again."""
+"""Provenance of a run: data, machine, what was timed, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def identity(run: Run) -> Table:
     rows = [
         ["Data", cut(printable(run.dataset), _LONGEST)],
         ["Metric", str(run.metric)],
-        ["Begun", printable(run.begun or "-")],
-        ["What was timed", cut(printable(run.timed or "-"), _LONGEST)],
+        ["Started", printable(run.begun or "-")],
+        ["Timed", cut(printable(run.timed or "-"), _LONGEST)],
     ]
     rows += [
         [f"Fingerprint of {_words(name).lower()}", printable(text)] for name, text in run.fingerprints.items()

@@ -1,4 +1,4 @@
-"""Notes, failures and cautions of a run: what was timed, on which machine, how certain, what was odd."""
+"""Notes, failures and cautions of a run: what was timed, on which machine, ties, anomalies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.redaction import public
-from recallatk.reporting.labels import cut, interval, number
+from recallatk.reporting.labels import cut, number
 from recallatk.reporting.run_tables import FRONT, in_order
 from recallatk.reporting.trial_lines import measure_names, prices
 
@@ -43,7 +43,7 @@ def notes(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
         _machine(run),
         *_evidence(ordered, names),
         *_front(run, ordered),
-        *_intervals(run, ordered),
+        *_margins(ordered),
         *_ties(run, ordered),
         *_odd(ordered, names),
         *_time(run),
@@ -53,15 +53,15 @@ def notes(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
 def _unchecked(run: Run) -> list[str]:
     if run.checked:
         return []
-    return ["The run is of format 1 or 2, which has no checksums, so damage to its files goes unnoticed."]
+    return ["The run has format 1 or 2, which has no checksums: damage to its files goes unnoticed."]
 
 
 def _sample(run: Run) -> list[str]:
     if run.sampled_from is None:
         return []
     return [
-        f"The corpus is a sample of {run.sampled_from:,} rows: recall on a sample does not carry over to "
-        "all of them."
+        f"The corpus is a sample of {run.sampled_from:,} rows. Recall on a sample does not carry over to the "
+        "whole corpus."
     ]
 
 
@@ -109,12 +109,12 @@ def _evidence(lines: list[TrialLine], names: Naming) -> list[str]:
         ordered = sorted(members, key=lambda line: _share(line.measurement.exercised))
         texts = list(dict.fromkeys(line.measurement.exercised for line in ordered))
         whose = f", {name}" if len(names.engines) > 1 else ""
-        more = f" (and {len(texts) - 1:,} more like it)" if len(texts) > 1 else ""
+        more = f" (similar at {len(texts) - 1:,} other settings)" if len(texts) > 1 else ""
         if len({_share(each) for each in texts}) > 1:
-            whose += f", least at {names.label(ordered[0].trial)}"
-            more = f"; at others up to {_share(texts[-1]):.1%}"
-        shown = "no evidence was given" if texts[0] is None else cut(texts[0], _LONGEST_EVIDENCE)
-        said.append(f"Index answered{whose}: {shown}{more}.")
+            whose += f", lowest at {names.label(ordered[0].trial)}"
+            more = f"; up to {_share(texts[-1]):.1%} at other settings"
+        shown = "the engine gives no evidence" if texts[0] is None else cut(texts[0], _LONGEST_EVIDENCE)
+        said.append(f"Index use{whose}: {shown}{more}.")
     return said
 
 
@@ -129,29 +129,15 @@ def _front(run: Run, lines: list[TrialLine]) -> list[str]:
     if not weighed or len(lines) < 2:
         return []
     return [
-        f"{FRONT} is the Pareto front: no other trial under the same load is at least as good in both "
-        f"{headline_measure(run)} and {', '.join(weighed)}, and better in one."
+        f"{FRONT} marks the Pareto front by {headline_measure(run)} and {', '.join(weighed)}, separately for "
+        "each load."
     ]
 
 
-def _intervals(run: Run, lines: list[TrialLine]) -> list[str]:
-    """Intervals of each recall; nothing for a run that was saved without them."""
-    said = []
-    for name in measure_names(run):
-        means = [line.measurement.score.measures.get(name) for line in lines]
-        widths = [
-            mean.high - mean.low for mean in means if mean and mean.low is not None and mean.high is not None
-        ]
-        if not widths:
-            continue
-        if len(lines) > _LISTED:
-            said.append(
-                f"{name}, 95 % intervals over queries: at most {max(widths):.4f} wide; --wide shows each."
-            )
-        else:
-            listed = ", ".join(interval(mean, ".4f") for mean in means)
-            said.append(f"{name}, 95 % intervals over queries: {listed}.")
-    return said
+def _margins(lines: list[TrialLine]) -> list[str]:
+    """What the margins are; nothing for a run that was saved without intervals."""
+    means = [mean for line in lines for mean in line.measurement.score.measures.values()]
+    return ["±: 95 % interval over queries."] if any(mean.low is not None for mean in means) else []
 
 
 def _ties(run: Run, lines: list[TrialLine]) -> list[str]:
@@ -162,20 +148,20 @@ def _ties(run: Run, lines: list[TrialLine]) -> list[str]:
         differ = [mean for mean in means if mean.ids is not None and mean.ids != mean.value]
         if differ and len(lines) > _LISTED:
             said.append(
-                f"{name} by strict ids, cutting ties by row number, differs in {len(differ):,} trials; "
-                "--json has each."
+                f"{name} by strict ids, which breaks ties by row number, differs in {len(differ):,} trials; "
+                "--json has all."
             )
         elif differ:
             listed = ", ".join(number(mean.ids, ".4f") for mean in means)
-            said.append(f"{name} by strict ids, cutting ties by row number: {listed}.")
+            said.append(f"{name} by strict ids, which breaks ties by row number: {listed}.")
     return said
 
 
 def _odd(lines: list[TrialLine], names: Naming) -> list[str]:
     return [
-        *_each("Odd answers at", lines, names, _odd_answers),
-        *_each("Answers changed from call to call at", lines, names, _changed),
-        *_each("Queries that were never asked at", lines, names, _not_asked),
+        *_each("Answer anomalies at", lines, names, _odd_answers),
+        *_each("Answers differ between calls at", lines, names, _changed),
+        *_each("Queries never sent at", lines, names, _not_asked),
         *_each("Warm-up did not settle at", lines, names, _unsettled),
     ]
 
@@ -185,7 +171,7 @@ def _each(said: str, lines: list[TrialLine], names: Naming, find: Callable[[Tria
     found = [(line, what) for line in lines if (what := find(line))]
     more = len(found) - _LISTED
     notes = [f"{said} {names.label(line.trial)}: {what}." for line, what in found[:_LISTED]]
-    return [*notes, f"{said} {more:,} more trials; --json has each."] if more > 0 else notes
+    return [*notes, f"{said} {more:,} more trials; --json has all."] if more > 0 else notes
 
 
 def _odd_answers(line: TrialLine) -> str:
@@ -203,7 +189,9 @@ def _not_asked(line: TrialLine) -> str:
 
 def _unsettled(line: TrialLine) -> str:
     warm_up = line.measurement.warm_up
-    return "" if warm_up is None or warm_up.settled else f"{warm_up.calls:,} calls were not enough"
+    return (
+        "" if warm_up is None or warm_up.settled else f"latency still changed after {warm_up.calls:,} calls"
+    )
 
 
 def _time(run: Run) -> list[str]:
@@ -211,7 +199,7 @@ def _time(run: Run) -> list[str]:
     if not total:
         return []
     listed = ", ".join(f"{name} {spent:,.1f} s ({spent / total:.0%})" for name, spent in run.seconds.items())
-    return [f"Where the time went: {listed}."]
+    return [f"Time spent: {listed}."]
 
 
 def failures(run: Run, names: Naming) -> list[str]:
@@ -220,13 +208,28 @@ def failures(run: Run, names: Naming) -> list[str]:
 
 
 def _failure(failure: Failure, names: Naming) -> str:
+    return f"{names.label(failure.trial)}: {_reason(failure)}"
+
+
+def _reason(failure: Failure) -> str:
     message = cut(str(public(" ".join(failure.message.split()))), _LONGEST_MESSAGE)
     what = f"{failure.kind} in {failure.phase}" if failure.phase else failure.kind
-    return f"{names.label(failure.trial)}: {what}: {message or 'no message'}"
+    return f"{what}: {message or 'no message'}"
+
+
+def failure_groups(run: Run, names: Naming) -> list[str]:
+    """Each reason once: the first trial that failed for it, and how many others did."""
+    groups: dict[str, list[Failure]] = {}
+    for each in run.failures:
+        groups.setdefault(_reason(each), []).append(each)
+    return [
+        f"{names.label(found[0].trial)}{f' and {len(found) - 1:,} more' if len(found) > 1 else ''}: {reason}"
+        for reason, found in groups.items()
+    ]
 
 
 def cautions(run: Run) -> list[str]:
-    """Each caution with what was measured and its limit."""
+    """Each caution with the measured value and its limit."""
     return [_caution(each) for each in run.cautions]
 
 

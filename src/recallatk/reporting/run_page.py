@@ -1,4 +1,4 @@
-"""The sections of a run's page, in the order in which a reader asks for them."""
+"""The sections of a run's page, in reading order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.reporting import provenance
 from recallatk.reporting.charts import breakdowns
 from recallatk.reporting.charts.curve import latency_curve, qps_curve
+from recallatk.reporting.charts.heat_maps import segment_heat_map, selectivity_heat_map
 from recallatk.reporting.charts.theme import legend
 from recallatk.reporting.document import (
     Code,
@@ -42,8 +43,8 @@ _MOST_LISTED = 100
 
 
 def window_title(run: Run) -> str:
-    """What a browser calls the page."""
-    return f"{cut(printable(run.dataset), 120)}: recall and its cost"
+    """The title of the browser window."""
+    return f"{cut(printable(run.dataset), 120)}: recall and cost"
 
 
 def files(run: Run) -> dict[str, str]:
@@ -68,11 +69,10 @@ def _chosen(report: RunReport) -> Row | None:
 def verdict(report: RunReport) -> Section:
     """The verdict, its numbers, and each goal with its outcome."""
     found, chosen = report.verdict, _chosen(report)
-    why = f"{found.lead}{' is ' if chosen else '. '}"
-    lead = Lead(found.sentence, found.word, bool(found.met), why)
+    lead = Lead(found.sentence, found.word, bool(found.met), found.why)
     blocks: list[Block] = [lead, *([] if chosen is None else [_tiles(report, chosen)]), Items(found.goals)]
     loads = report.curve.loads
-    load = "" if len(loads) < 2 else f"It is about the load {loads[0]}; other loads are below."
+    load = "" if len(loads) < 2 else f"The verdict is for the load {loads[0]}; other loads are below."
     if found.goals:
         said = (
             "A goal on recall is decided by bounds that each hold with 95 % confidence, a latency by the "
@@ -80,8 +80,8 @@ def verdict(report: RunReport) -> Section:
         )
     else:
         said = (
-            "The run states no target, so no setting is recommended. A knee is where more recall begins to "
-            "cost more than it did: latency by its logarithm, recall by its number of nines."
+            "The run has no target, so no setting is recommended. The knee is the point of the Pareto front "
+            "beyond which recall gets more expensive: log latency against nines of recall."
         )
     if found.goals or chosen is not None:
         blocks.append(Sentences([f"{said} {load}"], "note"))
@@ -90,14 +90,13 @@ def verdict(report: RunReport) -> Section:
 
 def _tiles(report: RunReport, chosen: Row) -> Tiles:
     tail = report.curve.tail
-    low, high = chosen["recallLow"], chosen["recallHigh"]
-    ends = "no interval" if low == high else f"95 %: {low:.4f} to {high:.4f}"
+    ends = "no interval" if chosen["recallLow"] == chosen["recallHigh"] else "95 % interval over queries"
     return Tiles(
         [
-            (report.curve.measure or "", f"{chosen['recall']:.4f}", ends),
+            (report.curve.measure or "", chosen["recallText"], ends),
             (f"{tail} latency", chosen[f"{tail}Text"], f"p50 {chosen['p50Text']}"),
-            ("Throughput", chosen["qpsText"], "queries a second"),
-            ("Memory", chosen["memoryText"], f"built in {chosen['buildText']}"),
+            ("Throughput", chosen["qpsText"], "queries per second"),
+            ("Memory", chosen["memoryText"], f"build {chosen['buildText']}"),
         ]
     )
 
@@ -105,23 +104,23 @@ def _tiles(report: RunReport, chosen: Row) -> Tiles:
 def curves(report: RunReport) -> Section:
     """Recall against latency and throughput."""
     curve, number = report.curve, report.verdict.number
-    title = "What recall costs"
+    title = "Recall and cost"
     if number is None:
-        said = Sentences(["Nothing was measured that could be drawn."])
+        said = Sentences(["No setting has both recall and latency, so there is no chart."])
         return Section(title, [said], "curves", "Curves")
     latency = (
-        "Down and to the right is better. Thin lines: 95 % intervals. Grey band: the Pareto front by recall "
+        "Down and to the right is better. Thin lines: 95 % intervals. Gray band: the Pareto front by recall "
         f"and {curve.tail}. Ring: the chosen setting. Timed: {report.run.timed or '-'}."
     )
     throughput = (
-        "Up and to the right is better. Upright lines: the lowest and the highest round. For one client, "
-        "time inside calls only."
+        "Up and to the right is better. Vertical lines: the slowest and the fastest round. For one client, "
+        "only time inside calls counts."
     )
     blocks: list[Block] = [
         Sentences(
             [
-                "Each point is a setting. Point at it to see its parameters; choose it, and everything below "
-                "follows."
+                "Each point is a setting. Hover over it to see its parameters. Click it to show its details "
+                "below."
             ]
         ),
         *_left_out(report),
@@ -129,9 +128,8 @@ def curves(report: RunReport) -> Section:
         _legend(report),
         Heading("Recall and latency"),
         Figure("recall-latency", latency, latency_curve(curve, number)),
-        Heading("Recall and queries a second"),
+        Heading("Recall and throughput"),
         Figure("recall-qps", throughput, qps_curve(curve, number)),
-        Sentences(["The table of settings has the same numbers."], "note"),
         Sentences(["The charts need JavaScript; the tables have the same numbers."], "noscript"),
     ]
     return Section(title, blocks, "curves", "Curves")
@@ -155,10 +153,10 @@ def settings(report: RunReport) -> Section:
     title = "Settings" if curve.left_out else "All settings"
     order = setting_order(curve)
     if not order:
-        return Section(title, [Sentences(["Nothing was measured."])], "settings", "Settings")
+        return Section(title, [Sentences(["No trial was measured."])], "settings", "Settings")
     caption = (
-        f"The Pareto front of each load by recall and {curve.tail} first, by rising recall. A button shows a "
-        "setting in the rest of the page."
+        f"The Pareto front of each load by recall and {curve.tail} comes first, by rising recall. Click a "
+        "setting to show its details below."
     )
     made = replace(settings_table(curve), title=title)
     table = Widget("settings", {"made": made, "numbers": order, "caption": caption})
@@ -166,7 +164,7 @@ def settings(report: RunReport) -> Section:
 
 
 def setting_choice(report: RunReport) -> Section | None:
-    """The list that says, and changes, which setting is shown below."""
+    """The list that selects the setting shown below."""
     chosen, curve = _chosen(report), report.curve
     if chosen is None:
         return None
@@ -180,14 +178,14 @@ def recall(report: RunReport) -> Section | None:
     if number is None:
         return None
     part = report.parts[number]
-    caption = "The chosen setting with 95 % intervals; thin lines are the other settings of the front."
+    caption = "The chosen setting with 95 % intervals. Thin lines: the other settings of the front."
     blocks: list[Block] = [
         _said("diagnosis", part),
         Figure("recall-across-k", caption, breakdowns.recall_across_k(report.curve, number)),
         _followed("measures", part),
-        Details("The chosen setting, in full", [_followed("facts", part)]),
+        Details("All parameters of the chosen setting", [_followed("facts", part)]),
     ]
-    return Section("Recall across K", blocks, "recall", "Recall")
+    return Section("Recall by k", blocks, "recall", "Recall")
 
 
 def _said(key: str, part: dict[str, Any]) -> Widget:
@@ -205,35 +203,35 @@ def queries(report: RunReport) -> Section | None:
     number = report.verdict.number
     if number is None:
         return None
-    title = "Query by query"
+    title = "Recall per query"
     if not report.facts:
-        said = f"The spread over queries, segments and the worst queries are left out: {report.untold}."
+        said = f"No distribution, segments or worst queries: {report.untold}."
         return Section(title, [Sentences([said])], "queries")
     part = report.parts[number]
     blocks: list[Block] = [*_spread(report, part), *_segments(report, part)]
     if "worst" in part:
         blocks += [
             Heading("The worst queries"),
-            Sentences(["Ties at the boundary may be missing from a list without lowering recall."], "note"),
+            Sentences(["A row that ties at rank k may be missing without lowering recall."], "note"),
             Widget("worst_queries", {"queries": part["worst"]}),
         ]
     if report.untold:
-        blocks.append(Sentences([f"Segments and the worst queries are left out: {report.untold}."]))
+        blocks.append(Sentences([f"No segments or worst queries: {report.untold}."]))
     return Section(title, blocks, "queries", "Queries")
 
 
 def _spread(report: RunReport, part: dict[str, Any]) -> list[Block]:
     spreads = {place: each.spread for place, each in report.facts.items() if each.spread is not None}
     absent = (
-        "Single queries of this setting are not kept in the page: it tells those of the front first, "
-        f"{len(report.facts)} in all."
+        f"The page has per-query details of {len(report.facts)} settings, the front first. This setting is "
+        "not among them."
     )
-    caption = "The share of queries by their own recall; queries that found everything stand apart."
+    caption = "Share of queries by their recall. The last bar has the queries with recall 1."
     number = report.verdict.number or 0
     chart = breakdowns.recall_distribution(spreads, report.curve.measure or "", number)
     return [
         Widget("absent", {"key": "tails", "text": absent}),
-        Heading("How recall is spread"),
+        Heading("Distribution of recall"),
         _said("spread", part),
         Figure("distribution", caption, chart),
         _followed("tails", part),
@@ -245,8 +243,8 @@ def _segments(report: RunReport, part: dict[str, Any]) -> list[Block]:
 
     rows, settings, segments = heat_map(report.curve, report.facts)
     measure, several = report.curve.measure or "", len(settings) > 1
-    caption = "From left to right the settings of the front by rising recall. Dark is worse."
-    chart = breakdowns.segment_heat_map(rows, measure, settings, segments)
+    caption = "Settings of the front by rising recall, left to right. Dark is worse."
+    chart = segment_heat_map(rows, measure, settings, segments)
     figure = Figure("segments", caption, chart, on_page=several and "segments" in part)
     if "segments" not in part:
         return [figure]
@@ -262,9 +260,22 @@ def _segments(report: RunReport, part: dict[str, Any]) -> list[Block]:
     ]
 
 
+def selectivity(report: RunReport) -> Section | None:
+    """Recall of every engine by filter selectivity, as a heat map and a table."""
+    found = report.selectivity
+    if found is None:
+        return None
+    table, rows = found.table(), found.cells()
+    engines, groups = [each.label for each in found.rows], list(dict.fromkeys(row["group"] for row in rows))
+    chart = selectivity_heat_map(rows, found.measure, groups, engines)
+    caption = "One row per engine, broad filters to the left. Dark is worse."
+    blocks: list[Block] = [Sentences([found.said]), Figure("selectivity", caption, chart), table]
+    return Section(table.title, blocks, "selectivity", "Filters")
+
+
 def cost(report: RunReport) -> Section:
-    """What each index took to build and to hold."""
-    caption = "Memory is what the build added to its own process."
+    """Build time, memory and size of each index."""
+    caption = "Memory: growth of the engine's process during the build."
     blocks: list[Block] = [
         _legend(report),
         Figure("cost", caption, breakdowns.build_costs(report.curve)),
@@ -274,68 +285,61 @@ def cost(report: RunReport) -> Section:
 
 
 def loads(report: RunReport) -> Section | None:
-    """What was measured under load: a table for each mode but plain latency."""
+    """A table for each load besides the first."""
     curve = report.curve
     members = [line for line in curve.lines if line.trial.load != curve.loads[0]]
     found = [_with_words(each) for each in tables(report.run, members, curve.names)]
     if not found:
         return None
-    said = "Each load is a question of its own: its front is marked among the settings under the same load."
+    said = "Each load has its own Pareto front, among the settings measured under it."
     blocks = [Details(each.title, [each], len(each.rows) <= _OPEN_ROWS) for each in found]
     return Section("Under load", [Sentences([said]), *blocks], "loads", "Loads")
 
 
 def _with_words(table: Table) -> Table:
-    """The table with words for what a terminal shows by a sign."""
+    """The table with words in place of signs."""
     rows = [["front" if cell == FRONT else cell for cell in row] for row in table.rows]
     return replace(table, header=[name or "Front" for name in table.header], rows=rows)
 
 
 def runs(report: RunReport) -> Section | None:
-    """The other runs beside this one."""
+    """Comparison with other runs."""
     found = report.comparison
     if found is None:
         return None
-    caption = "Every setting of every run under its first load; lines join the fronts."
+    from recallatk.reporting.comparison import COMPARED, comparison_blocks
+
+    caption = "Every setting of every run under its first load. Lines: Pareto fronts."
     chart = breakdowns.run_comparison(found.curves) if len(found.curves) > 1 else None
-    blocks: list[Block] = [
-        Sentences(found.refusals, "bad"),
-        Figure("comparison", caption, chart),
-        found.table,
-    ]
-    if found.paired is not None:
-        said = (
-            "Recall is compared query by query; the p values take all pairs into account. A latency ratio "
-            "above 1 is slower than the first run."
-        )
-        blocks += [Sentences([said]), found.paired]
-    return Section("Runs side by side", blocks, "runs", "Runs")
+    refused, *compared = comparison_blocks(found)
+    blocks: list[Block] = [refused, Figure("comparison", caption, chart), *compared]
+    return Section(COMPARED, blocks, "runs", "Runs")
 
 
 def care(report: RunReport) -> Section:
-    """What speaks against the numbers, and what a reader needs to judge them."""
+    """Findings of the linter, failures, cautions and notes."""
     run, names = report.run, report.labels
     blocks: list[Block] = [] if report.findings is None else [linted(report.findings)]
-    for title, said in (("What failed", failures(run, names)), ("Cautions", cautions(run))):
+    for title, said in (("Failed trials", failures(run, names)), ("Cautions", cautions(run))):
         blocks += [Heading(title), Items(_first(said))] if said else []
     blocks += [Heading("Notes"), Items(notes(run, report.lines, names))]
-    return Section("Before you believe it", blocks, "care", "Care")
+    return Section("Caveats", blocks, "care", "Caveats")
 
 
 def _first(said: list[str]) -> list[str]:
-    """As many as can be read, and how many there are beside them."""
+    """The first lines, and the number of the others."""
     more = len(said) - _MOST_LISTED
-    return [*said[:_MOST_LISTED], *([f"{more:,} more; run.json, under Data, has all"] if more > 0 else [])]
+    return [*said[:_MOST_LISTED], *([f"{more:,} more in run.json, under Data"] if more > 0 else [])]
 
 
 def origin(report: RunReport) -> Section:
-    """The machine, the data, and how to have the numbers again."""
+    """The data, the machine, and the command that repeats the run."""
     run = report.run
     bench = provenance.bench_file(run)
-    saved = {"trials.csv": "Trials as CSV", "run.json": "Everything as JSON"}
+    saved = {"trials.csv": "Trials as CSV", "run.json": "All results as JSON"}
     blocks: list[Block] = [
         Columns([provenance.identity(run), provenance.environment(run)]),
-        Heading("Measure it again"),
+        Heading("Repeat this run"),
         Code(provenance.command(run)),
     ]
     if bench:
@@ -344,4 +348,4 @@ def origin(report: RunReport) -> Section:
     elif run.settings:
         blocks.append(Details("Settings", [Code(provenance.settings_text(run))]))
     blocks += [Heading("Data", "data-files"), Widget("downloads", {"files": saved})]
-    return Section("Where it comes from", blocks, "origin", "Origin")
+    return Section("Provenance", blocks, "origin", "Provenance")

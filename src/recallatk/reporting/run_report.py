@@ -6,20 +6,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.headline import headline_measure
 from recallatk.errors import UsageError
-from recallatk.goals.runs import run_verdict, trial_numbers
-from recallatk.reporting import run_page
+from recallatk.goals.runs import goals_of
+from recallatk.reporting import run_page, run_prose, run_screen
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.charts.theme import unchecked_charts
-from recallatk.reporting.document import Document, Drawing, Form, Items, Section, build_sections
+from recallatk.reporting.document import Document, Form, build_sections
 from recallatk.reporting.labels import naming
 from recallatk.reporting.markdown import render_markdown
-from recallatk.reporting.plot import plot
-from recallatk.reporting.run_notes import cautions, failures, notes
-from recallatk.reporting.run_tables import tables
-from recallatk.reporting.text import render_text
+from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.reporting.trial_lines import trial_lines
-from recallatk.reporting.verdict_words import goal_said, spoken_verdict
+from recallatk.reporting.verdict_words import spoken_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,12 +30,13 @@ if TYPE_CHECKING:
     from recallatk.reporting.document import Builders
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.per_query import Facts
+    from recallatk.reporting.selectivity import Selectivity
     from recallatk.reporting.setting_detail import Part
     from recallatk.reporting.trial_lines import TrialLine
     from recallatk.reporting.verdict_words import SpokenVerdict
 
 _GROUPS = ("mode", "load")
-_NOT_TOLD = "no recall was measured, or the truth does not fit the answers"
+_NOT_TOLD = "no recall was measured, or the truth does not match the answers"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +60,10 @@ class RunReport:
     by: str = "mode"
     logs: str | None = None
     go_on: str | None = None
+    width: int | None = None
+    """Columns of the terminal; None: of the one that this process writes to."""
+    files: Sequence[str] = ()
+    """Sentences that say where the files are."""
 
     def __post_init__(self) -> None:
         if self.by not in _GROUPS:
@@ -78,13 +81,34 @@ class RunReport:
 
     @property
     def title(self) -> str:
-        """The engine, or how many there are, on which data."""
+        """The engine, or how many there are, on which data: queries, filters, metric and goals."""
         engines = self.labels.engines
         if len(engines) == 1:
             what = self.labels.engine(engines[0])
         else:
-            what = f"{len(engines)} engines" if engines else "Nothing yet"
-        return f"{what} on {self.run.dataset}, {self.run.metric}"
+            what = f"{len(engines)} engines" if engines else "Nothing measured yet"
+        counts = sorted({len(each.answers) for each in self.run.measurements})
+        noun = "filtered " if self.filtered else ""
+        queries = [f"{_range(counts)} {noun}{'query' if counts[-1] == 1 else 'queries'}"] if counts else []
+        goals = [str(each) for each in goals_of(self.run).goals]
+        target = [f"target {' and '.join(goals)}"] if goals else []
+        return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"
+
+    @property
+    def filtered(self) -> bool:
+        """Whether queries have filters."""
+        # Only a truth under filters depends on the metadata of the corpus.
+        return "metadata" in self.run.fingerprints
+
+    @property
+    def headline(self) -> str:
+        """The name of the headline measure."""
+        return headline_measure(self.run) or "recall"
+
+    @cached_property
+    def columns(self) -> int:
+        """Columns of the terminal."""
+        return terminal_width() if self.width is None else self.width
 
     @property
     def about(self) -> list[str]:
@@ -105,7 +129,25 @@ class RunReport:
     @cached_property
     def _every_setting(self) -> tuple[Curve, SpokenVerdict]:
         whole = curve_of(self.run)
+        if self.judged is not None or not goals_of(self.run):
+            # Goals alone need the data, which may have to be opened.
+            return whole, spoken_verdict(whole, judged=self.judged)
         return whole, spoken_verdict(whole, *self._inputs[:2])
+
+    @property
+    def whole_verdict(self) -> SpokenVerdict:
+        """The verdict in words, on a point of all settings."""
+        return self._every_setting[1]
+
+    @cached_property
+    def selectivity(self) -> Selectivity | None:
+        """Recall by filter selectivity; None without filters, or without the truth."""
+        if not self.filtered:
+            return None
+        from recallatk.reporting.selectivity import selectivity_of
+
+        curve, verdict = self._every_setting
+        return selectivity_of(curve, self._inputs[0], verdict.number)
 
     @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
@@ -164,9 +206,12 @@ class RunReport:
         return self.page.charts
 
     def document(self, form: Form) -> Document:
-        """What there is to say in a form."""
+        """The document in one form."""
         sections = build_sections(SECTIONS, self, form)
-        if form is not Form.HTML:
+        if form & Form.TERMINAL:
+            # In a terminal, the verdict comes before the title.
+            return Document("", sections)
+        if form is Form.MARKDOWN:
             return Document(self.title, sections, self.about)
         return Document(
             self.title,
@@ -179,69 +224,50 @@ class RunReport:
         )
 
 
-def _tables(report: RunReport) -> list[Section]:
-    made = tables(report.run, report.lines, report.labels, wide=report.wide, by=report.by)
-    return [Section(each.title, [each]) for each in made]
-
-
-def _plot(report: RunReport) -> Section:
-    return Section("", [Drawing(plot(report.run))])
-
-
-def _goals(report: RunReport) -> Section:
-    """The verdict with the setting that it is on, then each goal with its outcome."""
-    run = report.run
-    verdict = run_verdict(run) if report.judged is None else report.judged
-    numbers = {number: trial for trial, number in trial_numbers(run).items()}
-    at = f" at {report.labels.label(numbers[verdict.trial])}" if verdict.trial in numbers else ""
-    said = [f"verdict: {verdict.outcome}{at}", *(f"goal: {goal_said(each)}" for each in verdict.goals)]
-    return _list("Goals", said if verdict.goals else [])
-
-
-def _failures(report: RunReport) -> Section:
-    said = failures(report.run, report.labels)
-    logs = [f"What their processes said: {report.logs}"] if said and report.logs else []
-    return _list("Failed", [*said, *logs], "failed")
-
-
-def _cautions(report: RunReport) -> Section:
-    return _list("Cautions", cautions(report.run), "caution")
-
-
-def _notes(report: RunReport) -> Section:
-    return _list("Notes", notes(report.run, report.lines, report.labels))
-
-
-def _list(title: str, lines: list[str], label: str = "") -> Section:
-    return Section(title, [Items(lines, label)], headed=Form.MARKDOWN)
-
-
 def _progress(run: Run, go_on: str | None) -> list[str]:
     if run.complete or run.planned is None:
         return []
     failed = f", {len(run.failures):,} failed" if run.failures else ""
-    how = go_on or "the same command again"
-    return [f"{len(run.measurements):,} of {len(run.planned):,} trials measured{failed}; to go on: {how}"]
+    how = go_on or "the same command"
+    return [f"{len(run.measurements):,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+
+
+def _range(counts: list[int]) -> str:
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
 
 
 SECTIONS: Builders = (
     (Form.HTML, run_page.verdict),
-    (Form.PROSE, _tables),
-    (Form.TEXT, _plot),
+    (Form.TERMINAL, run_screen.verdict),
+    (Form.MARKDOWN, run_prose.verdict),
+    (Form.TERMINAL, run_screen.heading),
+    (Form.SCREEN, run_screen.compact),
+    (Form.PROSE, run_prose.tables),
+    (Form.TERMINAL, run_screen.curve),
+    (Form.SCREEN, run_screen.selectivity),
+    (Form.PROSE, run_prose.selectivity),
     (Form.HTML, run_page.curves),
     (Form.HTML, run_page.settings),
+    (Form.HTML, run_page.selectivity),
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
     (Form.HTML, run_page.cost),
     (Form.HTML, run_page.loads),
     (Form.HTML, run_page.runs),
-    (Form.PROSE, _goals),
-    (Form.PROSE, _failures),
-    (Form.PROSE, _cautions),
-    (Form.PROSE, _notes),
+    (Form.MARKDOWN, run_prose.builds),
+    (Form.PROSE, run_prose.runs),
+    (Form.SCREEN, run_screen.found),
+    (Form.SCREEN, run_screen.failed),
+    (Form.PROSE, run_prose.cautions),
+    (Form.PROSE, run_prose.notes),
+    (Form.TEXT, run_prose.linter),
+    (Form.MARKDOWN, run_prose.linter_explained),
+    (Form.PROSE, run_prose.failures),
+    (Form.MARKDOWN, run_prose.provenance),
     (Form.HTML, run_page.care),
     (Form.HTML, run_page.origin),
+    (Form.TERMINAL, run_screen.files),
 )
 
 
@@ -249,23 +275,49 @@ def to_text(
     run: Run,
     *,
     verdict: Verdict | None = None,
+    verbose: bool = False,
     wide: bool = False,
     by: str = "mode",
     logs: str | None = None,
     go_on: str | None = None,
+    truth: Truth | None = None,
+    findings: Iterable[Any] | None = None,
+    width: int | None = None,
+    files: Sequence[str] = (),
+    ascii_only: bool | None = None,
 ) -> str:
-    """The tables of a run, what failed, what to be careful about, and notes.
+    """A run for the terminal: verdict, compact table, curve, findings, failures, files.
 
     Args:
-        run: what was measured.
-        verdict: on its goals; by default what the run tells without its truth and data.
-        wide: with every interval and percentile, and whole parameters.
+        run: the run.
+        verdict: the verdict on its goals; by default evaluated here.
+        verbose: with all rows and columns, cautions, notes and every finding.
+        wide: with the ends of every interval, more percentiles and whole parameters; implies verbose tables.
         by: one table per `mode`, or one per `load`.
-        logs: where the logs of failed trials are.
-        go_on: the command that measures what is missing.
+        logs: folder with the logs of failed trials.
+        go_on: the command that resumes the run.
+        truth: the truth that it was scored against, for recall by filter selectivity; by default the one that
+            the run names.
+        findings: findings of the linter; None if it did not run.
+        width: columns of the terminal; by default those of the current one.
+        files: sentences that say where the files are.
+        ascii_only: draw with ASCII; by default if the encoding of standard output needs it.
     """
-    report = RunReport(run, judged=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
-    return render_text(report.document(Form.TEXT))
+    report = RunReport(
+        run,
+        truth,
+        judged=verdict,
+        findings=None if findings is None else list(findings),
+        wide=wide,
+        by=by,
+        logs=logs,
+        go_on=go_on,
+        width=width,
+        files=[files] if isinstance(files, str) else files,
+    )
+    form = Form.TEXT if verbose or wide else Form.SCREEN
+    text = render_text(report.document(form), report.columns if form is Form.SCREEN else None)
+    return for_console(text, ascii_only=ascii_only)
 
 
 def to_markdown(
@@ -276,9 +328,26 @@ def to_markdown(
     by: str = "mode",
     logs: str | None = None,
     go_on: str | None = None,
+    truth: Truth | None = None,
+    others: Sequence[Run] = (),
+    names: Sequence[str] = (),
 ) -> str:
-    """The same as Markdown under headings, with the arguments of `to_text`."""
-    report = RunReport(run, judged=verdict, wide=wide, by=by, logs=logs, go_on=go_on)
+    """A run as Markdown: the sections of the page that text can carry.
+
+    Args:
+        run: the run.
+        verdict: the verdict on its goals; by default evaluated here.
+        wide: with the ends of every interval, more percentiles and whole parameters.
+        by: one table per `mode`, or one per `load`.
+        logs: folder with the logs of failed trials.
+        go_on: the command that resumes the run.
+        truth: the truth that it was scored against; by default the one that the run names.
+        others: runs to compare with this one.
+        names: names of the runs, this one first.
+    """
+    report = RunReport(
+        run, truth, judged=verdict, wide=wide, by=by, logs=logs, go_on=go_on, others=others, names=names
+    )
     return render_markdown(report.document(Form.MARKDOWN))
 
 
@@ -291,16 +360,16 @@ def to_html(
     others: Sequence[Run] = (),
     names: Sequence[str] = (),
 ) -> str:
-    """The report as one HTML file: nothing is loaded from anywhere, and a policy in it says so.
+    """A run as one HTML file that loads nothing; its content security policy enforces that.
 
     Args:
-        run: what was measured.
-        truth: what it was scored against; by default what the run names, if that is still the same.
-        dataset: what it was measured on, likewise; it has the words of queries and rows.
-        findings: what a linter found: objects with rule, severity, title, message, why and remedy; None:
-            nobody looked.
-        others: more runs, to compare with this one.
-        names: what the runs are called, this one first.
+        run: the run.
+        truth: the truth that it was scored against; by default the one that the run names, if unchanged.
+        dataset: the data that it was measured on, likewise; its texts are shown with the worst queries.
+        findings: findings of the linter, with rule, severity, title, message, why and remedy; None if it did
+            not run.
+        others: runs to compare with this one.
+        names: names of the runs, this one first.
     """
     from recallatk.reporting.html.page import render_html
 

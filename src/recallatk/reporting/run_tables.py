@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from recallatk.analysis.cost import price_of
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.reporting.charts.breakdowns import builds
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import cut, fitted, interval, megabytes, number
+from recallatk.reporting.labels import cut, fitted, interval, megabytes, number, with_margin
 from recallatk.reporting.text import printable
 from recallatk.reporting.trial_lines import measure_names
 
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
 _MODE_TITLES = {
     Mode.LATENCY: "Latency: one client, one query at a time",
-    Mode.THROUGHPUT: "Throughput: every client sends on when it has its answer",
-    Mode.RATE: "Rate: queries arrive when they do, and wait where the ones before are not answered",
+    Mode.THROUGHPUT: "Throughput: closed loop, each client sends its next query after an answer",
+    Mode.RATE: "Rate: open loop, Poisson arrivals; latency includes the time in the queue",
 }
 _PERCENTILES, _ALL_PERCENTILES = ("p50", "p95", "p99"), ("p50", "p90", "p95", "p99", "p99.9")
-_CELL = 40
+LONGEST_CELL = 40
+_ROUNDS = "over rounds"
 FRONT = "*"
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
+    """One column of a table: its name and the cell of each trial."""
+
     name: str
     cell: Callable[[TrialLine], str]
     words: bool = False
@@ -41,31 +45,54 @@ def tables(
     run: Run, lines: list[TrialLine], names: Naming, *, wide: bool = False, by: str = "mode"
 ) -> list[Table]:
     """One table per load mode that was measured, latency first; or one per load."""
-    made = []
+    return [_table(run, members, names, title, wide=wide) for title, members in grouped(lines, by=by).items()]
+
+
+def grouped(lines: list[TrialLine], *, by: str) -> dict[str, list[TrialLine]]:
+    """Lines by the title of their table."""
+    groups: dict[str, list[TrialLine]] = {}
     for mode in _MODES:
-        groups: dict[str, list[TrialLine]] = {}
         for line in lines:
             if line.trial.load.mode is mode:
                 title = str(line.trial.load) if by == "load" else _MODE_TITLES[mode]
                 groups.setdefault(title, []).append(line)
-        made += [_table(run, members, names, title, wide=wide) for title, members in groups.items()]
-    return made
+    return groups
 
 
 def _table(run: Run, lines: list[TrialLine], names: Naming, title: str, *, wide: bool) -> Table:
-    loads = list(dict.fromkeys(line.trial.load for line in lines))
-    columns = _words(lines, names) + _load_columns(loads)
-    for measure in measure_names(run):
-        columns += _measure_columns(measure, wide=wide)
-    columns += _time_columns(loads, wide=wide) + _build_columns(wide=wide)
     ordered = in_order(lines, headline_measure(run))
-    cells = [_cells(column, ordered, wide=wide) for column in columns]
+    columns = columns_of(run, ordered, names, wide=wide)
+    return filled(title, columns, [cells_of(column, ordered, wide=wide) for column in columns])
+
+
+def filled(title: str, columns: list[Column], cells: list[list[str]]) -> Table:
+    """Cells by column as a table."""
     return Table(
         title=title,
         header=[column.name for column in columns],
         rows=[list(row) for row in zip(*cells, strict=True)],
         words=sum(column.words for column in columns),
     )
+
+
+def columns_of(
+    run: Run, lines: list[TrialLine], names: Naming, *, wide: bool, rounds: bool = True
+) -> list[Column]:
+    """The columns of a table of trials.
+
+    Args:
+        run: what was measured.
+        lines: the trials of the table.
+        names: how they are told apart.
+        wide: with the ends of every interval and more percentiles.
+        rounds: with the range of the throughput over rounds.
+    """
+    loads = list(dict.fromkeys(line.trial.load for line in lines))
+    columns = _words(lines, names) + _load_columns(loads)
+    for measure in measure_names(run):
+        columns += _measure_columns(measure, wide=wide)
+    columns += _time_columns(loads, wide=wide) + _cost_columns(run) + _build_columns(wide=wide)
+    return [column for column in columns if rounds or column.name != _ROUNDS]
 
 
 def in_order(lines: list[TrialLine], measure: str | None) -> list[TrialLine]:
@@ -78,70 +105,71 @@ def in_order(lines: list[TrialLine], measure: str | None) -> list[TrialLine]:
     return sorted(lines, key=place)
 
 
-def _cells(column: _Column, lines: list[TrialLine], *, wide: bool) -> list[str]:
+def cells_of(column: Column, lines: list[TrialLine], *, wide: bool) -> list[str]:
+    """The cells of a column, long labels truncated unless the table is wide."""
     texts = [column.cell(line) for line in lines]
-    return fitted(texts, _CELL) if column.words and not wide else texts
+    return fitted(texts, LONGEST_CELL) if column.words and not wide else texts
 
 
-def _words(lines: list[TrialLine], names: Naming) -> list[_Column]:
-    columns = [_Column("", lambda line: FRONT if line.front else "", True)]
+def _words(lines: list[TrialLine], names: Naming) -> list[Column]:
+    columns = [Column("", lambda line: FRONT if line.front else "", True)]
     if len(names.engines) > 1:
-        columns.append(_Column("engine", lambda line: line.trial.engine, True))
+        columns.append(Column("engine", lambda line: line.trial.engine, True))
     if any(names.build(line.trial) for line in lines):
-        columns.append(_Column("build", lambda line: names.build(line.trial) or "-", True))
-    columns.append(_Column("search", lambda line: names.search(line.trial) or "-", True))
+        columns.append(Column("build", lambda line: names.build(line.trial) or "-", True))
+    columns.append(Column("search", lambda line: names.search(line.trial) or "-", True))
     if names.repeats:
-        columns.append(_Column("repeat", lambda line: str(line.trial.repeat + 1)))
+        columns.append(Column("repeat", lambda line: str(line.trial.repeat + 1)))
     return columns
 
 
-def _load_columns(loads: list[Load]) -> list[_Column]:
+def _load_columns(loads: list[Load]) -> list[Column]:
     columns = []
     if any(load.mode is not Mode.LATENCY for load in loads):
-        columns.append(_Column("clients", lambda line: number(line.measurement.calls.clients, "d")))
+        columns.append(Column("clients", lambda line: number(line.measurement.calls.clients, "d")))
     if any(load.mode is Mode.THROUGHPUT for load in loads):
         columns += [
-            _Column("batch", lambda line: str(line.trial.load.batch)),
-            _Column("via", lambda line: str(line.trial.load.via)),
+            Column("batch", lambda line: str(line.trial.load.batch)),
+            Column("via", lambda line: str(line.trial.load.via)),
         ]
     if any(load.rate is not None for load in loads):
-        columns.append(_Column("rate/s", lambda line: number(line.trial.load.rate, ",.4g")))
+        columns.append(Column("rate/s", lambda line: number(line.trial.load.rate, ",.4g")))
     if any(load.p99_ms is not None for load in loads):
         columns += [
-            _Column("p99 limit ms", lambda line: number(line.trial.load.p99_ms, "g")),
-            _Column("highest rate/s", lambda line: number(line.measurement.highest_rate, ",.0f")),
+            Column("p99 limit ms", lambda line: number(line.trial.load.p99_ms, "g")),
+            Column("highest rate/s", lambda line: number(line.measurement.highest_rate, ",.0f")),
         ]
     if len({load.seconds for load in loads}) > 1:
-        columns.append(_Column("seconds", lambda line: number(line.trial.load.seconds, "g")))
+        columns.append(Column("seconds", lambda line: number(line.trial.load.seconds, "g")))
     return columns
 
 
-def _measure_columns(measure: str, *, wide: bool) -> list[_Column]:
-    columns = [_Column(measure, lambda line: number(line.value(measure), ".4f"))]
-    if wide:
-        columns.append(
-            _Column("95 %", lambda line: interval(line.measurement.score.measures.get(measure), ".4f"))
-        )
-    return columns
+def _measure_columns(measure: str, *, wide: bool) -> list[Column]:
+    if not wide:
+        return [Column(measure, lambda line: with_margin(line.measurement.score.measures.get(measure)))]
+    return [
+        Column(measure, lambda line: number(line.value(measure), ".4f")),
+        Column("95 %", lambda line: interval(line.measurement.score.measures.get(measure), ".4f")),
+    ]
 
 
-def _time_columns(loads: list[Load], *, wide: bool) -> list[_Column]:
+def _time_columns(loads: list[Load], *, wide: bool) -> list[Column]:
     columns = []
     for name in _ALL_PERCENTILES if wide else _PERCENTILES:
         columns += _percentile_columns(name, wide=wide)
     if any(load.mode is Mode.RATE for load in loads):
-        columns.append(_Column("late", _late))
+        columns.append(Column("late", _late))
     return [
         *columns,
-        _Column("QPS", lambda line: number(line.qps.median, ",.0f")),
-        _Column("over rounds", lambda line: interval(line.qps, ",.0f")),
+        Column("QPS", lambda line: number(line.qps.median, ",.0f")),
+        Column(_ROUNDS, lambda line: interval(line.qps, ",.0f")),
     ]
 
 
-def _percentile_columns(name: str, *, wide: bool) -> list[_Column]:
-    columns = [_Column(f"{name} ms", lambda line: number(line.latency_ms[name].value, ".3f"))]
+def _percentile_columns(name: str, *, wide: bool) -> list[Column]:
+    columns = [Column(f"{name} ms", lambda line: number(line.latency_ms[name].value, ".3f"))]
     if wide:
-        columns.append(_Column("95 %", lambda line: interval(line.latency_ms[name], ".3f")))
+        columns.append(Column("95 %", lambda line: interval(line.latency_ms[name], ".3f")))
     return columns
 
 
@@ -149,16 +177,23 @@ def _late(line: TrialLine) -> str:
     return number(None if line.lateness is None else line.lateness.share, ".1%")
 
 
-def _build_columns(*, wide: bool) -> list[_Column]:
+def _cost_columns(run: Run) -> list[Column]:
+    price = price_of(run.settings)
+    if price is None:
+        return []
+    return [Column(price.unit, lambda line: number(price.per_million(line.qps.median), ".3g"))]
+
+
+def _build_columns(*, wide: bool) -> list[Column]:
     columns = [
-        _Column("build s", lambda line: number(line.measurement.build.seconds, ".2f")),
-        _Column("memory MB", lambda line: megabytes(line.measurement.build.memory_bytes)),
-        _Column("size MB", lambda line: megabytes(line.measurement.build.size_bytes)),
+        Column("build s", lambda line: number(line.measurement.build.seconds, ".2f")),
+        Column("memory MB", lambda line: megabytes(line.measurement.build.memory_bytes)),
+        Column("size MB", lambda line: megabytes(line.measurement.build.size_bytes)),
     ]
     if wide:
         columns += [
-            _Column("build CPU s", lambda line: number(line.measurement.build.cpu_seconds, ".2f")),
-            _Column("peak MB", lambda line: megabytes(line.measurement.build.peak_bytes)),
+            Column("build CPU s", lambda line: number(line.measurement.build.cpu_seconds, ".2f")),
+            Column("peak MB", lambda line: megabytes(line.measurement.build.peak_bytes)),
         ]
     return columns
 
@@ -176,22 +211,23 @@ def setting_order(curve: Curve) -> list[int]:
 def settings_table(curve: Curve) -> Table:
     """One row per measured setting, in the order of `setting_order`."""
     several = len(curve.loads) > 1
-    header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall", "95 % interval"]
+    header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall"]
     header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
-    header += ["QPS (1/s)", "Build (s)", "Memory (MB)", "Size (MB)"]
+    price = price_of(curve.run.settings)
+    header += ["QPS", *([price.unit] if price else []), "Build (s)", "Memory (MB)", "Size (MB)"]
     rows = []
     for place in setting_order(curve):
         point, line = curve.points[place], curve.lines[place]
-        built, mean = line.measurement.build, line.measurement.score.measures.get(curve.measure or "")
+        built = line.measurement.build
         rows.append(
             [
                 point["label"],
                 *([printable(point["loadText"])] if several else []),
                 "front" if point["latencyFront"] else "",
-                number(point["recall"], ".4f"),
-                interval(mean, ".4f"),
+                point["recallText"],
                 *(number(line.latency_ms[name].value, ".3f") for name in ("p50", "p95", "p99")),
                 number(line.qps.median, ",.0f"),
+                *([number(price.per_million(line.qps.median), ".3g")] if price else []),
                 number(built.seconds, ".2f"),
                 megabytes(built.memory_bytes),
                 megabytes(built.size_bytes),

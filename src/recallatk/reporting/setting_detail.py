@@ -10,7 +10,7 @@ from recallatk.analysis.diagnosis import Diagnosis, diagnose
 from recallatk.analysis.measures import RecallWithin
 from recallatk.core import Score
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import cut, interval, number
+from recallatk.reporting.labels import cut, interval, number, with_margin
 from recallatk.reporting.per_query import FEWEST
 from recallatk.reporting.text import printable
 
@@ -71,20 +71,20 @@ def _setting(curve: Curve, place: int) -> Table:
         ["Search", point["search"]],
         ["Load", point["loadText"]],
         ["Latency", f"p50 {point['p50Text']}, p95 {point['p95Text']}, p99 {point['p99Text']}"],
-        ["Queries a second", point["qpsText"]],
+        ["Queries per second", point["qpsText"]],
         ["Memory", point["memoryText"]],
         ["Build time", point["buildText"]],
-        ["Index answered", cut(printable(curve.lines[place].measurement.exercised or "no evidence"), 300)],
+        ["Index use", cut(printable(curve.lines[place].measurement.exercised or "no evidence"), 300)],
     ]
     return Table("The chosen setting", ["", ""], rows, 2)
 
 
 def _measures(score: Score) -> Table:
     rows = [
-        [name, number(mean.value, ".4f"), interval(mean, ".4f"), _by_ids(mean.ids, mean.value), f"{mean.n:,}"]
+        [name, with_margin(mean), _by_ids(mean.ids, mean.value), f"{mean.n:,}"]
         for name, mean in score.measures.items()
     ]
-    return Table("Measures", ["Measure", "Mean", "95 % interval", "By strict ids", "Queries"], rows, 1)
+    return Table("Measures with 95 % intervals", ["Measure", "Mean", "Strict ids", "Queries"], rows, 1)
 
 
 def _by_ids(ids: float | None, value: float | None) -> str:
@@ -108,11 +108,11 @@ def _diagnosed(curve: Curve, place: int, facts: Facts | None) -> str:
 def _tails(measure: str, found: Distribution) -> Table:
     rows = [
         ["Worst query", f"{found.least:.2f}", "-"],
-        *([f"{name} over queries", *_estimated(each, ".2f")] for name, each in found.quantiles.items()),
+        *([name, *_estimated(each, ".2f")] for name, each in found.quantiles.items()),
         ["Queries at 0", *_estimated(found.zeros, ".1%")],
         ["Queries at 1", *_estimated(found.ones, ".1%")],
     ]
-    return Table(f"Tails of {measure} over queries", ["", measure, "95 % interval"], rows, 1)
+    return Table(f"Quantiles of {measure} over queries", ["", measure, "95 % interval"], rows, 1)
 
 
 def _estimated(found: Estimate, shape: str) -> list[str]:
@@ -120,12 +120,12 @@ def _estimated(found: Estimate, shape: str) -> list[str]:
 
 
 def _spread_said(measure: str, found: Distribution) -> str:
+    if found.ones.value == 1.0:
+        return f"Every query has {measure} of 1."
     five, zeros = found.quantiles["p5"].value, found.zeros.value
-    nothing = f"; {zeros:.1%} of them found nothing at all" if zeros else ""
-    return (
-        f"One query in twenty has {measure} of {five:.2f} or less{nothing}; "
-        f"{found.ones.value:.1%} found everything."
-    )
+    nothing = f", {zeros:.1%} have 0" if zeros else ""
+    best = f"{found.ones.value:.1%} have 1"
+    return f"5 % of the queries have {measure} of at most {five:.2f}{nothing}, and {best}."
 
 
 def _segments(name: str, found: list[Segment], measure: str, more: int) -> Table:
@@ -133,11 +133,11 @@ def _segments(name: str, found: list[Segment], measure: str, more: int) -> Table
     for each in found:
         mean = each.measures[measure]
         label = cut(printable(each.name), 80)
-        rows.append([label, number(mean.value, ".4f"), interval(mean, ".4f"), f"{each.queries:,}"])
+        rows.append([label, with_margin(mean), f"{each.queries:,}"])
     if more:
-        rows.append([f"{more:,} better ones", "", "", ""])
+        rows.append([f"{more:,} segments with higher recall", "", ""])
     title = f"By {cut(printable(name), 60)}"
-    return Table(title, ["Segment", measure, "95 % interval", "Queries"], rows, 1)
+    return Table(title, ["Segment", measure, "Queries"], rows, 1)
 
 
 def _worst_said(facts: Facts, measure: str) -> str:
@@ -150,21 +150,21 @@ def _worst_said(facts: Facts, measure: str) -> str:
             if each.queries >= FEWEST and value is not None and high is not None and high < mean:
                 poor.append((value, name, each))
     if not poor:
-        return "No segment of ten queries or more is worse than all queries together beyond chance."
+        return f"No segment of {FEWEST} or more queries is significantly below the mean of all queries."
     poor.sort(key=lambda item: item[0])
     listed = "; ".join(
-        f"{cut(printable(name), 40)} = {cut(printable(each.name), 40)} ({value:.4f}, "
+        f"{cut(printable(name), 40)} = {cut(printable(each.name), 40)} ({value:.3f}, "
         f"{each.queries:,} queries)"
         for value, name, each in poor[:3]
     )
     more = f" and {len(poor) - 3:,} more" if len(poor) > 3 else ""
-    return f"Worse than all queries together, by their whole interval: {listed}{more}."
+    return f"Significantly below the mean of all queries: {listed}{more}."
 
 
 def _poor(poor: WorstQuery, measure: str, texts: Texts) -> Part:
     rows = [_missed(each, texts) for each in poor.missed]
-    header = ["Id", "Text", "True rank", "Score", "Better than the k-th by", "Returned at"]
-    table = Table("What it missed", header, rows, 2)
+    header = ["Id", "Text", "True rank", "Score", "Margin to rank k", "Returned at rank"]
+    table = Table("Missed neighbors", header, rows, 2)
     return {
         "title": f"{texts.query_id(poor.query)}: {measure} {poor.recall:.2f}",
         "text": texts.query(poor.query),
@@ -179,7 +179,7 @@ def _missed(missed: MissedNeighbor, texts: Texts) -> list[str]:
         str(missed.rank),
         number(missed.score, ".4f"),
         number(missed.margin, ".4f"),
-        "nowhere" if missed.returned_at is None else str(missed.returned_at),
+        "not returned" if missed.returned_at is None else str(missed.returned_at),
     ]
 
 

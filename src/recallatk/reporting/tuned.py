@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from recallatk.reporting.charts.theme import legend, unchecked_charts
-from recallatk.reporting.charts.tuned_curve import AXES, limit_is_near, tuned_chart, tuned_curve
+from recallatk.reporting import tuned_page, tuned_screen
+from recallatk.reporting.charts.theme import unchecked_charts
+from recallatk.reporting.charts.tuned_curve import AXES, tuned_curve
 from recallatk.reporting.document import (
     Code,
-    Details,
     Document,
-    Figure,
     Form,
-    Heading,
-    Items,
     Lead,
     Section,
     Sentences,
-    Tiles,
-    Widget,
     build_sections,
 )
-from recallatk.reporting.findings import linted
-from recallatk.reporting.labels import Naming, interval, number
+from recallatk.reporting.findings import linter_section
+from recallatk.reporting.labels import Naming
 from recallatk.reporting.markdown import render_markdown
-from recallatk.reporting.text import render_text
+from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.reporting.tuned_file import TUNED, tuned_text
 from recallatk.reporting.tuned_words import (
-    MOST_ATTEMPTS,
     about_front,
-    about_noise,
     about_prices,
-    attempts_table,
-    costs_in_words,
     front_table,
     mean_in_words,
     measure_of,
-    of_budget,
-    page_name,
-    price_table,
-    setting,
-    settings_table,
     short,
     trial_of,
     tried_table,
@@ -53,19 +39,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from recallatk.core.judgments import Finding
-    from recallatk.core.tuned import Candidate, Tuned
+    from recallatk.core.tuned import Tuned
     from recallatk.reporting.charts.theme import Chart
     from recallatk.reporting.charts.tuned_curve import TunedCurve
-    from recallatk.reporting.document import Block, Builders
+    from recallatk.reporting.document import Builders
 
 # Fewer queries are too few for a bootstrap interval.
 _FEW_QUERIES = 30
-_PAGE_NOTES = (
-    "The number beside the choice is of queries that it was not chosen by. Everything else is of the queries "
-    "to choose by.",
-    "It holds for queries like these. Other queries, another corpus or a new build are new questions.",
-    "Latency, throughput and memory are those of the machine that it was tuned on.",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +55,10 @@ class TunedReport:
     tuned: Tuned
     findings: Sequence[Finding] | None = None
     """Findings of the linter; None if it did not run."""
+    width: int | None = None
+    """Columns of the terminal; None: of the one that this process writes to."""
+    files: Sequence[str] = ()
+    """Sentences that say where the files are."""
 
     @cached_property
     def curve(self) -> TunedCurve:
@@ -85,6 +69,11 @@ class TunedReport:
     def measure(self) -> str:
         """The measure of the first target."""
         return measure_of(self.tuned) or "recall"
+
+    @cached_property
+    def columns(self) -> int:
+        """Columns of the terminal."""
+        return terminal_width() if self.width is None else self.width
 
     @property
     def axis(self) -> str:
@@ -102,28 +91,53 @@ class TunedReport:
         return Document(
             f"Tuning for {' and '.join(tuned.targets)}",
             sections,
-            [f"{within}what is to be cheap: {tuned.prefer}."],
+            [f"{within}cheapest by {tuned.prefer}."],
             window_title=f"Tuning for {short(' and '.join([*tuned.targets, *tuned.budgets]))}",
             files={TUNED: tuned_text(tuned, self.findings)},
         )
 
 
-def tuned_to_text(tuned: Tuned) -> str:
-    """The verdict, the code to paste, and everything that explains them."""
-    return render_text(TunedReport(tuned).document(Form.TEXT))
+def tuned_to_text(
+    tuned: Tuned,
+    *,
+    verbose: bool = False,
+    findings: Iterable[Finding] | None = None,
+    width: int | None = None,
+    files: Sequence[str] = (),
+    ascii_only: bool | None = None,
+) -> str:
+    """A tuning for the terminal: verdict, code to paste, Pareto front, curve, findings, files.
+
+    Args:
+        tuned: the outcome.
+        verbose: with the runner-up, prices, worst segment, attempts and every finding.
+        findings: findings of the linter; None if it did not run.
+        width: columns of the terminal; by default those of the current one.
+        files: sentences that say where the files are.
+        ascii_only: draw with ASCII; by default if the encoding of standard output needs it.
+    """
+    report = TunedReport(
+        tuned,
+        None if findings is None else list(findings),
+        width,
+        [files] if isinstance(files, str) else files,
+    )
+    form = Form.TEXT if verbose else Form.SCREEN
+    text = render_text(report.document(form), report.columns if form is Form.SCREEN else None)
+    return for_console(text, ascii_only=ascii_only)
 
 
 def tuned_to_markdown(tuned: Tuned) -> str:
-    """The same under headings."""
+    """The report of a tuning as Markdown."""
     return render_markdown(TunedReport(tuned).document(Form.MARKDOWN))
 
 
 def tuned_to_html(tuned: Tuned, *, findings: Iterable[Finding] | None = None) -> str:
-    """What a tuning found as one HTML file: nothing is loaded from anywhere, and a policy in it says so.
+    """A tuning as one HTML file that loads nothing; its content security policy enforces that.
 
     Args:
         tuned: the outcome.
-        findings: what the linter found; None: nobody looked.
+        findings: findings of the linter; None if it did not run.
     """
     from recallatk.reporting.html.page import render_html
 
@@ -140,69 +154,17 @@ def tuned_charts(tuned: Tuned) -> dict[str, Chart]:
 def _verdict(report: TunedReport) -> Section:
     tuned = report.tuned
     first, *others = verdict(tuned)
-    lead = Lead(first, "Met" if tuned.met else "Not met", tuned.met)
-    blocks = [lead, Sentences(others), *_tiles(tuned)]
+    lead = Lead(first, "Met" if tuned.met else "Missed", tuned.met)
+    blocks = [lead, Sentences(others), *tuned_page.tiles(tuned)]
     return Section("Verdict", blocks, "verdict", headed=Form.HTML)
 
 
-def _tiles(tuned: Tuned) -> list[Tiles]:
-    """The numbers of the verdict as tiles."""
-    subject = tuned.choice if tuned.met and tuned.choice is not None else tuned.nearest
-    if subject is None:
-        return []
-    met = subject is tuned.choice
-    means = tuned.validated if met else subject.measures
-    where = "held-out" if met else "while choosing"
-    tiles = []
-    for name, mean in means.items():
-        ends = interval(mean, ".4f")
-        beside = f"{'no interval' if ends == '-' else f'95 %: {ends}'}, {mean.n:,} queries, {where}"
-        tiles.append((name, number(mean.value, ".4f"), beside))
-    p50, build = subject.latency_ms.get("p50"), of_budget("build", subject)
-    costs = {
-        "p95 latency": (of_budget("p95", subject), "" if p50 is None else f"p50 {p50:.3f} ms"),
-        "Throughput": (number(subject.qps, ",.0f"), "queries a second, one client"),
-        "Memory": (of_budget("memory", subject), "" if build == "-" else f"built in {build}"),
-    }
-    for name, (value, beside) in costs.items():
-        tiles.append((name, value, "not measured" if value == "-" else beside))
-    return [Tiles(tiles)]
-
-
 def _paste(report: TunedReport) -> Section:
-    return Section("To paste", [Code(report.tuned.snippet or "", "The setting as code")], "paste", "To paste")
+    return Section("Code", [Code(report.tuned.snippet or "", "The setting as code")], "paste", "Code")
 
 
 def _runner_up(report: TunedReport) -> Section:
-    return Section("Runner-up", [Sentences(_about_runner_up(report.tuned))])
-
-
-def _about_runner_up(tuned: Tuned) -> list[str]:
-    other, choice = tuned.runner_up, tuned.choice
-    if choice is None or other is None:
-        return [tuned.no_runner_up] if choice is not None and tuned.no_runner_up else []
-    measures = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in other.measures.items())
-    known = ", ".join(part for part in (measures, costs_in_words(other)) if part)
-    lines = [f"{setting(other)}: while choosing {known or 'nothing was measured'}."]
-    traded = _traded(choice, other)
-    if not traded:
-        return lines
-    return [*lines, f"Instead of the choice it would take {', '.join(traded)}.", *about_noise(tuned)]
-
-
-def _traded(choice: Candidate, other: Candidate) -> list[str]:
-    """Ratios of the runner-up's costs to the choice's, where both are measured and differ."""
-    pairs = {
-        "p95": (choice.latency_ms.get("p95"), other.latency_ms.get("p95")),
-        "memory": (choice.memory_bytes, other.memory_bytes),
-        "build time": (choice.build_seconds, other.build_seconds),
-        "queries a second": (choice.qps, other.qps),
-    }
-    return [
-        f"{its / ours:.2f} times the {name}"
-        for name, (ours, its) in pairs.items()
-        if ours and its and ours != its
-    ]
+    return Section("Runner-up", [Sentences(tuned_page.about_runner_up(report.tuned))])
 
 
 def _front(report: TunedReport) -> Section:
@@ -212,68 +174,15 @@ def _front(report: TunedReport) -> Section:
     return Section("Front", [Sentences(about), front_table(tuned, names, report.measure)])
 
 
-def _curve(report: TunedReport) -> Section:
-    """The chart of the page with a table of its points, and the runner-up."""
-    curve, runner_up = report.curve, _about_runner_up(report.tuned)
-    blocks: list[Block] = []
-    chart = tuned_chart(curve)
-    if chart is None:
-        blocks.append(Sentences(["Nothing was measured that could be drawn."]))
-    else:
-        said = (
-            "Each point is a setting that was measured on the whole corpus. Point at it to see all of its "
-            "parameters."
-        )
-        blocks += [
-            Sentences([said]),
-            Widget("legend", {"entries": legend(list(curve.engines.values()))}),
-            Figure("recall-cost", _caption(curve), chart),
-            Sentences(["The chart needs JavaScript; the table has the same numbers."], "noscript"),
-        ]
-    if curve.candidates:
-        blocks += [
-            Heading("The front, and what else has a name"),
-            Sentences(about_front(report.tuned, curve.names, report.measure)),
-            settings_table(curve),
-        ]
-    blocks += [Heading("Runner-up"), Sentences(runner_up)] if runner_up else []
-    return Section("What recall costs", blocks, "curve", "Curve")
-
-
-def _caption(curve: TunedCurve) -> str:
-    tuned = curve.tuned
-    lower = any("<=" in each for each in tuned.targets[:1])
-    better = (
-        f"{'Up' if tuned.prefer == 'qps' else 'Down'} and to the {'left' if lower else 'right'} is better."
-    )
-    ringed = "" if curve.ringed is None else f" Ring: the {'choice' if tuned.choice else 'nearest miss'}."
-    dashed = [*tuned.targets[:1]] if curve.wanted else []
-    budgets = [text for text in tuned.budgets if text.split()[:1] == [tuned.prefer]]
-    near = limit_is_near(curve)
-    dashed += budgets if near else []
-    far = "" if near or curve.limit is None else f" {budgets[0]} lies outside of the chart."
-    lines = f" Dashed: {' and '.join(dashed)}." if dashed else ""
-    known = "Thin lines: 95 % intervals where they are known. Grey band: the Pareto front."
-    return f"{better} {known}{ringed}{lines}{far} All on the queries to choose by."
-
-
 def _prices(report: TunedReport) -> Section:
-    return Section("Price of recall", [Sentences(about_prices(report.tuned, report.measure))])
-
-
-def _price_steps(report: TunedReport) -> Section | None:
-    if not report.tuned.prices:
-        return None
-    said = f"What more {short(report.measure)} in {report.axis} costs, from one round number to the next."
-    table = price_table(report.tuned)
-    return Section("The price of recall", [Sentences([said]), table], "price", "Price")
+    return Section("Cost of more recall", [Sentences(about_prices(report.tuned, report.measure))])
 
 
 def _worst(report: TunedReport) -> Section | None:
     if report.tuned.worst_segment is None:
         return None
     name, mean = report.tuned.worst_segment
-    few = " So few queries say little." if mean.n < _FEW_QUERIES else ""
+    few = " Too few queries for a reliable interval." if mean.n < _FEW_QUERIES else ""
     said = f"{name}: {mean_in_words(mean)} on held-out queries.{few}"
     return Section("Worst segment", [Sentences([said])], "worst", "Worst segment")
 
@@ -282,45 +191,22 @@ def _tried(report: TunedReport) -> Section:
     return Section("Tried and skipped", [tried_table(report.tuned)])
 
 
-def _attempts(report: TunedReport) -> Section | None:
-    """The same on the page, with every attempt behind it."""
-    tuned = report.tuned
-    if not tuned.attempts:
-        return None
-    table = tried_table(tuned)
-    table = replace(table, header=[page_name(name) for name in table.header])
-    more = len(tuned.attempts) - MOST_ATTEMPTS
-    note = [Sentences([f"The first of them; {more:,} more are in {TUNED}."], "note")] if more > 0 else []
-    every = Details("Every attempt", [*note, attempts_table(tuned)])
-    return Section("Tried and skipped", [table, every], "tried", "Tried")
-
-
 def _took(report: TunedReport) -> Section:
     tuned = report.tuned
     said = f"{tuned.seconds:,.1f} s for {tuned.builds:,} builds and {tuned.trials:,} settings"
     grid = tuned.grid_seconds_estimate
     if grid is not None and tuned.seconds:
         times = grid / tuned.seconds
-        said += f"; the full grid would take about {grid:,.0f} s, {times:,.1f} times as long"
-    return Section("What it took", [Sentences([f"{said}."])], "took")
+        said += f"; the full grid would take about {grid:,.0f} s ({times:,.1f}×)"
+    return Section("Tuning cost", [Sentences([f"{said}."])], "took")
 
 
 def _cautions(report: TunedReport) -> Section:
     return Section("Cautions", [Sentences([each.message for each in report.tuned.cautions])])
 
 
-def _care(report: TunedReport) -> Section:
-    blocks: list[Block] = []
-    if report.tuned.cautions:
-        blocks += [Heading("Cautions"), Items([each.message for each in report.tuned.cautions])]
-    blocks += [] if report.findings is None else [linted(report.findings)]
-    blocks += [Heading("Notes"), Items(_PAGE_NOTES)]
-    return Section("Before you believe it", blocks, "care", "Care")
-
-
-def _files(_: TunedReport) -> Section:
-    saved = {TUNED: f"Everything as JSON ({TUNED})"}
-    return Section("Data", [Widget("downloads", {"files": saved})], "files", "Data")
+def _linter(report: TunedReport) -> Section | None:
+    return None if report.findings is None else linter_section(report.findings, short=True)
 
 
 SECTIONS: Builders = (
@@ -328,14 +214,19 @@ SECTIONS: Builders = (
     (Form.ALL, _paste),
     (Form.PROSE, _runner_up),
     (Form.PROSE, _front),
-    (Form.HTML, _curve),
+    (Form.SCREEN, tuned_screen.front),
+    (Form.TERMINAL, tuned_screen.curve),
+    (Form.HTML, tuned_page.curve),
     (Form.PROSE, _prices),
-    (Form.HTML, _price_steps),
-    (Form.ALL, _worst),
+    (Form.HTML, tuned_page.price_steps),
+    (Form.PROSE | Form.HTML, _worst),
     (Form.PROSE, _tried),
-    (Form.HTML, _attempts),
+    (Form.HTML, tuned_page.attempts),
     (Form.ALL, _took),
     (Form.PROSE, _cautions),
-    (Form.HTML, _care),
-    (Form.HTML, _files),
+    (Form.TEXT, _linter),
+    (Form.SCREEN, tuned_screen.notices),
+    (Form.HTML, tuned_page.care),
+    (Form.HTML, tuned_page.files),
+    (Form.TERMINAL, tuned_screen.files),
 )

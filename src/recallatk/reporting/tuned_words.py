@@ -1,4 +1,4 @@
-"""The outcome of a tuning in sentences and tables: its verdict, its settings, and all that was tried."""
+"""The outcome of a tuning in sentences and tables: verdict, settings and attempts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from recallatk.core import Trial
 from recallatk.goals.target import is_loss
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import cut, fitted, interval, listed, number
+from recallatk.reporting.labels import cut, fitted, listed, number, with_margin
 from recallatk.reporting.text import printable
 from recallatk.units import counted, mebibytes
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from recallatk.reporting.labels import Naming
 
 MIB = 1 << 20
-_COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "built in {}"}
+_COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "build {}"}
 _NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
 _COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
+COST_AXES = {"p95": "p95 ms", "qps": "QPS", "memory": "MiB", "build": "build s"}
 _CELL, _REASON, _LONGER_CELL = 60, 90, 120
 # The columns of marks and of labels.
 _WORDS = 2
@@ -29,19 +30,21 @@ _WORDS = 2
 MOST_ATTEMPTS = 300
 _PAGE_NAMES = {
     "p95 ms": "p95 (ms)",
-    "QPS": "QPS (1/s)",
     "memory MiB": "Memory (MiB)",
     "build s": "Build (s)",
 }
 
 
 def verdict(tuned: Tuned) -> list[str]:
-    """One sentence with the setting and its numbers beside the goals, and what else must be known."""
+    """The setting with its numbers and goals; where none meets them, the reason and the nearest miss."""
     if not tuned.met or tuned.choice is None:
         return _missed(tuned)
-    said = f"Run {setting(tuned.choice)}: {_kept(tuned)}; {_taken(tuned, tuned.choice)}."
+    said = f"Run {setting(tuned.choice)}. Held out: {_kept(tuned)}; {_taken(tuned, tuned.choice)}."
     if tuned.looks > 1:
-        said += f" It is look {tuned.looks} at the held-out queries: settings before it were not confirmed."
+        said += (
+            f" The held-out queries were used {tuned.looks} times: validation rejected the settings before "
+            "this one."
+        )
     return [said]
 
 
@@ -49,15 +52,14 @@ def setting(candidate: Candidate) -> str:
     """The engine and all of its parameters, in words."""
     build = [each for each in candidate.build if each[1] != ""]
     search = [each for each in candidate.search if each[1] != ""]
-    parts = [f"built with {listed(build)}"] if build else []
-    parts += [f"searched with {listed(search)}"] if search else []
-    return f"{candidate.engine}{' ' if parts else ''}{', '.join(parts)}"
+    parts = [f"build {listed(build)}"] if build else []
+    parts += [f"search {listed(search)}"] if search else []
+    return f"{candidate.engine} ({'; '.join(parts)})" if parts else candidate.engine
 
 
 def mean_in_words(mean: Mean) -> str:
-    """The mean with its interval and its queries."""
-    among = "" if mean.low is None or mean.high is None else f"{mean.low:.4f} to {mean.high:.4f}, "
-    return f"{number(mean.value, '.4f')} ({among}{counted(mean.n, 'query', 'queries')})"
+    """The mean with its margin and the number of queries."""
+    return f"{with_margin(mean)} ({counted(mean.n, 'query', 'queries')})"
 
 
 def costs_in_words(candidate: Candidate) -> str:
@@ -74,7 +76,7 @@ def of_budget(name: str, candidate: Candidate) -> str:
     if name == "build":
         return number(candidate.build_seconds, ",.1f", "s")
     if name == "qps":
-        return number(candidate.qps, ",.0f", "queries a second")
+        return number(candidate.qps, ",.0f", "queries per second")
     return number(candidate.latency_ms.get(name), ".3f", "ms")
 
 
@@ -83,10 +85,9 @@ def _kept(tuned: Tuned) -> str:
     means = list(tuned.validated.items())
     if len(means) != len(tuned.targets):
         said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in means)
-        return f"on held-out queries {said}, for the target {' and '.join(tuned.targets)}"
+        return f"{said}, target {' and '.join(tuned.targets)}"
     pairs = zip(means, tuned.targets, strict=True)
-    said = ", ".join(f"{name} {mean_in_words(mean)} for {target}" for (name, mean), target in pairs)
-    return f"on held-out queries {said}"
+    return ", ".join(f"{name} {mean_in_words(mean)}, target {target}" for (name, mean), target in pairs)
 
 
 def _taken(tuned: Tuned, candidate: Candidate) -> str:
@@ -98,29 +99,30 @@ def _taken(tuned: Tuned, candidate: Candidate) -> str:
         value = of_budget(name, candidate)
         if name in budgets:
             word = _COST_WORDS.get(name, f"{name} {{}}").format("not measured" if value == "-" else value)
-            said.append(f"{word} for {budgets[name]}")
+            said.append(f"{word} (budget {budgets[name]})")
         elif value != "-":
             said.append(_COST_WORDS[name].format(value))
-    return ", ".join(said) or "its costs were not measured"
+    return ", ".join(said) or "costs not measured"
 
 
 def _missed(tuned: Tuned) -> list[str]:
     within = f" within {' and '.join(tuned.budgets)}" if tuned.budgets else ""
-    lines = [f"No setting was proved to keep {' and '.join(tuned.targets)}{within}."]
+    lines = [f"No setting was shown to meet {' and '.join(tuned.targets)}{within}."]
     if tuned.binding:
         lines.append(tuned.binding)
     if tuned.nearest is not None:
         measures = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.nearest.measures.items())
         said = ", ".join(part for part in (measures, costs_in_words(tuned.nearest)) if part)
-        lines.append(f"The nearest miss is {setting(tuned.nearest)}: while choosing {said}.")
+        lines.append(f"Nearest miss: {setting(tuned.nearest)}. Tuning queries: {said}.")
     if tuned.validated:
         said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.validated.items())
-        lines.append(f"The last look at the held-out queries had {said}; there were {tuned.looks}.")
+        times = counted(tuned.looks, "validation", "validations")
+        lines.append(f"Last validation on held-out queries: {said}. {times} in total.")
     return lines
 
 
 def trial_of(candidate: Candidate) -> Trial:
-    """The setting alone."""
+    """The trial of a setting."""
     return Trial(candidate.engine, tuple(candidate.build), tuple(candidate.search))
 
 
@@ -179,23 +181,30 @@ def about_front(tuned: Tuned, names: Naming, measure: str) -> list[str]:
     if not tuned.front:
         return []
     lines = [
-        f"No other setting that was measured is as good in both {measure} and {_cost(tuned)}. All on the "
-        "queries to choose by; held-out ones were not asked."
+        f"No other measured setting is as good in both {measure} and {_cost(tuned)}. All numbers are on the "
+        "tuning queries, not on the held-out ones."
     ]
-    lines += [f"All of {name}: {same}." for name in names.engines if (same := _same(names, name))]
+    lines += [f"All {name} settings: {same}." for name in names.engines if (same := _same(names, name))]
     if tuned.knee is not None:
         label = names.label(trial_of(tuned.knee))
-        better = "less" if is_loss(measure) else "more"
-        lines.append(f"Knee, a suggestion: {label}. Beyond it {better} {measure} costs more.")
+        better = "Lower" if is_loss(measure) else "Higher"
+        lines.append(f"Knee: {label}. {better} {measure} gets more expensive beyond it.")
     return lines
+
+
+def shared_parameters(names: Naming) -> str:
+    """Parameters that all settings of an engine share, engine by engine."""
+    several = len(names.engines) > 1
+    found = {name: _same(names, name) for name in names.engines}
+    return "; ".join(f"{f'{name} ' if several else ''}{same}" for name, same in found.items() if same)
 
 
 def about_prices(tuned: Tuned, measure: str) -> list[str]:
     """What more of the measure costs from one round number to the next."""
     if not tuned.prices:
         return []
-    steps = "; ".join(f"from {each.low:g} to {each.high:g} costs {each.ratio:.2f}x" for each in tuned.prices)
-    return [f"The price of {measure} in {_cost(tuned)}: {steps}.", *about_noise(tuned)]
+    steps = "; ".join(f"{each.low:g} to {each.high:g}: {each.ratio:.2f}×" for each in tuned.prices)
+    return [f"{measure} costs {_cost(tuned)}. {steps}.", *about_noise(tuned)]
 
 
 def about_noise(tuned: Tuned) -> list[str]:
@@ -218,8 +227,7 @@ def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
     labels = fitted([names.label(trial_of(each)) for each in tuned.front], _CELL)
     rows = []
     for each, label in zip(tuned.front, labels, strict=True):
-        mean = each.measures.get(measure)
-        value = number(None if mean is None else mean.value, ".4f")
+        value = with_margin(each.measures.get(measure))
         rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(each)])
     return _without_empty(["", "setting", measure, *number_names(measure)], rows)
 
@@ -236,16 +244,16 @@ def settings_table(curve: TunedCurve) -> Table:
     measure = curve.measure or ""
     rows = []
     for candidate, point in zip(curve.candidates, curve.points, strict=True):
-        mean = candidate.measures.get(measure)
         marks = [*(["front"] if point["costFront"] else []), *marks_of(curve.tuned, candidate)]
-        value = number(None if mean is None else mean.value, ".4f")
-        rows.append([point["label"], ", ".join(marks), value, interval(mean, ".4f"), *numbers(candidate)])
-    header = ["Setting", "Is", short(measure) or "recall", "95 % interval"]
+        value = with_margin(candidate.measures.get(measure))
+        rows.append([point["label"], ", ".join(marks), value, *numbers(candidate)])
+    header = ["Setting", "Role", short(measure) or "recall"]
     header += [page_name(name) for name in number_names(measure)]
-    return Table("All settings measured at full size, the front first", header, rows, 2)
+    return Table("All settings measured on the whole corpus, the front first", header, rows, 2)
 
 
 def short(text: str) -> str:
+    """Text truncated to a cell."""
     return cut(printable(text), _LONGER_CELL)
 
 
@@ -256,8 +264,8 @@ def page_name(name: str) -> str:
 
 def price_table(tuned: Tuned) -> Table:
     """Cost ratio of each round number to the one before."""
-    rows = [[f"{each.low:g}", f"{each.high:g}", f"{each.ratio:.2f} times"] for each in tuned.prices]
-    return Table("Between measured settings, never beyond them", ["From", "To", "Costs"], rows, 2, "narrow")
+    rows = [[f"{each.low:g}", f"{each.high:g}", f"{each.ratio:.2f}×"] for each in tuned.prices]
+    return Table("Interpolated between measured settings", ["From", "To", "Cost ratio"], rows, 2, "narrow")
 
 
 def tried_table(tuned: Tuned) -> Table:
@@ -266,13 +274,13 @@ def tried_table(tuned: Tuned) -> Table:
     most = max((each.rows for each in tuned.attempts), default=0)
     for each in tuned.attempts:
         what = "build" if each.search is None else "setting"
-        what += " of a part" if each.rows < most else ""
+        what += " on a sample" if each.rows < most else ""
         groups.setdefault((each.engine, what, each.verdict), []).append(each)
     rows = [
         [*key, _reason(members), f"{len(members):,}", f"{sum(each.seconds for each in members):,.1f}"]
         for key, members in groups.items()
     ]
-    return Table("Tried and skipped", ["engine", "what", "came of it", "why", "times", "seconds"], rows, 4)
+    return Table("Tried and skipped", ["engine", "what", "outcome", "reason", "times", "seconds"], rows, 4)
 
 
 def _reason(members: list[Attempt]) -> str:
@@ -284,12 +292,12 @@ def _reason(members: list[Attempt]) -> str:
 
 
 def attempts_table(tuned: Tuned) -> Table:
-    """Everything that was tried or skipped, in its order."""
+    """Every attempt, in order."""
     rows = [
         [
             short(each.engine),
             short(listed(each.build)) or "-",
-            "the whole build" if each.search is None else short(listed(each.search)) or "-",
+            "(build)" if each.search is None else short(listed(each.search)) or "-",
             short(each.verdict),
             each.why or "-",
             f"{each.rows:,}",
@@ -300,5 +308,5 @@ def attempts_table(tuned: Tuned) -> Table:
         for each in tuned.attempts[:MOST_ATTEMPTS]
     ]
     bound = page_name(bound_name(measure_of(tuned)))
-    header = ["Engine", "Build", "Search", "Came of it", "Why", "Rows", bound, "p95 (ms)", "Seconds"]
-    return Table("Everything that was tried or skipped, in its order", header, rows, 5, "tall")
+    header = ["Engine", "Build", "Search", "Outcome", "Reason", "Rows", bound, "p95 (ms)", "Seconds"]
+    return Table("Every attempt, in order", header, rows, 5, "tall")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.pareto import USEFUL_RECALL, knee
 from recallatk.errors import RecallError
-from recallatk.goals import Budget, Outcome, parse_goal
+from recallatk.goals import Budget, parse_goal
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.reporting.labels import cut
 from recallatk.reporting.text import printable
@@ -43,25 +43,34 @@ class SpokenVerdict:
     @property
     def word(self) -> str:
         """The outcome in a word or two; empty without goals."""
-        return {"PASS": "Met", "FAIL": "Not met", "UNDECIDED": "Undecided"}.get(
-            self.verdict.outcome or "", ""
-        )
+        return {"PASS": "Met", "FAIL": "Missed", "UNDECIDED": "Undecided"}.get(self.verdict.outcome or "", "")
+
+    @property
+    def why(self) -> str:
+        """What comes before the sentence: why this setting."""
+        return f"{self.lead}{' is ' if self.number is not None else '. '}"
 
 
-def spoken_verdict(curve: Curve, truth: Truth | None = None, dataset: Dataset | None = None) -> SpokenVerdict:
+def spoken_verdict(
+    curve: Curve,
+    truth: Truth | None = None,
+    dataset: Dataset | None = None,
+    judged: Verdict | None = None,
+) -> SpokenVerdict:
     """The verdict on a run.
 
     Args:
         curve: its settings as points.
         truth: the truth of the run, for goals on measures that it did not keep.
         dataset: its data, likewise, and for goals on segments.
+        judged: the verdict, where it is known already.
     """
-    found = run_verdict(curve.run, truth, dataset)
+    found = run_verdict(curve.run, truth, dataset) if judged is None else judged
     points = [each for each in curve.main if each["recall"] is not None and each["latency"] is not None]
     goals = tuple(goal_said(each) for each in found.goals)
     if not points:
         return SpokenVerdict(
-            found, None, "Nothing to recommend", "No setting was measured with recall and latency.", goals
+            found, None, "No recommendation", "No setting has both recall and latency.", goals
         )
     if not found.goals:
         return _without_goals(curve, found, points)
@@ -81,9 +90,8 @@ def _lead(found: Verdict) -> str:
     if found.outcome == "PASS":
         return f"The cheapest setting that meets {goals}"
     if found.outcome == "FAIL":
-        return f"No setting meets {goals}; the best recall"
-    unsure = _listed([each.text for each in found.goals if each.outcome is not Outcome.MET])
-    return f"The cheapest setting that may meet {goals}, with {unsure} not decided,"
+        return f"No setting meets {goals}; the highest recall"
+    return f"The cheapest setting that may meet {goals}"
 
 
 def _listed(goals: list[str]) -> str:
@@ -98,7 +106,7 @@ def goal_said(result: GoalResult) -> str:
     if result.value is None:
         return f"{text}: {result.outcome}{note}"
     value, low, high = (_shown(result.text, each) for each in (result.value, result.low, result.high))
-    bounds = "" if result.low is None and result.high is None else f" (bounds {low} and {high})"
+    bounds = "" if result.low is None and result.high is None else f" (between {low} and {high})"
     return f"{text}: {result.outcome}, {value}{bounds}{note}"
 
 
@@ -119,8 +127,7 @@ def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVer
     if len(points) == 1:
         return SpokenVerdict(found, best["n"], "The only setting", _said(curve, best))
     if best["recall"] < USEFUL_RECALL:
-        poor = f"no setting reaches {curve.measure} of {USEFUL_RECALL:g}"
-        lead = f"No target was given, and {poor}; the best recall"
+        lead = f"No target, and no setting reaches {curve.measure} {USEFUL_RECALL:g}; the highest recall"
         return SpokenVerdict(found, best["n"], lead, _said(curve, best))
     place = knee(
         [each["recall"] for each in front],
@@ -128,14 +135,16 @@ def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVer
         [curve.lines[each["n"]].measurement.score.scored for each in front],
     )
     if place is None:
-        lead = "No target was given, and the Pareto front has no knee; its best recall"
+        lead = "No target, and the Pareto front has no knee; the highest recall"
         return SpokenVerdict(found, best["n"], lead, _said(curve, best))
-    lead = "No target was given; the knee of the Pareto front"
+    lead = "No target; the knee of the Pareto front"
     return SpokenVerdict(found, front[place]["n"], lead, _said(curve, front[place]))
 
 
 def _said(curve: Curve, point: Row) -> str:
     parts = [f"{curve.measure} {point['recallText']}", f"{curve.tail} {point[f'{curve.tail}Text']}"]
+    if point["qps"] is not None:
+        parts.append(f"{point['qpsText']} queries per second")
     if not point["memoryText"].startswith("-"):
         parts.append(f"{point['memoryText']} of memory")
     return f"{point['label']}: {', '.join(parts)}."

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from recallatk.storage.records import Record
 
 _MISSING = object()
+# What recall is wanted and what the machine costs change no measurement.
+_JUDGMENTS = ("tune.", "cost.")
+_NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
-# Names and places, whose content tells them apart; and what recall is wanted, which changes no measurement.
+# Names and places, whose content tells them apart.
 _PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
 
 
@@ -45,10 +48,10 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
-    one, other = dict(_leaves(there)), dict(_leaves(here))
+    one, other = ({_NEW_NAMES.get(name, name): each for name, each in _leaves(of)} for of in (there, here))
     for name in {**one, **other}:
         before, after = one.get(name, _MISSING), other.get(name, _MISSING)
-        if before != after and name not in _PLACES and not name.startswith("tune."):
+        if before != after and name not in _PLACES and not name.startswith(_JUDGMENTS):
             yield name, _shown(before), _shown(after)
 
 

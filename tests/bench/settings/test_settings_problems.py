@@ -51,7 +51,7 @@ corpus = "nothing.parquet"
 metric = "cosin"
 qeries = "queries.parquet"
 [measure]
-k = [1, "ten"]
+at = [1, "ten"]
 rounds = 2.5
 [[load]]
 mode = "rate"
@@ -71,7 +71,7 @@ def test_all_problems_are_said_at_once_each_with_its_path(tmp_path):
         "name",
         "data.metric",
         "data.qeries",
-        "measure.k[1]",
+        "measure.at[1]",
         "measure.rounds",
         "load[0]",
         "data.corpus",
@@ -84,7 +84,9 @@ def test_all_problems_are_said_at_once_each_with_its_path(tmp_path):
 
 def test_one_problem_is_one_line(tmp_path):
     file = written(tmp_path, '[data]\ncorpus = "bench.toml"\nmetric = "dot"\n[[engine]]\nname = "exact"\n')
-    assert refusal(file) == f"{file}: data.metric: no metric 'dot'. Accepted: cosine, ip or l2"
+    assert (
+        refusal(file) == f"{file}: data.metric: no metric 'dot'. Did you mean ip? Accepted: cosine, ip or l2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,8 +105,8 @@ def test_one_problem_is_one_line(tmp_path):
         ({"data": data(seed=-1)}, "data.seed: -1. Accepted: from 0"),
         ({"data": data(seed=2**63)}, f"data.seed: {2**63}. Accepted: to {2**63 - 1}"),
         ({"data": data(seed="0")}, 'data.seed: the text "0". Accepted: a whole number'),
-        ({"measure": {"k": []}}, "measure.k: an empty list. Accepted: at least one value"),
-        ({"measure": {"k": [True]}}, "measure.k[0]: true. Accepted: a whole number"),
+        ({"measure": {"at": []}}, "measure.at: an empty list. Accepted: at least one value"),
+        ({"measure": {"at": [True]}}, "measure.at[0]: true. Accepted: a whole number"),
         ({"measure": {"threads": 2}}, "measure.threads: 2. Accepted: a table"),
         (
             {"measure": {"threads": {"serch": 1}}},
@@ -126,10 +128,10 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             {"truth": {"depth": 50}},
-            "measure.k: 100 is deeper than the truth. Accepted: up to 50, truth.depth",
+            "measure.at: 100 is deeper than the truth. Accepted: up to 50, truth.depth",
         ),
         (
-            {"truth": {"depth": 10}, "measure": {"k": 10, "measures": "robust(0.9)@20"}},
+            {"truth": {"depth": 10}, "measure": {"at": 10, "measures": "robust(0.9)@20"}},
             "measure.measures: 20 is deeper than the truth. Accepted: up to 10, truth.depth",
         ),
         ({"load": {"mode": "latency"}}, "load: a table. Accepted: tables, each written [[load]]"),
@@ -186,15 +188,15 @@ def test_one_problem_is_one_line(tmp_path):
         (engine(search=[1]), "engine[0].search: a list. Accepted: a table"),
         (
             engine(search={"M": 3}),
-            "engine[0].search.M: it belongs into [engine.build]",
+            "engine[0].search.M: belongs in [engine.build]",
         ),
         (
             engine(search={"efs": 3}),
-            "engine[0].search.efs: no such parameter of faiss-hnsw. Did you mean ef? Accepted: ef",
+            "engine[0].search.efs: no such search parameter of faiss-hnsw. Did you mean ef? Accepted: ef",
         ),
         (
             engine("exact", build={"M": 3}),
-            "engine[0].build.M: no such parameter of exact. Accepted: none",
+            "engine[0].build.M: no such build parameter of exact. Accepted: none",
         ),
         (
             engine(search={"ef": 2.5}),
@@ -294,7 +296,7 @@ def test_a_grid_beyond_measure_is_refused():
 
 def test_an_unknown_measure_is_refused_with_the_known_ones():
     assert problem(measure={"measures": ["recal@10"]}).startswith(
-        "measure.measures: no measure 'recal@10'. Accepted: recall@10,"
+        "measure.measures: no measure 'recal@10'. Did you mean recall@10? Accepted: recall@10,"
     )
 
 
@@ -306,7 +308,7 @@ def test_a_filter_that_does_not_parse_is_refused_with_the_place():
 def test_an_unknown_engine_is_refused_with_the_nearest_and_the_known_ones():
     said = problem(**engine("faiss-hsnw"))
     assert said.startswith(
-        "engine[0].name: 'faiss-hsnw': no such engine. Did you mean faiss-hnsw? Accepted: annoy, callable,"
+        "engine[0].name: no engine 'faiss-hsnw'. Did you mean faiss-hnsw? Accepted: annoy, callable,"
     )
 
 
@@ -422,7 +424,7 @@ KEYS = st.sampled_from(
         "where",
         "depth",
         "memory",
-        "k",
+        "at",
         "measures",
         "threads",
         "mode",

@@ -32,7 +32,7 @@ depth = 100
 store = "kept"
 memory = "1GiB"
 [measure]
-k = [1, 10, 100]
+at = [1, 10, 100]
 measures = ["robust(0.9)@10"]
 by = ["category"]
 rounds = 4
@@ -99,7 +99,7 @@ def test_every_key_is_read(folder):
     assert settings.data.corpus == str(folder / "my corpus.parquet")
     assert (settings.data.metric, settings.data.sample_corpus, settings.data.split) == ("cosine", 50, "tune")
     assert settings.truth.store == str(folder / "kept") and settings.truth.memory == 1 << 30
-    assert settings.measure.k == (1, 10, 100) and settings.measure.measures == ("robust(0.9)@10",)
+    assert settings.measure.at == (1, 10, 100) and settings.measure.measures == ("robust(0.9)@10",)
     assert (settings.measure.threads.build, settings.measure.affinity) == (2, (0, 1))
     assert (settings.limits.trial, settings.limits.build, settings.limits.memory) == (600, 3600, 8 << 30)
     assert settings.output.folder == str(folder / "out")
@@ -118,13 +118,13 @@ def test_a_file_may_say_little(folder):
     assert settings.name == "queries"
     assert settings.output.folder == str(folder / "runs" / "queries")
     assert settings.loads == (Load(),)
-    assert (settings.measure.k, settings.measure.rounds, settings.measure.builds) == ((1, 10, 100), 5, 1)
+    assert (settings.measure.at, settings.measure.rounds, settings.measure.builds) == ((1, 10, 100), 5, 1)
 
 
 def test_one_value_is_a_list_of_one_and_repeats_count_once(folder):
-    given = {"data": {"corpus": "c"}, "engine": [{"name": "exact"}], "measure": {"k": 10, "by": ["a", "a"]}}
+    given = {"data": {"corpus": "c"}, "engine": [{"name": "exact"}], "measure": {"at": 10, "by": ["a", "a"]}}
     measure = settings_from(given).measure
-    assert (measure.k, measure.by) == ((10,), ("a",))
+    assert (measure.at, measure.by) == ((10,), ("a",))
 
 
 def test_a_mark_at_the_beginning_of_the_file_is_passed_over(folder):
@@ -135,10 +135,10 @@ def test_a_mark_at_the_beginning_of_the_file_is_passed_over(folder):
 
 def test_the_depth_is_the_largest_k_and_a_hundred_where_the_corpus_has_as_many():
     given = {"data": {"corpus": "c"}, "engine": [{"name": "exact"}]}
-    assert settings_from({**given, "measure": {"k": [10]}}).depth(1000) == 100
-    assert settings_from({**given, "measure": {"k": [10]}}).depth(50) == 50
-    assert settings_from({**given, "measure": {"k": [200]}}).depth(1000) == 200
-    deeper = settings_from({**given, "measure": {"k": 5, "measures": "recall150@160"}})
+    assert settings_from({**given, "measure": {"at": [10]}}).depth(1000) == 100
+    assert settings_from({**given, "measure": {"at": [10]}}).depth(50) == 50
+    assert settings_from({**given, "measure": {"at": [200]}}).depth(1000) == 200
+    deeper = settings_from({**given, "measure": {"at": 5, "measures": "recall150@160"}})
     assert (deeper.depth(1000), deeper.measure.largest_k) == (150, 160)
     assert settings_from({**given, "truth": {"depth": 120}}).depth(1000) == 120
 
@@ -218,7 +218,7 @@ SETTINGS = st.fixed_dictionaries(
         "measure": st.fixed_dictionaries(
             {},
             optional={
-                "k": st.lists(st.integers(1, 1000), min_size=1, max_size=4),
+                "at": st.lists(st.integers(1, 1000), min_size=1, max_size=4),
                 "by": st.lists(TEXTS, max_size=2),
                 "affinity": st.lists(st.integers(0, 9), min_size=1, max_size=3),
                 "threads": st.fixed_dictionaries({}, optional={"build": st.integers(1, 8)}),
@@ -315,11 +315,10 @@ def test_what_the_data_do_not_have_is_refused_at_once(folder):
     with pytest.raises(SettingsError) as caught:
         open_data(settings_from(given, folder=folder))
     assert caught.value.problems == (
-        "measure.by[0]: 'categry': no such column beside the queries. Did you mean category? "
-        "Accepted: category",
+        "measure.by[0]: no query column 'categry'. Did you mean category? Accepted: category",
         "data.sample_corpus: 201. Accepted: up to 200, which is all",
         "data.sample_queries: 41. Accepted: up to 40, which is all",
-        "data.where: 'colour': no such column beside the corpus. Accepted: category",
+        "data.where: no corpus column 'colour'. Accepted: category",
     )
 
 
@@ -345,3 +344,18 @@ def test_a_url_takes_its_secrets_from_the_environment(folder, monkeypatch):
     monkeypatch.delenv("OUR_KEY")
     with pytest.raises(UsageError, match="the environment has no variable OUR_KEY"):
         open_data(settings)
+
+
+def test_k_is_the_old_name_of_at():
+    given = {"data": {"corpus": "c.npy"}, "engine": [{"name": "exact"}]}
+    with pytest.warns(DeprecationWarning, match=r"\[measure\] k is deprecated .* use \[measure\] at"):
+        old = settings_from({**given, "measure": {"k": [5]}})
+    assert old == settings_from({**given, "measure": {"at": [5]}})
+    assert "at = [5]" in old.to_toml()
+
+
+def test_a_file_of_an_old_run_folder_is_read_without_a_note(tmp_path):
+    text = '[data]\ncorpus = "c.npy"\n[measure]\nk = 5\nmeasures = ["ndcg@5"]\n[[engine]]\nname = "exact"\n'
+    (tmp_path / "bench.toml").write_text(text)
+    measure = read_settings(tmp_path / "bench.toml", look=False).measure
+    assert (measure.at, measure.measures) == ((5,), ("ndcg_truth@5",))

@@ -92,8 +92,10 @@ def test_a_starter_knows_shape_columns_and_real_values(files):
     text = starter(corpus, queries, metric="l2")
     assert "2,000 rows and 30 queries of 8 dimensions" in text
     assert '# by = ["kind"]' in text
-    assert "k = [1, 10, 100]" in text
-    assert r"""# where = "kind = 'it''s \"odd\"\n'"  # one filter for all queries; 50% of rows""" in text
+    assert "at = [1, 10, 100]" in text
+    assert (
+        r"""# where = "kind = 'it''s \"odd\"\n'"  # one filter for all queries; passes 50% of rows""" in text
+    )
     assert r'''# where = "\"publication year\" >= 2004"''' in text
 
 
@@ -138,7 +140,7 @@ def test_codes_fit_the_dimension(tmp_path):
 
 def test_the_metric_is_asked_for_unless_it_makes_no_difference(tmp_path):
     plain = write(tmp_path / "plain.parquet", 50), write(tmp_path / "asked.parquet", 5)
-    with pytest.raises(UsageError, match=r"does not say its metric\. State it: --metric cosine, ip or l2"):
+    with pytest.raises(UsageError, match=r"does not state its metric\. State it: --metric cosine, ip or l2"):
         starter(*plain)
     unit = write(tmp_path / "unit.parquet", 50, unit=True), write(tmp_path / "asked.parquet", 5, unit=True)
     assert 'metric = "cosine"  # all vectors have length 1' in starter(*unit)
@@ -147,7 +149,7 @@ def test_the_metric_is_asked_for_unless_it_makes_no_difference(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"engine": "faiss-hsnw"}, "'faiss-hsnw': no such engine. Did you mean faiss-hnsw?"),
+        ({"engine": "faiss-hsnw"}, "no engine 'faiss-hsnw'. Did you mean faiss-hnsw?"),
         ({"metric": "dot"}, "no metric 'dot'"),
         ({"metric": "ip", "engine": "sqlite-vec"}, "cannot search by ip"),
         ({"queries": None}, "holds one matrix and no queries"),
@@ -177,7 +179,7 @@ def test_implied_settings_take_what_else_is_asked(files):
         data={"sample_queries": 20},
         load=[{"mode": "throughput", "clients": 2}],
     )
-    assert (settings.measure.k, settings.measure.rounds, settings.data.sample_queries) == ((10,), 5, 20)
+    assert (settings.measure.at, settings.measure.rounds, settings.data.sample_queries) == ((10,), 5, 20)
     assert [entry.search for entry in settings.engine] == [
         {"ef": {"from": 16, "to": 512, "steps": 6}},
         {"expansion": {"from": 16, "to": 512, "steps": 6}},

@@ -70,7 +70,7 @@ def measured(tmp_path_factory):
         "name": "wordnet-part",
         "data": data,
         "truth": {"file": str(folder / "truth.parquet")},
-        "measure": {"k": [1, 10, 50], "rounds": 2},
+        "measure": {"at": [1, 10, 50], "rounds": 2},
         "engine": [
             {"name": "faiss-hnsw", "build": {"M": 4}, "search": {"ef": [10, 40]}},
             {"name": "faiss-ivf-flat", "build": {"nlist": 32}, "search": {"nprobe": [1, 2, 4]}},

@@ -1,4 +1,4 @@
-"""Measures of rank: mrr@k, ndcg@k against the truth's order, and rbo(p)@k."""
+"""Measures of rank: mrr@k, ndcg_truth@k and rbo(p)@k."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DiscountedGain(Measure):
     """
 
     def __str__(self) -> str:
-        return f"ndcg@{self.k}"
+        return f"ndcg_truth@{self.k}"
 
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
         require_within(self.k, compared.truth)

@@ -14,11 +14,13 @@ from pydantic import BaseModel, ValidationError
 
 from recallatk.adapters import get_engine, registered
 from recallatk.adapters.base import require_filters, require_installed, require_metric
+from recallatk.adapters.names_elsewhere import ENGINES
 from recallatk.bench.settings import models
 from recallatk.bench.settings.grid import combine
-from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described, unknown
+from recallatk.bench.settings.old_names import renewed
+from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described
 from recallatk.bench.settings.settings import Settings
-from recallatk.errors import RecallError, UsageError
+from recallatk.errors import RecallError, UsageError, unknown
 from recallatk.files import require_ordinary
 from recallatk.redaction import is_url, without_secrets
 
@@ -35,6 +37,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "limits": models.LimitSettings,
     "output": models.OutputSettings,
     "tune": models.TuneSettings,
+    "cost": models.CostSettings,
 }
 _LISTS: dict[str, type[BaseModel]] = {
     "load": models.LoadSettings,
@@ -52,16 +55,32 @@ _READ = _PLACES[:3]
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
-def read_settings(path: PathLike, *, look: bool = True, engines: bool = True) -> Settings:
+def read_settings(
+    path: PathLike,
+    *,
+    look: bool = True,
+    engines: bool = True,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Settings:
     """Read a bench file; its paths are relative to its folder.
 
     Args:
         path: the file.
-        look: refuse local files that do not exist.
+        look: refuse local files that do not exist; False for the file of a run folder, which may be old.
         engines: require at least one engine, as a run does.
+        changes: keys to replace in tables of the file, such as `{"measure": {"rounds": 1}}`.
     """
     file = Path(path)
-    return _settings(_parsed(file), file.absolute().parent, os.fspath(path), look=look, engines=engines)
+    values = _changed(renewed(_parsed(file), recorded=not look), changes or {})
+    return _settings(values, file.absolute().parent, os.fspath(path), look=look, engines=engines)
+
+
+def _changed(values: dict[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    for table, keys in changes.items():
+        given = values.get(table, {})
+        if isinstance(given, Mapping):
+            values[table] = {**given, **keys}
+    return values
 
 
 def settings_from(values: Mapping[str, Any], *, folder: Path | None = None, engines: bool = True) -> Settings:
@@ -72,7 +91,8 @@ def settings_from(values: Mapping[str, Any], *, folder: Path | None = None, engi
         folder: base of relative paths, by default the current folder.
         engines: require at least one engine, as a run does.
     """
-    return _settings(values, (folder or Path()).absolute(), "settings", look=False, engines=engines)
+    new = renewed(values, recorded=False)
+    return _settings(new, (folder or Path()).absolute(), "settings", look=False, engines=engines)
 
 
 def _parsed(file: Path) -> dict[str, Any]:
@@ -100,7 +120,7 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
     name = _name(values, problems)
     for given in values:
         if given not in Settings.model_fields:
-            problems.add((str(given),), unknown("key", str(given), Settings.model_fields))
+            problems.add((str(given),), unknown("key", given, Settings.model_fields, placed=True))
     for key, model in _TABLES.items():
         found = _table(model, values.get(key, {}), (key,), problems)
         if found is not None:
@@ -198,7 +218,7 @@ def _check_together(parts: dict[str, Any], problems: Problems) -> None:
     """Check what concerns more than one table."""
     data, truth, measure = parts["data"], parts.get("truth"), parts.get("measure")
     if truth is not None and measure is not None and truth.depth is not None:
-        key = "k" if max(measure.k) > truth.depth else "measures"
+        key = "at" if max(measure.at) > truth.depth else "measures"
         if measure.deepest > truth.depth:
             said = f"{measure.deepest} is deeper than the truth. Accepted: up to {truth.depth}, truth.depth"
             problems.add(("measure", key), said)
@@ -215,7 +235,7 @@ def _check_together(parts: dict[str, Any], problems: Problems) -> None:
 def find_engine(name: str, place: Place, problems: Problems) -> type[Engine] | None:
     """The engine of this name; an unknown or missing one is a problem."""
     if name not in registered():
-        problems.add((*place, "name"), f"{name!r}: {unknown('engine', name, registered())}")
+        problems.add((*place, "name"), unknown("engine", name, registered(), ENGINES))
         return None
     try:
         engine = get_engine(name)

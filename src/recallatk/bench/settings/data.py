@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from recallatk.adapters import get_engine
 from recallatk.bench.settings.bench_file import check_ability
-from recallatk.bench.settings.problems import Problems, unknown
+from recallatk.bench.settings.problems import Problems
 from recallatk.bench.settings.values import filled
 from recallatk.core import Corpus, QuerySet, in_memory
 from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
+from recallatk.errors import unknown
 from recallatk.filters import parse_filter
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     corpus, queries = dataset.corpus, dataset.queries
     for number, name in enumerate(settings.measure.by):
         if name not in queries.metadata_names:
-            said = unknown("column beside the queries", name, queries.metadata_names)
-            problems.add(("measure", "by", number), f"{name!r}: {said}")
+            problems.add(("measure", "by", number), unknown("query column", name, queries.metadata_names))
     for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
         count = getattr(settings.data, key)
         if count is not None and count > most:
@@ -81,8 +81,7 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     for each in dict.fromkeys(given[:1] if settings.data.where else ()):
         missing = sorted(each.columns() - set(corpus.columns.schema.names))
         for name in missing:
-            said = unknown("column beside the corpus", name, corpus.metadata_names)
-            problems.add(("data", "where"), f"{name!r}: {said}")
+            problems.add(("data", "where"), unknown("corpus column", name, corpus.metadata_names))
     _check_engines(settings, dataset, problems)
     problems.require_none(settings.name)
 

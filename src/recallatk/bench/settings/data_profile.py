@@ -35,6 +35,8 @@ class DataProfile:
     """Whether the user or the file states the metric."""
     groups: list[str]
     """Query columns that can define segments."""
+    own_filters: int
+    """Queries with a filter of their own, in the column `filter`."""
     filters: list[tuple[str, str]]
     """Conditions on the corpus with real values, each with the share of rows that pass."""
 
@@ -51,22 +53,26 @@ def profile_data(
     found = inspect(corpus, progress=progress, **opening)
     asked = found.get("queries") if queries is None else inspect(queries, progress=progress, **opening)
     if asked is None:
-        raise UsageError(f"{found['file']} holds one matrix and no queries. Name their file too")
+        raise UsageError(
+            f"{found['file']} holds one matrix and no queries. Name the file of the queries after the corpus"
+        )
     if asked["dimension"] != found["dimension"]:
         raise UsageError(
             f"the corpus has {found['dimension']} dimensions and the queries have {asked['dimension']}"
         )
+    opened = open_queries(corpus if queries is None else queries, **opening)
     unit = found["norm"]["unit_share"] == 1 and asked["norm"]["unit_share"] == 1
     stated = metric if metric is not None else found["metric"]
     if stated is None and not unit:
-        raise UsageError(f"{found['file']} does not say its metric. State it: --metric cosine, ip or l2")
+        raise UsageError(f"{found['file']} does not state its metric. State it: --metric cosine, ip or l2")
     return DataProfile(
         rows=found["rows"],
         dimension=found["dimension"],
         queries=asked["rows"],
         metric=Metric(stated or Metric.COSINE),
         stated=stated is not None,
-        groups=_groups(open_queries(corpus if queries is None else queries, **opening)),
+        groups=_groups(opened),
+        own_filters=sum(each is not None for each in opened.filters or ()),
         filters=_filters(open_corpus(corpus, **opening)),
     )
 

@@ -13,11 +13,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from recallatk.adapters import Engine
 from recallatk.adapters.attached import json_object
-from recallatk.bench.settings.problems import Place, Problems, described, keys_of, unknown
+from recallatk.adapters.names_elsewhere import PARAMETERS
+from recallatk.bench.settings.problems import Place, Problems, described, keys_of
 from recallatk.bench.settings.values import Table, refuse_secrets
 from recallatk.core import Knob
 from recallatk.core.trials import KnobValue, Parameters
-from recallatk.errors import UsageError
+from recallatk.errors import UsageError, unknown
 
 MOST = 100_000
 # Enough digits to tell any two steps apart, and none of the tails such as 0.30000000000000004.
@@ -96,8 +97,8 @@ def read_axes(
         for name in given[part]:
             if name not in known:
                 elsewhere = name in {knob.name for knob in parts[other]}
-                said = unknown(f"parameter of {engine.name}", name, known)
-                problems.add((part, name), f"it belongs into [engine.{other}]" if elsewhere else said)
+                said = unknown(f"{part} parameter of {engine.name}", name, known, PARAMETERS, placed=True)
+                problems.add((part, name), f"belongs in [engine.{other}]" if elsewhere else said)
         made[part] = {
             name: reader.axis(knob, given[part][name], (part, name))
             if name in given[part]

@@ -101,7 +101,7 @@ class ThreadSettings(Table):
 class MeasureSettings(Table):
     """What is measured, and how often."""
 
-    k: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
+    at: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
     measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
@@ -117,19 +117,19 @@ class MeasureSettings(Table):
 
     def including(self, measures: tuple[Measure, ...]) -> "MeasureSettings":
         """The same with these measured too."""
-        known = {*(Recall(k) for k in self.k), *map(parse_measure, self.measures)}
+        known = {*(Recall(k) for k in self.at), *map(parse_measure, self.measures)}
         added = tuple(str(each) for each in measures if each not in known)
         return self.model_copy(update={"measures": (*self.measures, *added)}) if added else self
 
     @property
     def largest_k(self) -> int:
         """How many neighbours a call has to ask for."""
-        return max(*self.k, *(parse_measure(each).k for each in self.measures), 1)
+        return max(*self.at, *(parse_measure(each).k for each in self.measures), 1)
 
     @property
     def deepest(self) -> int:
         """How deep the truth has to be."""
-        return max(*self.k, *(parse_measure(each).deepest for each in self.measures), 1)
+        return max(*self.at, *(parse_measure(each).deepest for each in self.measures), 1)
 
 
 class LoadSettings(Table):
@@ -188,7 +188,7 @@ class TuneSettings(Table):
 
     target: Annotated[tuple[Text, ...], Some, Distinct] = ()
     budget: Annotated[tuple[Text, ...], Some, Distinct] = ()
-    prefer: Literal["p95", "qps", "memory", "build"] = "p95"
+    prefer: Literal["p95", "qps", "memory", "build", "cost"] = "p95"
     engine: Annotated[tuple[Text, ...], Some, Distinct] = ()
     time: Seconds | None = None
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
@@ -205,6 +205,19 @@ class TuneSettings(Table):
         """What a run must measure to tell whether the targets are met."""
         targets, _ = sort_goals([*self.target, *self.budget])
         return tuple(dict.fromkeys(each.measure for each in targets))
+
+
+class CostSettings(Table):
+    """The price of the machine, for cost per million queries."""
+
+    per_hour: Positive | None = None
+    currency: Text | None = None
+
+    @model_validator(mode="after")
+    def _priced(self) -> "CostSettings":
+        if self.currency is not None and self.per_hour is None:
+            raise ValueError("currency needs per_hour too, such as per_hour = 0.34")
+        return self
 
 
 class EngineSettings(Table):

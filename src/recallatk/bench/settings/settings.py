@@ -8,6 +8,7 @@ from typing import Any
 
 from recallatk.bench.settings.models import (
     USUAL_DEPTH,
+    CostSettings,
     DataSettings,
     Engines,
     LimitSettings,
@@ -36,6 +37,7 @@ class Settings(Table):
     limits: LimitSettings = LimitSettings()
     output: OutputSettings = OutputSettings()
     tune: TuneSettings = TuneSettings()
+    cost: CostSettings = CostSettings()
     engine: Engines = ()
     waive: Waivers = ()
 
@@ -49,8 +51,8 @@ class Settings(Table):
         return self.truth.depth or max(self.measure.deepest, min(USUAL_DEPTH, rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values with ranges and defaults resolved, without limits, output and goals."""
-        apart = {"limits", "output", "tune", "load", "engine", "waive"}
+        """Plain JSON values with ranges and defaults resolved, without limits, output, goals and price."""
+        apart = {"limits", "output", "tune", "cost", "load", "engine", "waive"}
         plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
         for name in ("corpus", "queries"):
@@ -80,7 +82,7 @@ class Settings(Table):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         tables += [toml_table("[[load]]", each) for each in plain["load"]]
         plain["tune"] = _given(self.tune)
-        for name in ("limits", "output", "tune"):
+        for name in ("limits", "output", "tune", "cost"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         for entry in plain["engine"]:
             tables.append(toml_table("[[engine]]", {"name": entry["name"]}))

@@ -27,7 +27,7 @@ class OneCutoff(Rule):
         "The first neighbour and the hundredth are lost for different reasons, and one k shows neither. A "
         "setting that suits the top 10 can be poor for the candidates of a reranker."
     )
-    remedy = "Measure several: `k = [1, 10, 100]`."
+    remedy = "Measure several: `at = [1, 10, 100]`."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """How many k there are."""

@@ -1,4 +1,4 @@
-"""Charts that break recall and cost down: by k, query, segment, build and run."""
+"""Charts that break recall and cost down: by k, query, build and run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recallatk.reporting.charts.theme import (
     finished,
     inline,
 )
-from recallatk.reporting.labels import cut, fitted
+from recallatk.reporting.labels import cut, fitted, with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def recall_across_k(curve: Curve, chosen: int | None = None) -> Chart | None:
         return None
     span = alt.Scale(type="log", domain=[cutoffs[0], cutoffs[-1]], nice=False, padding=12)
     ticks = alt.Axis(values=cutoffs, format="d")
-    x = alt.X("k:Q", title="k (neighbours asked for)", scale=span, axis=ticks)
+    x = alt.X("k:Q", title="k (neighbors requested)", scale=span, axis=ticks)
     y = alt.Y("recall:Q", title="recall@k (share)", scale=alt.Scale(domain=[0, 1]))
     behind = alt.Chart().transform_filter("datum.front && datum.load === 0 && datum.n !== chosen")
     mine = alt.Chart().transform_filter("datum.n === chosen")
@@ -66,8 +66,6 @@ def recall_across_k(curve: Curve, chosen: int | None = None) -> Chart | None:
 
 def recalls(measurement: Measurement, point: Row) -> list[Row]:
     """The recall of a measurement at each k."""
-    from recallatk.reporting.labels import interval
-
     found = []
     for name, mean in measurement.score.measures.items():
         cutoffs = recall_cutoffs([name])
@@ -83,7 +81,7 @@ def recalls(measurement: Measurement, point: Row) -> list[Row]:
                 "recall": mean.value,
                 "low": mean.value if mean.low is None else mean.low,
                 "high": mean.value if mean.high is None else mean.high,
-                "text": f"{name} {mean.value:.4f} ({interval(mean, '.4f')})",
+                "text": f"{name} {with_margin(mean)}",
             }
         )
     return sorted(found, key=lambda row: row["k"])
@@ -128,42 +126,6 @@ def bins(found: Distribution, number: int) -> list[Row]:
         {"n": number, "bin": name, "queries": count, "share": count / found.n}
         for name, count in zip(BINS, counts, strict=True)
     ]
-
-
-def segment_heat_map(rows: list[Row], measure: str, columns: list[str], lines: list[str]) -> Chart | None:
-    """A heat map; None without segments.
-
-    Args:
-        rows: one for each segment and setting: `segment`, `setting`, `recall`, `queries`, `text`.
-        measure: what the color is.
-        columns: the settings, by rising recall.
-        lines: the segments, grouping by grouping.
-    """
-    import altair as alt
-
-    if not rows:
-        return None
-    said = [
-        alt.Tooltip("segment:N", title="Segment"),
-        alt.Tooltip("setting:N", title="Setting"),
-        alt.Tooltip("text:N", title=measure),
-        alt.Tooltip("queries:Q", title="Queries", format=","),
-    ]
-    least = min(row["recall"] for row in rows)
-    # Lightness changes along this scheme, so it is readable without color.
-    scale = alt.Scale(scheme="viridis", domain=[max(0.0, least), 1.0], clamp=True)
-    drawn = (
-        alt.Chart(inline(rows))
-        .mark_rect()
-        .encode(
-            x=alt.X("setting:N", sort=columns, title="Setting", axis=alt.Axis(labelAngle=-40)),
-            y=alt.Y("segment:N", sort=lines, title=None),
-            color=alt.Color("recall:Q", title=measure, scale=scale, legend=alt.Legend(orient="top")),
-            tooltip=said,
-        )
-        .properties(width=WIDTH, height=20 * len(lines))
-    )
-    return finished(drawn, f"{measure} of every segment of the queries at the settings of the front.")
 
 
 def build_costs(curve: Curve) -> Chart | None:
@@ -235,7 +197,7 @@ def run_comparison(curves: Mapping[str, Curve]) -> Chart | None:
     if not rows:
         return None
     first = next(iter(curves.values()))
-    x = alt.X("recall:Q", title=f"{first.measure} (share of the true neighbours)", scale=recall_scale(rows))
+    x = alt.X("recall:Q", title=f"{first.measure} (share of the true neighbors)", scale=recall_scale(rows))
     y = alt.Y("latency:Q", title=f"{first.tail} latency (ms)", scale=cost_scale(rows, "latency"))
     color, shape = by_color(names, "run", "Run"), by_shape(names, "run", "Run")
     said = [alt.Tooltip("run:N", title="Run"), alt.Tooltip("label:N", title="Setting")]

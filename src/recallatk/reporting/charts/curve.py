@@ -107,7 +107,7 @@ def titled(measure: str) -> str:
     if is_loss(measure):
         unit = "less is better"
     else:
-        unit = "share of the true neighbours" if measure.startswith("recall@") else "share of the queries"
+        unit = "share of the true neighbors" if measure.startswith("recall@") else "share of the queries"
     return f"{cut(printable(measure), _LONGEST_TITLE)} ({unit})"
 
 
@@ -220,4 +220,4 @@ def qps_curve(curve: Curve, chosen: int | None = None) -> Chart | None:
         f"{curve.measure} of every setting against the queries that it answered a second, with the 95 % "
         "interval of recall and the span over rounds; the band behind the points is the Pareto front."
     )
-    return draw(curve, CostAxis("qps", "Queries answered (1/s)", None), said, chosen)
+    return draw(curve, CostAxis("qps", "Queries per second", None), said, chosen)

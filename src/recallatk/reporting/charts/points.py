@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from recallatk.analysis.headline import headline_measure, recall_cutoffs
 from recallatk.analysis.pareto import front
 from recallatk.core import Mode
 from recallatk.goals import Target
 from recallatk.goals.runs import goals_of
-from recallatk.reporting.labels import cut, fitted, interval, listed, megabytes, naming, number
+from recallatk.reporting.labels import cut, fitted, listed, megabytes, naming, number, with_margin
 from recallatk.reporting.text import printable
 from recallatk.reporting.trial_lines import tail_of, trial_lines
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.trial_lines import TrialLine
 
+_Point = TypeVar("_Point")
 LONGEST_LABEL, LONGEST_NAME = 80, 48
 _LONGEST_PARAMETERS = 400
 _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
@@ -110,7 +111,7 @@ def _point(
         "qps": line.qps.median,
         "qpsLow": line.qps.low,
         "qpsHigh": line.qps.high,
-        "recallText": with_interval(mean, ".4f"),
+        "recallText": with_margin(mean),
         "p50Text": number(line.latency_ms["p50"].value, ".3f", "ms"),
         "p95Text": number(line.latency_ms["p95"].value, ".3f", "ms"),
         "p99Text": number(line.latency_ms["p99"].value, ".3f", "ms"),
@@ -134,13 +135,6 @@ def with_ends(name: str, found: Mean | Percentile | None) -> Row:
         f"{name}Low": value if low is None else low,
         f"{name}High": value if high is None else high,
     }
-
-
-def with_interval(found: Mean | None, shape: str) -> str:
-    """A value with its interval, where it has one."""
-    ends = interval(found, shape)
-    value = number(None if found is None else found.value, shape)
-    return value if ends == "-" else f"{value} (95 %: {ends})"
 
 
 def _mark_fronts(points: list[Row]) -> None:
@@ -215,8 +209,8 @@ def _ranked(curve: Curve) -> list[int]:
     return [*first, *others]
 
 
-def thinned(points: list[Row], most: int) -> list[Row]:
-    """At most so many points, spread evenly, with both ends."""
+def thinned(points: list[_Point], most: int) -> list[_Point]:
+    """At most this many points, spread evenly, with both ends."""
     if len(points) <= most:
         return points
     step = (len(points) - 1) / (most - 1)

@@ -16,10 +16,9 @@ from recallatk.reporting.charts.points import (
     parameters_text,
     short_labels,
     with_ends,
-    with_interval,
 )
 from recallatk.reporting.charts.theme import INK
-from recallatk.reporting.labels import Naming, number
+from recallatk.reporting.labels import Naming, number, with_margin
 from recallatk.reporting.tuned_words import MIB, held, marks_of, measure_of, trial_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 AXES = {
     "p95": "p95 latency (ms)",
-    "qps": "Queries a second (1/s)",
+    "qps": "Queries per second",
     "memory": "Memory (MiB)",
     "build": "Build time (s)",
 }
@@ -117,7 +116,7 @@ def _point(
         **with_ends("recall", mean),
         **dict.fromkeys(("cost", "costLow", "costHigh"), cost),
         "costFront": trial_of(candidate) in {trial_of(each) for each in tuned.front},
-        "recallText": with_interval(mean, ".4f"),
+        "recallText": with_margin(mean),
         "boundText": number(candidate.bound, ".4f"),
         "queriesText": f"{candidate.queries:,}",
         **{f"{name}Text": number(candidate.latency_ms.get(name), ".3f", "ms") for name in ("p50", "p95")},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from recallatk.errors import MismatchError, UsageError, choices
+from recallatk.errors import MismatchError, UsageError, unknown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def export(run: Run, to: str, out: PathLike, dataset: Dataset | None = None) -> 
         dataset: the data that was measured, for formats that hold distances.
     """
     if to not in FORMATS:
-        raise UsageError(f"no export format {to!r}. Accepted: {choices(FORMATS)}")
+        raise UsageError(unknown("export format", to, FORMATS))
     if dataset is not None:
         _require_same(run, dataset)
     beside = (dataset,) if to in HOLD_DISTANCES else ()

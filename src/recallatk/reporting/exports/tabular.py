@@ -81,7 +81,9 @@ def _latency(trial: dict[str, Any]) -> Row:
         row[f"{name}_ms"] = value
         ends = trial["latency_intervals_ms"][name]
         row |= {f"{name}_low_ms": ends["low"], f"{name}_high_ms": ends["high"]}
-    return row | {name: trial[name] for name in ("qps", "qps_low", "qps_high")}
+    return row | {
+        name: trial[name] for name in ("qps", "qps_low", "qps_high", "cost_per_million") if name in trial
+    }
 
 
 def _others(trial: dict[str, Any]) -> Row:

@@ -49,7 +49,7 @@
 
   const shown = (name, found) => {
     if (found === undefined) return [];
-    if (name === "worst") return found.length ? found.map(poor) : [made("p", "No query missed anything.")];
+    if (name === "worst") return found.length ? found.map(poor) : [made("p", "Every query has recall 1.")];
     return Array.isArray(found) ? found.map(table) : [table(found)];
   };
 
@@ -111,6 +111,18 @@
     tip.style.top = `${Math.max(4, top)}px`;
   };
 
+  // A label that is cut to fit has its whole text as a title.
+  const titled = (place) => {
+    for (const each of place.querySelectorAll(".role-axis-label text")) {
+      const item = each.__data__;
+      if (!item || item.text === undefined || String(item.text) === each.textContent) continue;
+      const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+      title.textContent = String(item.text);
+      each.append(title);
+      each.style.pointerEvents = "auto";
+    }
+  };
+
   const draw = async (place) => {
     const name = place.dataset.chart;
     const spec = page.charts[name];
@@ -124,6 +136,7 @@
       mode: "vega-lite", renderer: "svg", ast: true, actions: false, defaultStyle: false, tooltip,
     });
     views[name] = result.view;
+    titled(place);
     if (name === "recall-latency" || name === "recall-qps") {
       result.view.addEventListener("click", (_, item) => {
         if (item && item.datum && item.datum.n !== undefined) choose(item.datum.n);

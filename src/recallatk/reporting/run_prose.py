@@ -1,0 +1,99 @@
+"""The sections of a run's report in prose: verdict, tables, selectivity, cautions, notes, failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recallatk.reporting import run_notes, run_tables
+from recallatk.reporting.document import Code, Form, Heading, Items, Lead, Section, Sentences
+from recallatk.reporting.findings import linter_section
+
+if TYPE_CHECKING:
+    from recallatk.reporting.run_report import RunReport
+
+
+def tables(report: RunReport) -> list[Section]:
+    """All rows and columns, one table per load mode or load."""
+    made = run_tables.tables(report.run, report.lines, report.labels, wide=report.wide, by=report.by)
+    return [Section(each.title, [each]) for each in made]
+
+
+def verdict(report: RunReport) -> Section:
+    """The verdict, then each goal with its outcome."""
+    found = report.whole_verdict
+    lead = Lead(found.sentence, found.word, bool(found.met), found.why)
+    return Section("Verdict", [lead, Items(found.goals)])
+
+
+def selectivity(report: RunReport) -> Section | None:
+    """Recall by filter selectivity, for runs with filters."""
+    found = report.selectivity
+    if found is None:
+        return None
+    return Section(found.table().title, [Sentences([found.said]), found.table()], "selectivity")
+
+
+def runs(report: RunReport) -> Section | None:
+    """Comparison with other runs."""
+    if report.comparison is None:
+        return None
+    from recallatk.reporting.comparison import COMPARED, comparison_blocks
+
+    return Section(COMPARED, comparison_blocks(report.comparison))
+
+
+def builds(report: RunReport) -> Section | None:
+    """Build time, memory and size of every index."""
+    return (
+        Section("Build time, memory and size", [run_tables.cost_table(report.curve)])
+        if report.lines
+        else None
+    )
+
+
+def provenance(report: RunReport) -> Section:
+    """The data, the machine, and the command that repeats the run."""
+    from recallatk.reporting import provenance
+
+    run = report.run
+    return Section(
+        "Provenance",
+        [
+            provenance.identity(run),
+            provenance.environment(run),
+            Heading("Repeat this run"),
+            Code(provenance.command(run)),
+            Code(provenance.bench_file(run) or ""),
+        ],
+    )
+
+
+def failures(report: RunReport) -> Section:
+    """Every trial that failed, and where the logs are."""
+    said = run_notes.failures(report.run, report.labels)
+    logs = [f"Logs of failed trials: {report.logs}"] if said and report.logs else []
+    return _list("Failed", [*said, *logs], "failed")
+
+
+def cautions(report: RunReport) -> Section:
+    """Cautions about the machine and the measurement."""
+    return _list("Cautions", run_notes.cautions(report.run), "caution")
+
+
+def notes(report: RunReport) -> Section:
+    """Facts about the run that a reader must know."""
+    return _list("Notes", run_notes.notes(report.run, report.lines, report.labels))
+
+
+def linter(report: RunReport) -> Section | None:
+    """Every finding of the linter in a line, where it ran."""
+    return None if report.findings is None else linter_section(list(report.findings), short=True)
+
+
+def linter_explained(report: RunReport) -> Section | None:
+    """The same with reasons and remedies."""
+    return None if report.findings is None else linter_section(list(report.findings))
+
+
+def _list(title: str, lines: list[str], label: str = "") -> Section:
+    return Section(title, [Items(lines, label)], headed=Form.MARKDOWN)

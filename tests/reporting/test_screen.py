@@ -1,0 +1,194 @@
+"""One terminal screen of a run: the result, in the width that there is."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from made_runs import HOSTILE, large_run, make_measurement, make_run, scored_run, varied_run
+
+from recallatk import to_markdown, to_text
+from recallatk.core import Caution, Failure, Mean, Trial
+from recallatk.core.judgments import Finding, Severity
+from recallatk.reporting.findings import findings_in_brief
+from recallatk.reporting.labels import with_margin
+
+WIDTHS = (80, 120, 200)
+
+
+def goal_run(target, **others):
+    return make_run(
+        (
+            make_measurement(Trial("hnswlib", (("M", 16),), (("ef", ef),)), recall, scale)
+            for ef, recall, scale in ((10, 0.7, 1.0), (40, 0.9, 2.0), (160, 0.94, 6.0))
+        ),
+        settings={"tune": {"target": target}},
+        **others,
+    )
+
+
+def finding(rule, severity=Severity.WARNING, message="something", waived=None):
+    return Finding(rule, severity, f"Title of {rule}", message, None, None, "why", "remedy", waived)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "run", [varied_run(), large_run(400), goal_run("recall@10 >= 0.8")], ids=["varied", "large", "goal"]
+)
+def test_a_screen_fits_the_terminal(run, width):
+    findings = [finding(f"R{each:02}", message="long words " * 40) for each in range(12)]
+    text = to_text(run, width=width, findings=findings, files=["Files: runs/x"])
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 64
+    assert lines[-1] == "Files: runs/x"
+    assert not re.search(r"Timed:|Machine:|Where the time went", text)
+
+
+def test_wider_terminals_show_more_columns():
+    found = [to_text(varied_run(), width=width) for width in WIDTHS]
+    assert "p50 ms" not in found[0].split("--verbose")[0] and "p50 ms" in found[1]
+    # No column is lost in silence.
+    assert "--verbose shows p50 ms, p99 ms." in found[0]
+    assert "p50" not in "".join(re.findall(r"--verbose shows.*", found[2]))
+
+
+def test_what_all_rows_share_stands_once_above_them():
+    text = to_text(large_run(5), width=100)
+    assert text.count("12.35") == 1 and "build 12.35 s, memory 56.7 MB, size 34.5 MB" in text
+    assert "memory MB" not in text
+
+
+def test_recall_has_its_margin_beside_it():
+    text = to_text(goal_run([]), width=100)
+    assert "0.900 ±0.050" in text
+    assert "95 % intervals" not in text and "0.8500 to" not in text
+
+
+@pytest.mark.parametrize(
+    ("mean", "shown"),
+    [
+        (Mean(0.9645, None, 1000, 0.9593, 0.9690), "0.965 ±0.005"),
+        (Mean(0.5, None, 10, 0.2, 0.75), "0.500 ±0.300"),
+        (Mean(1.0, None, 1000, 0.9963, 1.0), "1.000 ±0.004"),
+        # 1 is shown for nothing but 1, and a margin is never 0.
+        (Mean(0.99987, None, 10**6, 0.99977, 0.9999), "0.9999 ±0.0001"),
+        (Mean(0.9, None, 10**8, 0.89996, 0.90004), "0.90000 ±0.00004"),
+        (Mean(0.9, None, 1), "0.900"),
+        (Mean(None, None, 0), "-"),
+        (None, "-"),
+    ],
+)
+def test_a_value_has_no_more_digits_than_its_margin_means(mean, shown):
+    assert with_margin(mean) == shown
+
+
+def test_the_verdict_comes_first():
+    first = {
+        text: to_text(goal_run(text), width=200).splitlines()[0]
+        for text in ("recall@10 >= 0.8", "recall@10 >= 0.9999", "recall@10 >= 0.93")
+    }
+    assert first["recall@10 >= 0.8"].startswith(
+        "Met: the cheapest setting that meets recall@10 >= 0.8 is ef=40: recall@10 0.900 ±0.050, p95"
+    )
+    assert first["recall@10 >= 0.9999"].startswith(
+        "Missed: no setting meets recall@10 >= 0.9999; the highest"
+    )
+    assert first["recall@10 >= 0.93"].startswith("Undecided: ")
+    assert to_text(goal_run([]), width=200).startswith("No target")
+
+
+def test_the_heading_names_data_queries_filters_and_target():
+    run = goal_run("recall@10 >= 0.8", dataset="mine", fingerprints={"metadata": "x"})
+    for text in (to_text(run, width=200), to_markdown(run).replace("\\", "")):
+        assert "hnswlib(M=16) on mine: 100 filtered queries, cosine, target recall@10 >= 0.8" in text
+    assert "filtered" not in to_text(goal_run([]))
+
+
+def test_findings_are_one_line_per_rule_with_a_count():
+    found = [finding("R29", Severity.NOTE)] * 20 + [finding("R01"), finding("R02", Severity.ERROR)]
+    assert findings_in_brief(found) == [
+        "error R02: Title of R02: something",
+        "warning R01: Title of R01: something",
+        "note R29 ×20: Title of R29: something",
+    ]
+    assert findings_in_brief([finding("R01", waived="known")]) == []
+
+
+def test_more_rules_than_five_lines_are_counted():
+    found = [finding(f"R{each:02}") for each in range(9)] + [finding("R08")]
+    lines = findings_in_brief(found, 30)
+    assert len(lines) == 5
+    assert lines[-1] == "5 more rules: 6 warnings"
+    assert all(len(line) <= 30 for line in lines)
+
+
+def test_cautions_are_said_where_nobody_linted():
+    cautions = tuple(Caution(f"kind {each}", "the machine was busy") for each in range(9))
+    run = varied_run(cautions=cautions)
+    said = [line for line in to_text(run, width=80).splitlines() if line.startswith("caution: ")]
+    assert len(said) == 4
+    assert "5 more cautions" in to_text(run, width=80)
+    assert "caution: " not in to_text(run, width=80, findings=[finding("R32")])
+
+
+def test_failures_say_why_at_the_end_each_reason_once():
+    trials = [Trial("hnswlib", (), (("ef", each),)) for each in range(7)]
+    failures = tuple(Failure(each, "crash", "build", "out of memory") for each in trials)
+    run = varied_run(failures=failures)
+    text = to_text(run, width=200, logs="runs/x/logs", files=["Files: runs/x"])
+    (line,) = [line for line in text.splitlines() if line.startswith("failed: ")]
+    assert "and 6 more: crash in build: out of memory" in line
+    assert text.endswith("Logs of failed trials: runs/x/logs\n\nFiles: runs/x")
+
+
+def test_every_engine_has_a_row_among_many_settings():
+    many = [make_measurement(Trial("a", (), (("ef", each),)), each / 100, each) for each in range(1, 60)]
+    slow = make_measurement(Trial("b", (), (("ef", 1),)), 0.3, 100.0)
+    text = to_text(make_run([*many, slow]), width=100)
+    assert re.search(r"^   b +ef=1 ", text, re.MULTILINE)
+    assert "--verbose shows 48 more settings." in text
+    assert len(to_text(make_run([*many, slow]), verbose=True).splitlines()) > 70
+
+
+def test_a_console_without_unicode_gets_ascii():
+    text = to_text(varied_run(), width=80, ascii_only=True)
+    assert text.isascii() and "+-" in text
+    # Nothing moves: a table stays a table.
+    assert list(map(len, text.splitlines())) == list(map(len, to_text(varied_run(), width=80).splitlines()))
+
+
+def test_hostile_names_do_not_break_the_screen():
+    run = varied_run((f"one{HOSTILE}", f"two{HOSTILE}"), dataset=HOSTILE)
+    text = to_text(run, width=80)
+    assert all(each.isprintable() for line in text.split("\n") for each in line)
+
+
+def filtered_run():
+    """A run of two engines on queries with filters of three selectivities, with its truth."""
+    run, _, truth = scored_run()
+    rows = truth.corpus_rows
+    eligible = np.array([rows, rows // 4, rows // 40])[np.arange(len(truth)) % 3]
+    truth = dataclasses.replace(truth, eligible=eligible)
+    (made,) = run.measurements
+    worse = made.answers.copy()
+    worse[eligible < rows // 10] = -1
+    trial = dataclasses.replace(made.trial, engine="other")
+    slower = dataclasses.replace(
+        make_measurement(trial, recall=0.5, scale=5.0, queries=len(truth), answers=worse), score=made.score
+    )
+    prints = {**run.fingerprints, "metadata": "x"}
+    return dataclasses.replace(run, measurements=(made, slower), fingerprints=prints), truth
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_filtered_runs_print_recall_by_selectivity_for_every_engine(width):
+    run, truth = filtered_run()
+    text = to_text(run, width=width, truth=truth)
+    assert "30 filtered queries" in text
+    assert max(map(len, text.splitlines())) <= width
+    lines = text[text.index("Recall by filter selectivity") :].splitlines()
+    (first, second) = [line for line in lines if re.match(r"(engine|other) ", line)]
+    # The second engine has no answers under the narrowest filters.
+    assert second.split()[-1] != first.split()[-1] and "0.000" in second
+    assert next(line for line in lines if line.startswith("queries")).split()[1:] == ["30", "10", "10", "10"]
