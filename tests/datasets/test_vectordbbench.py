@@ -57,7 +57,7 @@ def test_the_unshuffled_shards_are_taken_where_both_are_there(folder):
 
 def test_the_metric_has_to_be_stated(folder):
     write_train(folder)
-    with pytest.raises(UsageError, match="does not say its metric"):
+    with pytest.raises(UsageError, match="does not state one"):
         open_dataset(folder)
 
 

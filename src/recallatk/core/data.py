@@ -208,8 +208,9 @@ class Dataset:
     def __post_init__(self) -> None:
         if self.corpus.dimension != self.queries.dimension:
             raise MismatchError(
-                f"the corpus {self.corpus.name} has {self.corpus.dimension} dimensions "
-                f"and the queries {self.queries.name} have {self.queries.dimension}"
+                f"dimension mismatch: {self.corpus.dimension} in {self.corpus.name}, "
+                f"{self.queries.dimension} in {self.queries.name}. "
+                "Accepted: corpus and queries from the same embedding model"
             )
 
     @cached_property

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 class BatchSource(Protocol):
     """A table that can be streamed from certain rows on."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """What messages call it."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
 
     @property
     def head(self) -> pa.Schema:
@@ -233,7 +235,7 @@ def list_matrix(chunk: pa.Array, dimension: int, where: str, first_row: int) -> 
         bad = int(np.argmax(lengths != dimension))
         raise FormatError(
             where,
-            f"the vector has {lengths[bad]} numbers and the first one has {dimension}",
+            f"the vector has {lengths[bad]} numbers, the first one has {dimension}",
             "vectors of one length",
             row=first_row + bad,
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.core import VECTOR_DTYPES, Metric
 from recallatk.datasets.matrix import VectorsView
-from recallatk.errors import BadValueError, FormatError
+from recallatk.errors import BadValueError, FormatError, choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,15 +76,13 @@ def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
 def require_vectors(records: Records) -> None:
     """Refuse a matrix of something other than vectors, such as neighbours."""
     if records.vectors.dtype.name not in VECTOR_DTYPES:
-        neighbours = (
-            ", as neighbours are stored"
-            if records.vectors.dtype.name in ("int32", "int64", "uint32", "uint64")
-            else ""
-        )
+        name = records.vectors.dtype.name
+        integers = name in ("int32", "int64", "uint32", "uint64")
         raise FormatError(
             records.name,
-            f"a matrix of {records.vectors.dtype.name}{neighbours}",
-            f"vectors of {', '.join(VECTOR_DTYPES)}",
+            f"a matrix of {name}{', the type of neighbor ids' if integers else ''}",
+            f"vectors of {choices(VECTOR_DTYPES)}",
+            hint="For vectors of whole numbers: vectors.astype('float32')." if integers else "",
         )
     if records.dimension < 1:
         raise FormatError(records.name, "vectors without numbers", "at least one dimension")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from recallatk.datasets.in_memory import is_path, open_object
 from recallatk.datasets.source import Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError, choices
 from recallatk.files import PathLike, locate_all
@@ -106,13 +107,25 @@ def detect(location: Location) -> Format:
 
 
 def open_source(
-    path: PathLike,
+    path: object,
     *,
     format: str | None = None,
     options: OpenOptions | None = None,
+    name: str = "data",
 ) -> Source:
-    """Open a file, a pattern of shards, a folder or a URL, whatever its format."""
+    """Open a file, a pattern of shards, a folder or a URL of any format, or an object in memory.
+
+    Args:
+        path: where the data are, or the data themselves.
+        format: the format's name, if the ending and the first bytes do not tell.
+        options: the columns of ids and vectors.
+        name: what messages call an object in memory.
+    """
     options = options or OpenOptions()
+    if not is_path(path):
+        if format is not None:
+            raise UsageError(f"{name}: format={format!r} is for files, and this is an object in memory")
+        return open_object(path, options, name)
     locations = locate_all(path)
     if len(locations) > 1:
         return _open_shards(without_secrets(str(path)), locations, format, options)
