@@ -152,7 +152,7 @@ ENDINGS += ["parquet", "arrow", "feather", "hdf5", "h5"]
 def test_an_empty_file_is_refused(tmp_path, ending):
     path = tmp_path / f"a.{ending}"
     path.touch()
-    for call in (recallatk.open_corpus, recallatk.open_queries, recallatk.read_truth):
+    for call in (recallatk.open_corpus, recallatk.open_queries, recallatk.load_truth):
         with pytest.raises(FormatError, match=rf"a\.{ending}: the file is empty"):
             call(path)
 
@@ -165,7 +165,7 @@ def test_another_file_under_the_name_is_refused(tmp_path, ending, content):
     with pytest.raises(RecallError, match=rf"a\.{ending}"):
         recallatk.open_corpus(path)
     with pytest.raises(RecallError, match=rf"a\.{ending}"):
-        recallatk.read_truth(path)
+        recallatk.load_truth(path)
 
 
 @pytest.mark.parametrize("ending", ["pkl", "pickle", "joblib", "pt", "pth", "bin", "npy", "parquet", "hdf5"])

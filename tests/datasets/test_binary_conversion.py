@@ -178,7 +178,7 @@ def test_neighbours_go_everywhere_unchanged(tmp_path, source, target):
     given = rows.astype(np.int64) if source == "npy64" else rows
     recallatk.convert(write(tmp_path / f"in.{source.removesuffix('64')}", given), tmp_path / f"out.{target}")
     np.testing.assert_array_equal(read_back(tmp_path / f"out.{target}"), rows)
-    np.testing.assert_array_equal(recallatk.read_truth(tmp_path / f"out.{target}").rows, rows)
+    np.testing.assert_array_equal(recallatk.load_truth(tmp_path / f"out.{target}").rows, rows)
 
 
 def test_neighbours_beyond_int32_are_not_cut(tmp_path):

@@ -104,7 +104,7 @@ def read_everything(path):
     if source.truth is not None:
         source.truth()
     if path.suffix in (".ivecs", ".ibin"):
-        recallatk.read_truth(path, metric="l2")
+        recallatk.load_truth(path, metric="l2")
 
 
 def outcome(path, content):

@@ -178,7 +178,7 @@ def test_neighbours_that_do_not_belong_are_refused(folder):
     write_train(folder)
     path = folder / "neighbors.parquet"
     pq.write_table(pa.table({"neighbors_id": [[3, 1], [99, 0], [1, 2], [1, 2], [1, 2]]}), path)
-    with pytest.raises(MismatchError, match="the neighbour 99 is not in"):
+    with pytest.raises(MismatchError, match="the neighbor 99 is not an id of"):
         read_truth(folder)
     pq.write_table(pa.table({"neighbors_id": [[3, 1]]}), path)
     with pytest.raises(MismatchError, match=r"1 queries .* has 5"):

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from test_updating import contents, numbers
 
-from recallatk import ground_truth, load_truth, open_dataset
+from recallatk import load_truth, open_dataset
+from recallatk.truths import ground_truth
 
 # Every computation is a process of its own, forked where the imports, which cost more, are done already.
 SCRIPT = """

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact_order, exact_value, is_within, tie_block
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.core.truth import Decision
 from recallatk.filters import Equals, Range
-from recallatk.truths import scanner_faiss
+from recallatk.truths import ground_truth, scanner_faiss
 
 METRICS = ("cosine", "ip", "l2")
 DTYPES = ("float16", "float32", "float64", "int8", "uint8")

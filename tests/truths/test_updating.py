@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
+from recallatk import load_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Dataset
 from recallatk.core.truth import Decision
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprints
-from recallatk.truths import obtain_truth
+from recallatk.truths import ground_truth, obtain_truth
 from recallatk.truths.compute import Way
 
 METRICS = ("cosine", "ip", "l2")

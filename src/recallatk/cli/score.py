@@ -61,8 +61,8 @@ def score(
     stated = metric or file.metric
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
     found = assess(
-        read_answers(answers, format=format),
         _looked_at(file.read(known, stated)),
+        read_answers(answers, format=format),
         None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),

@@ -57,7 +57,7 @@ def read_answers(path: Any, *, format: str | None = None) -> Answers:
     if isinstance(path, Answers):
         return path
     if not is_path(path):
-        return _held_answers(path)
+        return held_answers(path)
     location = locate(path)
     if location.is_folder:
         raise FormatError(location.text, "a folder", f"one file: {_ACCEPTED_FILES}")
@@ -70,8 +70,13 @@ def read_answers(path: Any, *, format: str | None = None) -> Answers:
     return found
 
 
-def _held_answers(value: Any, name: str = "answers") -> Answers:
-    """The answers that an object in memory holds."""
+def held_answers(value: Any, name: str = "answers") -> Answers:
+    """Answers, or a truth in the same form, that an object in memory holds.
+
+    Args:
+        value: a data frame, a matrix, one list of ids per query, or a mapping from query ids to lists.
+        name: what messages call it.
+    """
     if isinstance(value, Mapping) and not _has_roles([str(key) for key in value]):
         queries, lists = as_column(list(value), name), _lists_column(list(value.values()), name)
         return read_table_answers(
@@ -87,7 +92,7 @@ def _held_answers(value: Any, name: str = "answers") -> Answers:
         raise FormatError(name, f"an object of type {kind_of(value)}", _ACCEPTED_OBJECTS)
     array = array_of(value, name)
     if array.dtype == object:
-        return _held_answers(array.tolist(), name)
+        return held_answers(array.tolist(), name)
     if array.ndim != 2:
         raise FormatError(name, f"an array of shape {array.shape}", "one row of ids per query")
     return matrix_answers(ArrayVectors(array), name)

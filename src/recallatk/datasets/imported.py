@@ -15,16 +15,16 @@ from recallatk.core import Metric, Origin, Truth
 from recallatk.datasets.answer_ids import CellPlaces, is_text, settled_ids
 from recallatk.datasets.batches import BatchSource, is_number_list
 from recallatk.datasets.layout import column_of
-from recallatk.errors import BadValueError, FormatError, MismatchError
+from recallatk.errors import BadValueError, FormatError, MismatchError, UsageError
 from recallatk.files import locate, reading
-from recallatk.ids import check_ids
+from recallatk.ids import RowIds, check_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Records, Vectors
+    from recallatk.core import Answers, Corpus, Records, Vectors
     from recallatk.datasets.source import Qrels
     from recallatk.files import Location, PathLike
 
@@ -65,6 +65,65 @@ def imported(
         scores = np.where(rows < 0, np.nan, scores)
         _check_scores(rows, scores, metric, where)
     return Truth(rows, scores, None, metric, Origin.IMPORTED)
+
+
+_ROWS_HINT = ". If the neighbors are row numbers, pass row_numbers=True"
+
+
+def truth_from_answers(
+    answers: Answers, corpus: Corpus | None, metric: Metric | None, *, row_numbers: bool = False
+) -> Truth:
+    """A truth from neighbors that are ids: one list per query, best first.
+
+    Args:
+        answers: the neighbors; null and -1 are padding.
+        corpus: resolves the ids. Without it they must be row numbers.
+        metric: the metric that they were computed for.
+        row_numbers: the ids are row numbers, even if the corpus has ids.
+    """
+    ids, lengths = answers.ids, np.diff(answers.offsets)
+    resolving = None if row_numbers else corpus
+    if resolving is None and not pa.types.is_integer(ids.type):
+        raise UsageError(
+            f"{answers.name}: the neighbors are text, such as {ids.drop_null()[0]}. "
+            "Pass the corpus that has these ids: corpus=…"
+        )
+    if pa.types.is_integer(ids.type):
+        ids = pc.if_else(pc.equal(ids, -1), pa.scalar(None, ids.type), ids)
+    there = ids.is_valid().to_numpy(zero_copy_only=False)
+    flat = np.full(len(ids), -1, np.int64)
+    named = ids.drop_null()
+    flat[there] = named if resolving is None else _rows_of(named, resolving, answers.name, _ROWS_HINT)
+    rows = np.full((len(lengths), int(lengths.max(initial=0))), -1, np.int64)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = flat
+    truth = replace(imported(rows, None, metric, answers.name), query_ids=answers.query_ids)
+    _check_lengths(rows, lengths, answers.name)
+    return belonging(truth, corpus, answers.name)
+
+
+def _check_lengths(rows: NDArray[np.int64], lengths: NDArray[np.int64], where: str) -> None:
+    """Refuse a list that is shorter than others and does not say why."""
+    last = np.where(lengths > 0, rows[np.arange(len(rows)), np.maximum(lengths - 1, 0)], 0)
+    short = (lengths < rows.shape[1]) & (last >= 0)
+    if short.any():
+        row = int(np.argmax(short))
+        raise BadValueError(
+            where,
+            f"{lengths[row]} neighbors, where the longest list has {rows.shape[1]}",
+            "lists of one length; None at the end if no other row is eligible",
+            row=row,
+        )
+
+
+def belonging(truth: Truth, corpus: Corpus | None, where: str) -> Truth:
+    """The truth with the ids of its corpus; a row beyond the corpus is refused."""
+    if corpus is None:
+        return truth
+    if truth.rows.max(initial=-1) >= corpus.rows:
+        row = int(np.argmax(truth.rows.max(axis=1) >= corpus.rows))
+        raise MismatchError(f"{where}, row {row}: a neighbor beyond the {corpus.rows} rows of {corpus.name}")
+    row_ids = RowIds.some(truth.rows, corpus.ids)
+    return replace(truth, row_ids=row_ids, corpus_rows=corpus.rows)
 
 
 def _check_distinct(rows: NDArray[np.int64], where: str) -> None:
@@ -111,12 +170,12 @@ def _is_id_list(kind: Any) -> bool:
     return is_number_list(kind) or (pa.types.is_list(kind) and is_text(kind.value_type))
 
 
-def _rows_of(ids: Any, corpus: Records, where: str) -> Any:
+def _rows_of(ids: Any, corpus: Records, where: str, hint: str = "") -> Any:
     with reading(where, "list of ids"):
         found = pc.index_in(ids.cast(corpus.ids.type), value_set=corpus.ids)
     if found.null_count:
         unknown = ids.filter(pc.is_null(found))[0]
-        raise MismatchError(f"{where}: the neighbour {unknown} is not in {corpus.name}")
+        raise MismatchError(f"{where}: the neighbor {unknown} is not an id of {corpus.name}{hint}")
     return found.to_numpy(zero_copy_only=False)
 
 

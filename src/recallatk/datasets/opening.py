@@ -7,12 +7,12 @@ import json
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from recallatk.core import Corpus, Dataset, Metric, QuerySet, Records, Truth
 from recallatk.datasets.assembly import assembled
 from recallatk.datasets.checks import checked, require_vectors
+from recallatk.datasets.imported import belonging
 from recallatk.datasets.in_memory import is_path
 from recallatk.datasets.layout import FILTER_NAME, TEXT_NAMES, holds_text
 from recallatk.datasets.registry import detect, get_format, open_source
@@ -20,7 +20,6 @@ from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
 from recallatk.errors import FilterError, FormatError, MismatchError, UsageError
 from recallatk.files import PathLike, locate
 from recallatk.filters import Filter, filter_from_json, parse_filter
-from recallatk.ids import RowIds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,16 +202,7 @@ def read_truth(
     if found is None:
         accepted = "HDF5 with neighbors, ivecs, ibin, integer npy, a neighbors file or a folder"
         raise FormatError(location.text, "no ground truth in it", accepted)
-    return found if corpus is None else _belonging(found, corpus, location.text)
-
-
-def _belonging(truth: Truth, corpus: Corpus, where: str) -> Truth:
-    """The truth with the ids of the corpus that it is said to belong to."""
-    if truth.rows.max(initial=-1) >= corpus.rows:
-        row = int(np.argmax(truth.rows.max(axis=1) >= corpus.rows))
-        raise MismatchError(f"{where}, row {row}: a neighbour beyond the {corpus.rows} rows of {corpus.name}")
-    row_ids = RowIds.some(truth.rows, corpus.ids)
-    return dataclasses.replace(truth, row_ids=row_ids, corpus_rows=corpus.rows)
+    return belonging(found, corpus, location.text)
 
 
 def _with_queries(source: Source | None) -> Source:
