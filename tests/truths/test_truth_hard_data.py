@@ -6,7 +6,6 @@ import pytest
 from oracle import exact_order, exact_score, tie_block
 
 from recallatk import (
-    ground_truth,
     make_corpus,
     make_queries,
     open_dataset,
@@ -17,6 +16,7 @@ from recallatk.core.truth import Decision
 from recallatk.errors import BadValueError, FilterError, UsageError
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
+from recallatk.truths import ground_truth
 
 METRICS = ("cosine", "ip", "l2")
 

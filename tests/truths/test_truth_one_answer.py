@@ -11,7 +11,6 @@ from oracle import exact_order
 
 from recallatk import (
     convert,
-    ground_truth,
     make_corpus,
     make_queries,
     open_corpus,
@@ -21,7 +20,7 @@ from recallatk import (
 )
 from recallatk.core.truth import Decision
 from recallatk.fingerprint import fingerprints
-from recallatk.truths import memory_plan, scanner_blas, scanner_faiss, sweep
+from recallatk.truths import ground_truth, memory_plan, scanner_blas, scanner_faiss, sweep
 from recallatk.truths.memory_plan import MemoryPlan, plan
 from recallatk.truths.search import ExactSearch
 from recallatk.truths.thresholds import Survivors

@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 from oracle import exact_order, exact_score
 
 from recallatk import (
-    ground_truth,
     load_truth,
     make_corpus,
     make_queries,
     open_dataset,
-    read_truth,
     save_truth,
 )
 from recallatk.core import Origin, Truth
 from recallatk.errors import MismatchError, UsageError
 from recallatk.filters import Equals
-from recallatk.truths import verify_truth
+from recallatk.truths import ground_truth, verify_truth
 from recallatk.truths.faults import Fault
 
 METRICS = ("cosine", "ip", "l2")
@@ -260,14 +258,14 @@ def write_ann_benchmarks(folder, dataset, rows, distances):
         for name, part in (("train", dataset.corpus), ("test", dataset.queries)):
             file[name] = part.vectors.read(0, part.rows)
         file["neighbors"], file["distances"] = rows.astype("int32"), distances.astype("float32")
-    return open_dataset(folder / "a.hdf5"), read_truth(folder / "a.hdf5")
+    return open_dataset(folder / "a.hdf5"), load_truth(folder / "a.hdf5")
 
 
 def write_big_ann(folder, dataset, rows, distances):
     header = struct.pack("<II", *rows.shape)
     squares = np.square(distances).astype("<f4")
     (folder / "gt.ibin").write_bytes(header + rows.astype("<i4").tobytes() + squares.tobytes())
-    return dataset, read_truth(folder / "gt.ibin", metric="l2", corpus=dataset.corpus)
+    return dataset, load_truth(folder / "gt.ibin", metric="l2", corpus=dataset.corpus)
 
 
 def write_vectordbbench(folder, dataset, rows, distances):
@@ -277,7 +275,7 @@ def write_vectordbbench(folder, dataset, rows, distances):
     pq.write_table(
         pa.table({"id": range(len(rows)), "neighbors_id": list(rows)}), folder / "neighbors.parquet"
     )
-    return open_dataset(folder, metric="l2"), read_truth(folder, metric="l2")
+    return open_dataset(folder, metric="l2"), load_truth(folder, metric="l2")
 
 
 @pytest.mark.parametrize("write", [write_ann_benchmarks, write_big_ann, write_vectordbbench])
