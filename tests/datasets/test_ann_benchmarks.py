@@ -94,7 +94,7 @@ def test_a_sparse_file_without_attributes_is_refused_by_its_shape(tmp_path):
         recallatk.open_corpus(tmp_path / "a.hdf5")
 
 
-def test_neighbours_may_be_padded_at_the_end(tmp_path):
+def test_neighbors_may_be_padded_at_the_end(tmp_path):
     rows, distances = NEIGHBORS.copy(), DISTANCES.copy()
     rows[2, 2:], distances[2, 2:] = -1, np.inf
     truth = recallatk.load_truth(
@@ -106,7 +106,7 @@ def test_neighbours_may_be_padded_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize(("value", "place"), [(-2, (3, 3)), (-1, (3, 0)), (60, (3, 1))])
-def test_neighbours_that_cannot_be_are_refused_with_their_row(tmp_path, value, place):
+def test_neighbors_that_cannot_be_are_refused_with_their_row(tmp_path, value, place):
     rows = NEIGHBORS.copy()
     rows[place] = value
     path = write_hdf5(tmp_path / "a.hdf5", TRAIN, TEST, rows, DISTANCES, distance="euclidean")
@@ -137,7 +137,7 @@ def test_a_truth_of_another_shape_or_type_is_refused(tmp_path, neighbors, distan
         recallatk.load_truth(path)
 
 
-def test_a_file_without_neighbours_has_no_truth(tmp_path):
+def test_a_file_without_neighbors_has_no_truth(tmp_path):
     path = write_hdf5(tmp_path / "a.hdf5", TRAIN, TEST, distance="euclidean")
     with pytest.raises(FormatError, match=r"a\.hdf5.*no ground truth"):
         recallatk.load_truth(path)

@@ -64,7 +64,7 @@ def test_a_vector_of_zeros_is_refused_under_cosine_only(tmp_path, everything, wr
     for metric in ("l2", "ip"):
         everything(recallatk.open_dataset(path, queries, metric=metric).corpus)
     corpus = recallatk.open_dataset(path, queries, metric="cosine").corpus
-    with pytest.raises(BadValueError, match=rf"{path.name}.*row 17: a vector of zeros"):
+    with pytest.raises(BadValueError, match=rf"{path.name}.*row 17: a zero vector"):
         everything(corpus)
 
 
@@ -190,7 +190,7 @@ class _Trap:
         return pytest.fail, ("the pickle was loaded",)
 
 
-def test_a_column_of_neighbours_is_no_column_of_vectors(tmp_path):
+def test_a_column_of_neighbors_is_no_column_of_vectors(tmp_path):
     path = _write_column(tmp_path / "a.parquet", pa.array([[1, 2], [3, 4]], pa.list_(pa.int64())))
     with pytest.raises(FormatError, match=r"a\.parquet.*int64.*neighbor ids"):
         recallatk.open_corpus(path)

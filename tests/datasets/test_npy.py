@@ -87,7 +87,7 @@ def test_objects_are_a_pickle_and_never_loaded(tmp_path):
         recallatk.open_corpus(path)
 
 
-def test_neighbours_are_no_vectors(tmp_path):
+def test_neighbors_are_no_vectors(tmp_path):
     path = write_npy(tmp_path / "a.npy", np.zeros((3, 3), np.int64))
     with pytest.raises(FormatError, match=r"a\.npy.*int64.*neighbor ids"):
         recallatk.open_corpus(path)

@@ -145,7 +145,7 @@ def test_zero_vectors_are_refused_under_cosine_only(tmp_path):
     zero[3] = 0
     path = write_npy(tmp_path / "x.npy", zero)
     open_dataset(path, path, metric="l2").corpus.vectors.read(0, 6)
-    with pytest.raises(BadValueError, match="zeros") as caught:
+    with pytest.raises(BadValueError, match="zero vector") as caught:
         open_dataset(path, path, metric="cosine").corpus.vectors.read(0, 6)
     assert caught.value.row == 3
 
@@ -157,7 +157,7 @@ def test_one_filter_for_all_queries(tmp_path):
     assert recallatk.ground_truth(dataset, depth=3).rows.max() == 5
 
 
-def test_neighbours_are_no_vectors(tmp_path):
+def test_neighbors_are_no_vectors(tmp_path):
     path = write_vecs(tmp_path / "x.ivecs", np.array([[0, 1]] * 3, np.int32))
     with pytest.raises(FormatError, match="the type of neighbor ids"):
         open_corpus(path)

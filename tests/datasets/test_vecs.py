@@ -35,7 +35,7 @@ def test_ivecs_are_an_imported_truth(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [[[1, -2]], [[-1, 4]]])
-def test_neighbours_below_or_after_padding_are_refused_with_their_row(tmp_path, rows):
+def test_neighbors_below_or_after_padding_are_refused_with_their_row(tmp_path, rows):
     path = write_vecs(tmp_path / "a.ivecs", np.array([[1, 2], *rows], np.int32))
     with pytest.raises(FormatError, match=r"a\.ivecs, row 1"):
         recallatk.load_truth(path)

@@ -116,7 +116,7 @@ def copies(random):
 
 
 def updated(random):
-    """Half of the queries lose a neighbour, and there are new rows for the others."""
+    """Half of the queries lose a neighbor, and there are new rows for the others."""
     corpus, queries = numbers(random, 600, "float32", "near"), numbers(random, 24, "float32", "near")
     after = np.delete(corpus, random.integers(0, 600, 30), 0)
     return Case((corpus, np.concatenate([after, queries[:3]])), queries, "cosine")

@@ -90,7 +90,7 @@ def test_a_truth_in_which_no_query_may_return_anything_comes_back(tmp_path):
         (["a", "b"], list(range(60, 0, -1))),
     ],
 )
-def test_a_truth_keeps_the_ids_of_queries_and_of_neighbours_and_of_ties_beyond_the_depth(
+def test_a_truth_keeps_the_ids_of_queries_and_of_neighbors_and_of_ties_beyond_the_depth(
     tmp_path, query_ids, row_ids
 ):
     # 40 copies of one vector, of which the depth holds 3.
@@ -191,7 +191,7 @@ def test_other_files_are_no_truth(tmp_path):
             load_truth(tmp_path / f"{name}.parquet")
 
 
-def test_no_cut_and_no_flipped_byte_gives_other_neighbours(written):
+def test_no_cut_and_no_flipped_byte_gives_other_neighbors(written):
     path, truth = written
     whole = path.read_bytes()
     refused = 0

@@ -235,7 +235,7 @@ def test_a_depth_below_one_is_refused(depth):
 @pytest.mark.parametrize(
     ("value", "metric", "reason"),
     [
-        (0.0, "cosine", "a vector of zeros"),
+        (0.0, "cosine", "a zero vector"),
         (np.nan, "l2", "nan at position 0"),
         (np.inf, "ip", "inf at position 0"),
         (1e200, "l2", "the largest number of the vector is 1e\\+200"),

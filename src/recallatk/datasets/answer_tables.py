@@ -87,7 +87,7 @@ def find_roles(names: Sequence[str], vectors: Sequence[str], where: str) -> Role
         found = f"a table of vectors (in the column {vectors[0]!r}), not of answers"
         raise FormatError(where, found, ACCEPTED)
     listed = ", ".join(names)[:200] or "none"
-    raise FormatError(where, f"no column holds neighbours (columns: {listed})", ACCEPTED)
+    raise FormatError(where, f"no column holds neighbors (columns: {listed})", ACCEPTED)
 
 
 def first_of(wanted: Sequence[str], names: Sequence[str]) -> str | None:
@@ -141,7 +141,7 @@ def _list_scores(
     if not np.array_equal(lengths, expected):
         row = int(np.argmax(lengths != expected))
         found = f"{expected[row]} {roles.neighbors} and {lengths[row]} {roles.scores}"
-        raise BadValueError(where, found, "a score for each neighbour", row=row)
+        raise BadValueError(where, found, "a score for each neighbor", row=row)
     return settled_numbers(values, CellPlaces(where, roles.scores, offsets))
 
 
@@ -214,7 +214,7 @@ def _is_scalar(kind: pa.DataType) -> bool:
     return bool(number or is_text(kind) or types.is_boolean(kind) or types.is_temporal(kind))
 
 
-_ACCEPTED_MATRICES = "integers of two bytes or more, the best neighbour first and -1 where there are no more"
+_ACCEPTED_MATRICES = "integers of two bytes or more, best first, with -1 as padding"
 
 
 def matrix_answers(neighbors: Vectors, where: str, distances: Vectors | None = None) -> Answers:
@@ -228,8 +228,8 @@ def matrix_answers(neighbors: Vectors, where: str, distances: Vectors | None = N
     if kind.kind not in "iuU":
         raise FormatError(where, f"a matrix of {kind}", f"{_ACCEPTED_MATRICES}; or strings")
     if distances is not None and tuple(distances.shape) != (rows, width):
-        found = f"{(rows, width)} neighbours and {tuple(distances.shape)} distances"
-        raise FormatError(where, found, "one distance for each neighbour")
+        found = f"{(rows, width)} neighbors and {tuple(distances.shape)} distances"
+        raise FormatError(where, found, "one distance for each neighbor")
     block = neighbors.read(0, rows)
     return Answers(
         ids=_texts(block, where) if kind.kind == "U" else pa.array(_integers(block, where)),
@@ -244,7 +244,7 @@ def _integers(block: NDArray[Any], where: str) -> NDArray[np.int64]:
         beyond = (block > np.iinfo(np.int64).max).any(axis=1)
         if beyond.any():
             raise BadValueError(
-                where, "a neighbour beyond int64", "ids that fit int64", row=int(beyond.argmax())
+                where, "a neighbor beyond int64", "ids that fit int64", row=int(beyond.argmax())
             )
     return block.reshape(-1).astype(np.int64)
 

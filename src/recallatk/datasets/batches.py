@@ -1,4 +1,4 @@
-"""Tables that come as a stream of Arrow batches: one place that reads any row range of them."""
+"""Row ranges of tables that are streams of Arrow batches."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def element_dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def is_number_list(kind: pa.DataType) -> bool:
-    """Whether a column of this type can hold vectors or neighbours."""
+    """Whether a column of this type can hold vectors or neighbors."""
     types = pa.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return bool(is_list and (types.is_integer(kind.value_type) or types.is_floating(kind.value_type)))

@@ -1,4 +1,4 @@
-"""Values that no truth can be made from are refused where they are read, by file and row."""
+"""Checks of values where they are read: NaN, Inf, and zero vectors under cosine."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class CheckedVectors(VectorsView):
             where, number = self._place(start + int(zero[0]))
             raise BadValueError(
                 where,
-                "a vector of zeros, which has no cosine with anything",
-                "vectors with a direction (or the metrics ip and l2)",
+                "a zero vector, for which cosine is undefined",
+                "nonzero vectors, or the metric ip or l2",
                 row=number,
             )
 
@@ -74,7 +74,7 @@ def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
 
 
 def require_vectors(records: Records) -> None:
-    """Refuse a matrix of something other than vectors, such as neighbours."""
+    """Refuse a matrix of something other than vectors, such as neighbors."""
     if records.vectors.dtype.name not in VECTOR_DTYPES:
         name = records.vectors.dtype.name
         integers = name in ("int32", "int64", "uint32", "uint64")

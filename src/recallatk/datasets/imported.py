@@ -58,7 +58,7 @@ def imported(
 ) -> Truth:
     """A truth from somebody else's rows and scores, with its padding checked."""
     if rows.size == 0:
-        raise FormatError(where, "no neighbours", "at least one query with one neighbour")
+        raise FormatError(where, "no neighbors", "at least one query with one neighbor")
     check_padding(rows, where)
     _check_distinct(rows, where)
     if scores is not None:
@@ -130,27 +130,27 @@ def _check_distinct(rows: NDArray[np.int64], where: str) -> None:
     in_order = np.sort(rows, axis=1)
     again = ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any(axis=1)
     if again.any():
-        raise BadValueError(where, "a neighbour stands twice", "distinct ones", row=int(np.argmax(again)))
+        raise BadValueError(where, "a neighbor is repeated", "distinct neighbors", row=int(np.argmax(again)))
 
 
 def _check_scores(
     rows: NDArray[np.int64], scores: NDArray[np.float64], metric: Metric | None, where: str
 ) -> None:
-    """Refuse distances that are no numbers, and neighbours that are not in the order of theirs."""
+    """Refuse distances that are no numbers, and neighbors that are not in the order of theirs."""
     wrong = (rows >= 0) & ~np.isfinite(scores)
     if wrong.any():
         row, place = (int(i) for i in np.argwhere(wrong)[0])
-        found = f"the distance of neighbour {place} is {scores[row, place]}"
+        found = f"the distance of neighbor {place} is {scores[row, place]}"
         raise BadValueError(where, found, "finite distances", row=row)
     steps = np.diff(scores, axis=1)
     unordered = (steps < 0 if metric is Metric.L2 else steps > 0).any(axis=1)
     if unordered.any():
         row = int(np.argmax(unordered))
-        raise BadValueError(where, "the neighbours are not in order", "the best one first", row=row)
+        raise BadValueError(where, "the neighbors are out of order", "best first", row=row)
 
 
 def id_truth(source: BatchSource, corpus: Records) -> Truth:
-    """A table with a list of neighbour ids for each query; the ids are looked up in the corpus."""
+    """A table with a list of neighbor ids for each query; the ids are looked up in the corpus."""
     names = [name for name in ("neighbors_id", "neighbors") if name in source.schema.names]
     if not names or not _is_id_list(source.schema.field(names[0]).type):
         raise FormatError(source.text, "no column 'neighbors_id'", "a list of ids for each query")
@@ -186,13 +186,13 @@ def as_scores(distances: Vectors) -> NDArray[np.float64]:
 
 
 def check_padding(rows: NDArray[Any], where: str) -> None:
-    """Refuse row numbers below -1, and neighbours that come after padding."""
+    """Refuse row numbers below -1, and neighbors that come after padding."""
     wrong = (rows < -1).any(axis=1) | (np.diff((rows < 0).astype(np.int8), axis=1) < 0).any(axis=1)
     if wrong.any():
         raise FormatError(
             where,
-            "a neighbour is below -1 or stands after padding",
-            "row numbers, then -1 where there are no more",
+            "a neighbor is below -1 or follows padding",
+            "row numbers, then -1 as padding",
             row=int(np.argmax(wrong)),
         )
 
@@ -202,7 +202,7 @@ _SPLITS = ("test.tsv", "dev.tsv", "train.tsv")
 
 
 def find_qrels(folder: Location) -> Callable[[], Qrels] | None:
-    """The judgements of a folder: qrels.tsv, or a split of qrels/, test before dev before train."""
+    """The judgments of a folder: qrels.tsv, or a split of qrels/, test before dev before train."""
     children = {child.name: child for child in folder.children()}
     if "qrels.tsv" in children:
         return partial(qrels_of, children["qrels.tsv"])
@@ -215,14 +215,14 @@ def find_qrels(folder: Location) -> Callable[[], Qrels] | None:
 
 
 def read_qrels(path: PathLike) -> Qrels:
-    """The judgements of a file, in BEIR's layout or TREC's."""
+    """The judgments of a file, in BEIR's layout or TREC's."""
     return qrels_of(locate(path))
 
 
 def qrels_of(location: Location) -> Qrels:
     """BEIR's layout (a header, then query, document and grade) or TREC's (query, 0, document, grade)."""
     text = location.read_at(0, location.size).decode("utf-8-sig", "replace")
-    judgements: dict[str, dict[str, int]] = {}
+    judgments: dict[str, dict[str, int]] = {}
     for number, line in enumerate(text.split("\n")):
         cells = line.strip("\r").split("\t") if "\t" in line else line.split()
         if not cells or (number == 0 and not _is_grade(cells[-1])):
@@ -231,8 +231,8 @@ def qrels_of(location: Location) -> Qrels:
             raise FormatError(
                 location.text, f"{line[:80]!r}", "query-id, corpus-id and a whole grade", row=number
             )
-        judgements.setdefault(cells[0], {})[cells[-2]] = int(cells[-1])
-    return judgements
+        judgments.setdefault(cells[0], {})[cells[-2]] = int(cells[-1])
+    return judgments
 
 
 def _is_grade(cell: str) -> bool:

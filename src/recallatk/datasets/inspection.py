@@ -1,4 +1,4 @@
-"""What stands in a file: shape, types, norms, duplicates, and what would be refused."""
+"""Description of vectors: shape, types, norms, duplicates and bad values."""
 
 from __future__ import annotations
 

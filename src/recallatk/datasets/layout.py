@@ -174,7 +174,7 @@ def table_schema(records: Records) -> pa.Schema:
     clash = [name for name in records.metadata_names if name in (ID, VECTOR)]
     if clash:
         raise UsageError(
-            f"{records.name}: the column {clash[0]!r} would stand beside the {clash[0]} itself; "
+            f"{records.name}: the column {clash[0]!r} clashes with the {clash[0]} column that is written; "
             "rename it before converting"
         )
     kind = pa.list_(pa.from_numpy_dtype(records.vectors.dtype), records.dimension)

@@ -186,7 +186,7 @@ def read_truth(
     Args:
         path: ann-benchmarks HDF5, ivecs, ibin (also with distances), npy, a VectorDBBench folder or
             one of its neighbors files.
-        corpus: what the neighbours are looked up in and checked against; a lone neighbors file needs it.
+        corpus: what the neighbors are looked up in and checked against; a lone neighbors file needs it.
         metric: what the distances mean, for files that do not say.
         format: the format's name, when its ending and first bytes do not tell; big-ann truth is ibin.
     """
@@ -201,7 +201,7 @@ def read_truth(
         found = chosen.read_truth(location, stated, corpus)
     if found is None:
         accepted = "HDF5 with neighbors, ivecs, ibin, integer npy, a neighbors file or a folder"
-        raise FormatError(location.text, "no ground truth in it", accepted)
+        raise FormatError(location.text, "no ground truth found", accepted)
     return belonging(found, corpus, location.text)
 
 
@@ -286,4 +286,4 @@ def _parse_any(text: str) -> Filter:
     try:
         return filter_from_json(json.loads(text))
     except (ValueError, RecursionError) as problem:
-        raise FilterError(f"{text[:80]!r} is no JSON that can be read: {problem}") from problem
+        raise FilterError(f"{text[:80]!r} is not valid JSON: {problem}") from problem

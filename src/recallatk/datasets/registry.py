@@ -1,4 +1,4 @@
-"""The formats by name, and how a file is matched with one: by its first bytes, then by its ending."""
+"""Formats by name, detected by the first bytes of a file and then by its ending."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def format_for_writing(path: PathLike) -> Format:
         if each.writable and name.endswith(each.suffixes):
             return each
     endings = sorted(suffix for each in all_formats() if each.writable for suffix in each.suffixes)
-    raise UsageError(f"{path}: the ending names no format that can be written: {choices(endings)}")
+    raise UsageError(f"{path}: files with this ending cannot be written. Accepted: {choices(endings)}")
 
 
 def detect(location: Location) -> Format:
@@ -142,7 +142,7 @@ def open_location(location: Location, options: OpenOptions, name: str | None = N
 def _open_folder(folder: Location, options: OpenOptions, name: str | None) -> Source:
     children = folder.children()
     for each in [get_format(name)] if name else all_formats():
-        if each.recognises_folder(children):
+        if each.recognizes_folder(children):
             return each.open([folder], options)
     files = [child for child in children if not child.is_folder and has_known_suffix(child)]
     files = [file for file in files if file.suffix != _SIDECAR_SUFFIX] or files
