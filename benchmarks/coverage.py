@@ -23,9 +23,10 @@ import faiss
 import numpy as np
 from scipy import stats
 
-from recallatk import ground_truth, open_demo, score
+from recallatk import open_demo, score
 from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound
 from recallatk.analysis.intervals import bca_interval, mean_interval
+from recallatk.truths import ground_truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,7 +125,9 @@ def real_populations() -> Iterator[Population]:
     index.add(corpus)
     for effort in EFFORTS:
         index.hnsw.efSearch = effort
-        recalls = score(index.search(queries, K)[1], truth, at=[K], row_numbers=True).per_query[f"recall@{K}"]
+        recalls = score(truth=truth, answers=index.search(queries, K)[1], at=[K], row_numbers=True).per_query[
+            f"recall@{K}"
+        ]
 
         def draw(random: Any, shape: tuple[int, int], recalls: Any = recalls) -> Any:
             return random.choice(recalls, shape)

@@ -93,7 +93,8 @@ def compare(name, engine, setting, queries, truth, rounds):
         answers = np.full((len(queries), K), -1, np.int64)
         answers[order] = np.concatenate([np.atleast_2d(each) for each in bares[-1][1]]).astype(np.int64)
     recalls = [
-        recallatk.score(each, truth, [K], row_numbers=True)["recall@10"] for each in (answers, ours[-1][1])
+        recallatk.score(truth=truth, answers=each, at=[K], row_numbers=True)["recall@10"]
+        for each in (answers, ours[-1][1])
     ]
     same = "identical" if recalls[0] == recalls[1] else f"DIFFERENT: {recalls}"
     print(

@@ -86,7 +86,9 @@ def compare(queries: int, rounds: int) -> None:
     truth, answers, distances = made(queries)
     plain = truth.rows.tolist(), answers.tolist()
     tasks: dict[str, Callable[[], object]] = {
-        "ours: five k, ties, intervals, anomalies": lambda: recallatk.score(answers, truth, AT),
+        "ours: five k, ties, intervals, anomalies": lambda: recallatk.score(
+            truth=truth, answers=answers, at=AT
+        ),
         "set loop over arrays": lambda: set_loop(truth.rows, answers),
         "set loop over lists": lambda: set_loop(*plain),
         "set loop over arrays, big-ann's ties": lambda: by_groups(truth.rows, truth.scores, answers),
@@ -95,7 +97,7 @@ def compare(queries: int, rounds: int) -> None:
         "as ann-benchmarks does, by distance": lambda: by_distance(truth.scores, distances),
         "as VectorDBBench does, by list": lambda: by_list(*plain),
     }
-    check(recallatk.score(answers, truth, AT), full_loop(truth, *plain))
+    check(recallatk.score(truth=truth, answers=answers, at=AT), full_loop(truth, *plain))
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for number in range(rounds + 1):
         for name in np.random.default_rng(number).permutation(list(tasks)):
@@ -226,12 +228,12 @@ def by_list(truth: Any, answers: Any) -> list[float]:
 
 def measure_alone(queries: int) -> None:
     truth, answers, _ = made(queries)
-    recallatk.score(answers[:100], _part(truth, 100), AT)  # imports are not what grows
+    recallatk.score(truth=_part(truth, 100), answers=answers[:100], at=AT)  # imports are not what grows
     # Making the data may have taken more memory than scoring it will (Linux only).
     Path("/proc/self/clear_refs").write_text("5")
     before = _memory("VmRSS")
     started = time.perf_counter()
-    recallatk.score(answers, truth, AT)
+    recallatk.score(truth=truth, answers=answers, at=AT)
     seconds = time.perf_counter() - started
     memory = f"{(_memory('VmHWM') - before) / answers.nbytes:.2f}"
     print(f"{queries:>10,} {seconds:>8.3f} {seconds / queries * 1e6:>11.2f} {memory:>31}")

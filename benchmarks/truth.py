@@ -28,8 +28,8 @@ import faiss
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset, open_demo
-from recallatk.truths import obtain_truth
+from recallatk import make_corpus, make_queries, open_dataset, open_demo
+from recallatk.truths import ground_truth, obtain_truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,8 @@ PROBE = """
 import json, sys, time
 import numpy, pyarrow.parquet, faiss
 import recallatk.cli
-from recallatk import obtain_truth, open_dataset
+from recallatk import open_dataset
+from recallatk.truths import obtain_truth
 from recallatk.datasets.registry import all_formats
 all_formats()
 def memory(key):

@@ -87,7 +87,7 @@ class Bench:
         found = worker.ask(resolved(engine, get_engine(engine).search_knobs, search), queries, warm=True)
         rows = np.full((self.dataset.queries.rows, K), -1, np.int64)
         rows[queries] = found.rows
-        score = recallatk.score(rows, self.truth, [K], row_numbers=True)
+        score = recallatk.score(truth=self.truth, answers=rows, at=[K], row_numbers=True)
         return score.per_query["recall@10"][queries], np.percentile(found.latencies_ns, 95) / 1e6
 
 
@@ -255,7 +255,9 @@ def promise(name, targets, repeats):
         for place, ef in enumerate(efforts):
             found = worker.ask({"ef": ef}, np.arange(dataset.queries.rows))
             answers[place] = found.rows
-            recalls[place] = recallatk.score(found.rows, truth, [K], row_numbers=True).per_query["recall@10"]
+            recalls[place] = recallatk.score(
+                truth=truth, answers=found.rows, at=[K], row_numbers=True
+            ).per_query["recall@10"]
         worker.close()
         plugin(bench.folder, efforts, dataset, answers)
         for target in targets:

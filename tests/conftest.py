@@ -33,6 +33,14 @@ def pytest_collection_modifyitems(items):
     mark_later_cases(items)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Keep tests, and the processes that they start, out of the user's store of truths."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_secrets_of_other_tests():
     """Values that a test has had remembered as secrets are no secrets to the next."""

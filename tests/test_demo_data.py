@@ -60,9 +60,9 @@ def test_a_graph_needs_effort_on_it(demo, truth):
     recalls = {}
     for ef in (10, 160):
         engine.configure(ef=ef)
-        recalls[ef] = score(engine.search(QueryBatch(queries), 10), truth, at=[10], row_numbers=True)[
-            "recall@10"
-        ]
+        recalls[ef] = score(
+            truth=truth, answers=engine.search(QueryBatch(queries), 10), at=[10], row_numbers=True
+        )["recall@10"]
     assert 0.4 < recalls[10] < 0.85
     assert recalls[160] > 0.95
 

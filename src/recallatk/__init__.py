@@ -9,37 +9,31 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from recallatk.deprecation import deprecated
 from recallatk.display import register
-from recallatk.version import __version__
+from recallatk.version import __version__ as __version__
 
 _ROOMS = {
-    "analysis": (
-        "SequentialTest",
-        "assess",
-        "compare",
-        "is_at_least",
-        "lower_bound",
-        "parse_measure",
-        "queries_to_tell",
-        "score",
-    ),
+    "adapters": ("Engine",),
+    "analysis": ("Assessment", "SequentialTest", "parse_measure", "queries_to_tell"),
+    "api": ("assess", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
     "bench": ("Limits", "measure", "read_settings", "run"),
     "core": (
         "Answers",
-        "Build",
         "Corpus",
         "Dataset",
         "Knob",
         "Load",
-        "Measurement",
+        "Mean",
         "Metric",
         "QuerySet",
         "Run",
         "Score",
         "Trial",
         "Truth",
-        "Vectors",
     ),
+    "core.judgments": ("Finding", "Verdict"),
+    "core.tuned": ("Tuned",),
     "datasets": (
         "convert",
         "inspect",
@@ -52,14 +46,12 @@ _ROOMS = {
         "queries_from_corpus",
         "read_answers",
         "read_qrels",
-        "read_truth",
         "sample_corpus",
         "sample_queries",
         "split_queries",
     ),
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),
-    "storage": ("list_runs", "load_run", "save_run"),
     "linter": ("audit_run", "audit_settings"),
     "reporting": (
         "assessment_to_dict",
@@ -70,20 +62,37 @@ _ROOMS = {
         "to_markdown",
         "to_text",
     ),
+    "storage": ("list_runs", "load_run", "save_run"),
+    "testing": ("EngineContract",),
+    "truths": ("save_truth",),
     "tuning": ("tune",),
-    "truths": ("ground_truth", "load_truth", "obtain_truth", "save_truth", "verify_truth"),
+}
+# Names of version 0.1: where each is, and what to write instead.
+_DEPRECATED = {
+    "Build": ("core", "recallatk.core.Build"),
+    "Measurement": ("core", "recallatk.core.Measurement"),
+    "Vectors": ("core", "recallatk.core.Vectors"),
+    "is_at_least": ("analysis", "recallatk.analysis.is_at_least"),
+    "lower_bound": ("analysis", "recallatk.analysis.lower_bound"),
+    "obtain_truth": ("truths", "recallatk.ground_truth"),
+    "read_truth": ("datasets", "recallatk.load_truth"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 register(lambda: importlib.import_module("recallatk.reporting.notebook"))
 
-__all__ = ["__version__", *sorted(_ROOM_OF)]  # noqa: PLE0604 - the names stand above, once
+__all__ = sorted(["__version__", *_ROOM_OF])  # noqa: PLE0605 - the names stand above, once
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOM_OF:
+    if name in _DEPRECATED:
+        room, instead = _DEPRECATED[name]
+        deprecated(f"recallatk.{name}", instead)
+    elif name in _ROOM_OF:
+        room = _ROOM_OF[name]
+    else:
         raise AttributeError(f"module 'recallatk' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"recallatk.{_ROOM_OF[name]}"), name)
+    return getattr(importlib.import_module(f"recallatk.{room}"), name)
 
 
 def __dir__() -> list[str]:

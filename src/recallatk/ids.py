@@ -66,5 +66,5 @@ def check_ids(ids: pa.Array, where: str) -> None:
     _, first_rows = np.unique(codes, return_index=True)
     again = int(np.setdiff1d(np.arange(len(ids)), first_rows)[0])
     earlier = int(first_rows[codes[again]])
-    found = f"the id {ids[again]} is that of row {earlier} too"
+    found = f"the id {ids[again]} repeats the id of row {earlier}"
     raise BadValueError(where, found, "distinct ids", row=again)

@@ -25,7 +25,7 @@ def test_unknown_ids_repeats_and_short_answers_are_counted_by_scoring():
     engine = attached(returning(["a", "nobody", "a"], ["b"]), dataset)
     answers = engine.search(QueryBatch(np.eye(3)[:2]), 3)
     assert answers.tolist() == [[0, 3, 0], [1, -1, -1]]
-    scored = score(answers, ground_truth(dataset, depth=3), [3], row_numbers=True)
+    scored = score(truth=ground_truth(dataset, depth=3), answers=answers, at=[3], row_numbers=True)
     assert {name: scored.anomalies[name] for name in ("unknown", "duplicate", "short", "padding")} == {
         "unknown": 1,
         "duplicate": 1,

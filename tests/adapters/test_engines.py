@@ -35,7 +35,7 @@ def test_the_flat_scan_is_the_truth_on_data_without_ties(metric, dtype):
     truth = ground_truth(dataset, depth=10)
     found = built("exact", dataset).search(batch_of(dataset), 10)
     assert found.dtype == np.int64
-    assert score(found, truth, at=[10], row_numbers=True)["recall@10"] == 1.0
+    assert score(truth=truth, answers=found, at=[10], row_numbers=True)["recall@10"] == 1.0
     if dtype.startswith("float"):
         assert (found == truth.rows).all()
 
@@ -45,7 +45,10 @@ def test_the_flat_scan_is_the_truth_on_data_without_ties(metric, dtype):
 def test_the_graph_at_full_effort_finds_the_truth(metric, dtype):
     dataset = tiny_dataset(500, 20, 16, metric=metric, dtype=dtype)
     found = built("faiss-hnsw", dataset, search={"ef": 500}).search(batch_of(dataset), 10)
-    assert score(found, ground_truth(dataset, depth=10), at=[10], row_numbers=True)["recall@10"] >= 0.99
+    assert (
+        score(truth=ground_truth(dataset, depth=10), answers=found, at=[10], row_numbers=True)["recall@10"]
+        >= 0.99
+    )
 
 
 def test_more_effort_finds_more_on_real_data():
@@ -58,7 +61,9 @@ def test_more_effort_finds_more_on_real_data():
     for ef in (10, 40, 1000):
         engine.configure(ef=ef)
         recalls.append(
-            score(engine.search(batch_of(dataset), 10), truth, at=[10], row_numbers=True)["recall@10"]
+            score(truth=truth, answers=engine.search(batch_of(dataset), 10), at=[10], row_numbers=True)[
+                "recall@10"
+            ]
         )
     assert recalls[0] < recalls[1] - 0.02 < recalls[1] < recalls[2]
     assert recalls[2] >= 0.99
@@ -211,4 +216,4 @@ def test_the_norm_of_a_row_does_not_change_its_cosine():
         found = built(name, dataset, search={"ef": 500} if name != "exact" else {}).search(
             batch_of(dataset), 10
         )
-        assert score(found, truth, at=[10], row_numbers=True)["recall@10"] >= 0.99
+        assert score(truth=truth, answers=found, at=[10], row_numbers=True)["recall@10"] >= 0.99

@@ -118,7 +118,7 @@ def queries_of(dataset):
 
 def recall_of(engine, dataset):
     found = engine.search(batch_of(dataset), 10)
-    return score(found, ground_truth(dataset, depth=10), at=[10], row_numbers=True)["recall@10"]
+    return score(truth=ground_truth(dataset, depth=10), answers=found, at=[10], row_numbers=True)["recall@10"]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_filtered_answers_are_those_of_the_rows_that_the_mask_allows(name):
         allowed = set(np.flatnonzero(mask).tolist())
         assert set(row.tolist()) - {-1} <= allowed
         assert (row >= 0).sum() == min(10, len(allowed))
-    assert score(found, truth, at=[10], row_numbers=True)["recall@10"] == 1.0
+    assert score(truth=truth, answers=found, at=[10], row_numbers=True)["recall@10"] == 1.0
     with pytest.raises(FilterError):
         engine.search(QueryBatch(queries_of(dataset)[:1], [parse_filter("nowhere = 1")]), 10)
 

@@ -40,8 +40,8 @@ RIGHT = [[NAMES[row] for row in line] for line in TRUTH.rows]
 
 
 def test_the_data_of_the_truth_are_taken():
-    assert score(RIGHT, TRUTH, [10], dataset=DATA)["recall@10"] == 1.0
-    assert score(RIGHT, TRUTH, [10], corpus=DATA.corpus)["recall@10"] == 1.0
+    assert score(truth=TRUTH, answers=RIGHT, at=[10], dataset=DATA)["recall@10"] == 1.0
+    assert score(truth=TRUTH, answers=RIGHT, at=[10], corpus=DATA.corpus)["recall@10"] == 1.0
 
 
 @pytest.mark.parametrize("door", [score, assess])
@@ -49,27 +49,28 @@ def test_a_truth_that_a_filter_contradicts_is_refused_by_its_query(door):
     filtered = opened(where="kind = 'b'")
     unfiltered = Truth(TRUTH.rows, None, None, None, Origin.IMPORTED)
     with pytest.raises(MismatchError, match="for query 0, whose filter excludes that row"):
-        door(RIGHT, unfiltered, [10], dataset=filtered)
+        door(truth=unfiltered, answers=RIGHT, at=[10], dataset=filtered)
     lists = [[row for row in line if row % 2] for line in TRUTH.rows.tolist()]
     rows = np.asarray([line + [-1] * (10 - len(line)) for line in lists])
     after = Truth(rows, None, None, None, Origin.IMPORTED)
     said = f"query 0 lists {len(lists[0])} neighbors, but 20 rows are eligible and k is 10"
     with pytest.raises(MismatchError, match=said):
-        door(RIGHT, after, [10], dataset=filtered)
+        door(truth=after, answers=RIGHT, at=[10], dataset=filtered)
     # As far as every list goes, its rows are the nearest eligible ones.
     k = min(len(line) for line in lists)
-    assert door(np.asarray([line[:k] for line in lists]), after, [k], dataset=filtered, row_numbers=True)
+    answers = np.asarray([line[:k] for line in lists])
+    assert door(truth=after, answers=answers, at=[k], dataset=filtered, row_numbers=True)
 
 
 @pytest.mark.parametrize("door", [score, assess])
 def test_lists_of_ids_are_scored_the_same_with_their_corpus(door):
     def recall(**known):
-        found = door(RIGHT, RIGHT, [10], **known)
+        found = door(truth=RIGHT, answers=RIGHT, at=[10], **known)
         return getattr(found, "score", found)["recall@10"]
 
     assert recall() == recall(corpus=DATA.corpus) == recall(dataset=DATA) == 1.0
     with pytest.raises(MismatchError, match="the truth lists the id zero, not in"):
-        door(RIGHT, [["zero"] * 1 + line[1:] for line in RIGHT], [10], corpus=DATA.corpus)
+        door(truth=[["zero"] * 1 + line[1:] for line in RIGHT], answers=RIGHT, at=[10], corpus=DATA.corpus)
 
 
 @pytest.mark.parametrize(
@@ -86,13 +87,13 @@ def test_lists_of_ids_are_scored_the_same_with_their_corpus(door):
 @pytest.mark.parametrize("door", [score, assess])
 def test_other_data_are_refused_by_what_differs(others, said, door):
     with pytest.raises(MismatchError, match=said):
-        door(RIGHT, TRUTH, [10], **others())
+        door(truth=TRUTH, answers=RIGHT, at=[10], **others())
 
 
 def test_queries_with_other_vectors_are_refused():
     moved = open_dataset(DATA.corpus, make_queries(ASKED + 1, [f"q{i}" for i in range(6)]), metric="l2")
     with pytest.raises(MismatchError, match="other vectors or filters"):
-        score(RIGHT, TRUTH, [10], dataset=moved)
+        score(truth=TRUTH, answers=RIGHT, at=[10], dataset=moved)
 
 
 def written(path, **columns):
@@ -134,9 +135,9 @@ def test_ids_that_are_row_numbers_as_far_as_the_truth_goes_are_ids_all_the_same(
     truth = Truth(
         whole.rows, whole.scores, whole.eligible, whole.metric, corpus_ids=corpus.ids, corpus_rows=5
     )
-    found = score([[10, 11, 0]], truth, [1])
+    found = score(truth=truth, answers=[[10, 11, 0]], at=[1])
     assert (found["recall@1"], found.anomalies["unknown"]) == (0.0, 0)
-    found = score([[3, 4, 0]], truth, [1])
+    found = score(truth=truth, answers=[[3, 4, 0]], at=[1])
     assert (found["recall@1"], found.anomalies["unknown"]) == (1.0, 2)
 
 
@@ -145,7 +146,7 @@ def test_unknown_answers_keep_their_place_before_relevant_ones(as_text):
     given = [[str(each) if as_text else each for each in (900, 901, 7)]]
     corpus = make_corpus(VECTORS, list(range(40)))
     truth = ground_truth(open_dataset(corpus, make_queries(ASKED[:1]), metric="l2"), depth=10)
-    found = assess(given, truth, [10], qrels={"0": {"7": 1}}, corpus=corpus).relevance
+    found = assess(truth=truth, answers=given, at=[10], qrels={"0": {"7": 1}}, corpus=corpus).relevance
     assert found["RR@10"].value == pytest.approx(1 / 3)
     assert (found["nDCG@10"].value, found["P@10"].value) == pytest.approx((0.5, 0.1))
 
@@ -153,7 +154,8 @@ def test_unknown_answers_keep_their_place_before_relevant_ones(as_text):
 def test_padding_is_not_what_an_index_was_asked_for():
     short = [[NAMES[39 - row] for row in range(10)] for _ in RIGHT]
     plain, padded = (
-        assess(each, TRUTH, [10]).diagnosis for each in (short, [[*r, *[None] * 40] for r in short])
+        assess(truth=TRUTH, answers=each, at=[10]).diagnosis
+        for each in (short, [[*r, *[None] * 40] for r in short])
     )
     assert plain.finding == padded.finding == "cannot tell"
 
@@ -176,12 +178,12 @@ def test_few_differences_are_not_resampled():
 def test_numbers_of_64_bits_without_a_sign():
     truth = Truth(np.array([[5]]), None, None, None, corpus_rows=10)
     given = np.array([[2**63 + 5, 2**64 - 1, 5]], np.uint64)
-    found = score(given, truth, [1]).anomalies
+    found = score(truth=truth, answers=given, at=[1]).anomalies
     assert (found["unknown"], found["padding"]) == (1, 1)
 
 
 def test_lists_are_assessed_as_they_are_scored():
-    assert assess([[1, 2]], [[1, 2]], [2]).score["recall@2"] == 1.0
+    assert assess(truth=[[1, 2]], answers=[[1, 2]], at=[2]).score["recall@2"] == 1.0
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])

@@ -56,7 +56,7 @@ def test_groups_by_a_column_come_worst_first_with_their_own_means():
     kinds = [["good", "bad", "middling", None][query % 4] for query in range(QUERIES)]
     hits = [{"good": 10, "bad": 1, "middling": 5, None: 0}[kind] for kind in kinds]
     truth = truth_with(query_columns=pa.table({"kind": kinds}))
-    found = assess(answers_with(truth, hits), truth, [10], by=["kind"]).segments["kind"]
+    found = assess(truth=truth, answers=answers_with(truth, hits), at=[10], by=["kind"]).segments["kind"]
     assert [each.name for each in found] == ["bad", "middling", "good"]
     assert [each.queries for each in found] == [30, 30, 30]
     assert [each.measures["recall@10"].value for each in found] == pytest.approx([0.1, 0.5, 1.0])
@@ -72,7 +72,10 @@ def test_columns_may_stand_beside_the_answers_in_another_order():
     answers = named(
         [lists[query] for query in order], query_ids=order, kind=[str(query % 3) for query in order]
     )
-    found = {each.name: each for each in assess(answers, truth, [10], by=["kind"]).segments["kind"]}
+    found = {
+        each.name: each
+        for each in assess(truth=truth, answers=answers, at=[10], by=["kind"]).segments["kind"]
+    }
     for kind in range(3):
         assert found[str(kind)].queries == 40
         assert found[str(kind)].measures["recall@10"].value == pytest.approx(HITS[kind::3].mean() / 10)
@@ -82,7 +85,7 @@ def test_columns_may_stand_beside_the_answers_in_another_order():
 def test_few_values_of_any_kind_are_groups(values):
     column = [values[query % len(values)] for query in range(QUERIES)]
     truth = truth_with(query_columns=pa.table({"c": column}))
-    found = assess(answers_with(truth, HITS), truth, [10], by=["c"]).segments["c"]
+    found = assess(truth=truth, answers=answers_with(truth, HITS), at=[10], by=["c"]).segments["c"]
     assert sum(each.queries for each in found) == QUERIES
     assert len(found) == len(values)
 
@@ -92,7 +95,7 @@ def test_numbers_of_many_values_are_cut_into_quarters(start):
     """The last start is a time in seconds: the quarters must stay apart in their names."""
     values = RANDOM.permutation(QUERIES) + start
     truth = truth_with(query_columns=pa.table({"size": values}))
-    found = assess(answers_with(truth, HITS), truth, [10], by=["size"]).segments["size"]
+    found = assess(truth=truth, answers=answers_with(truth, HITS), at=[10], by=["size"]).segments["size"]
     assert [each.queries for each in found] == [30, 30, 30, 30]
     ranks = np.argsort(np.argsort(values))
     for quarter, each in enumerate(found):
@@ -111,9 +114,9 @@ def test_numbers_that_are_missing_are_in_no_group_and_infinite_ones_are():
 def test_a_column_that_is_not_there_is_refused_with_those_that_are():
     truth = truth_with(query_columns=pa.table({"kind": ["x"] * QUERIES}))
     with pytest.raises(UsageError, match=r"no column 'colour'.*kind"):
-        assess(answers_with(truth, HITS), truth, [10], by=["colour"])
+        assess(truth=truth, answers=answers_with(truth, HITS), at=[10], by=["colour"])
     with pytest.raises(UsageError, match="Nothing is known"):
-        assess(answers_with(truth, HITS), truth_with(), [10], by=["colour"])
+        assess(truth=truth_with(), answers=answers_with(truth, HITS), at=[10], by=["colour"])
 
 
 def naive_dimension(distances):
@@ -136,7 +139,7 @@ def test_hardness_is_that_of_a_direct_computation(metric):
     ratio = distances[:, -1] / distances[:, 0]
     np.testing.assert_allclose(intrinsic_dimension(truth), dimension, rtol=1e-9)
     np.testing.assert_allclose(contrast(truth), ratio, rtol=1e-9)
-    found = assess(answers_with(truth, HITS), truth, [10]).segments
+    found = assess(truth=truth, answers=answers_with(truth, HITS), at=[10]).segments
     for name, hardness in {"intrinsic dimension": dimension, "contrast": -ratio}.items():
         groups = found[f"hardness by {name}"]
         assert [each.name for each in groups] == ["1 (easiest)", "2", "3", "4 (hardest)"]
@@ -152,7 +155,7 @@ def test_hardness_is_not_told_where_it_cannot_be():
     assert np.isnan(intrinsic_dimension(equal)).all()
     at_zero = truth_with(np.tile([0.0, *[1.0] * 9], (QUERIES, 1)))
     assert np.isnan(contrast(at_zero)).all()
-    found = assess(answers_with(equal, HITS), equal, [10]).segments
+    found = assess(truth=equal, answers=answers_with(equal, HITS), at=[10]).segments
     assert "hardness by intrinsic dimension" not in found
 
 
@@ -170,12 +173,12 @@ def test_selectivity_goes_by_powers_of_ten():
     rows = np.full((len(eligible), 1), 0)
     rows[eligible == 0] = -1
     truth = Truth(rows, None, eligible, None, corpus_rows=1000)
-    found = assess([[0]] * len(eligible), truth, [1]).segments["filter selectivity"]
+    found = assess(truth=truth, answers=[[0]] * len(eligible), at=[1]).segments["filter selectivity"]
     names = [each.name.removesuffix(" % of the rows") for each in found]
     assert names == ["all rows", "10 to 100", "1 to 10", "0.1 to 1"]
     assert [each.queries for each in found] == [10, 20, 20, 10]
     without = Truth(rows, None, np.full(len(eligible), 999), None, corpus_rows=1000)
-    assert "filter selectivity" not in assess([[0]] * len(eligible), without, [1]).segments
+    assert "filter selectivity" not in assess(truth=without, answers=[[0]] * len(eligible), at=[1]).segments
 
 
 def test_text_goes_by_its_length():
@@ -183,7 +186,7 @@ def test_text_goes_by_its_length():
     texts = [" ".join(["word"] * words[query % 8]) for query in range(QUERIES)]
     texts[0] = None
     truth = truth_with(query_columns=pa.table({"text": texts}))
-    found = assess(answers_with(truth, HITS), truth, [10]).segments["text length"]
+    found = assess(truth=truth, answers=answers_with(truth, HITS), at=[10]).segments["text length"]
     names = [each.name for each in found]
     assert names == ["up to 5 words", "6 to 10 words", "11 to 20 words", "21 words and more"]
     assert [each.queries for each in found] == [29, 30, 30, 30]
@@ -215,7 +218,7 @@ def diagnosed(first, further):
         [*line[:first], *range(1000, 1010 - first), *line[first : first + further], *range(2000, 2040)]
         for line in truth.rows.tolist()
     ]
-    return assess(answers, truth, [10]).diagnosis
+    return assess(truth=truth, answers=answers, at=[10]).diagnosis
 
 
 def test_the_diagnosis_says_whether_rows_were_found_further_down():
@@ -235,7 +238,7 @@ def test_the_diagnosis_says_whether_rows_were_found_further_down():
 
 def test_ten_answers_do_not_tell_what_came_after():
     truth = truth_with()
-    found = assess(answers_with(truth, [4] * QUERIES), truth, [10]).diagnosis
+    found = assess(truth=truth, answers=answers_with(truth, [4] * QUERIES), at=[10]).diagnosis
     assert (found.finding, found.within) == ("cannot tell", 50)
     assert "Ask for more, such as 50" in found.in_words
 
@@ -256,7 +259,7 @@ def test_relevance_is_what_ir_measures_says():
     parsed = [ir_measures.parse_measure(name) for name in names]
     expected = ir_measures.calc_aggregate(parsed, judged, run)
     # A query that is judged and was not asked is not one that was answered badly.
-    found = assess(lists, truth, [10], qrels=judged | {"never asked": {"1": 1}}).relevance
+    found = assess(truth=truth, answers=lists, at=[10], qrels=judged | {"never asked": {"1": 1}}).relevance
     assert list(found) == names
     assert {mean.n for mean in found.values()} == {len(judged)}
     assert {name: mean.value for name, mean in found.items()} == pytest.approx(
@@ -267,16 +270,16 @@ def test_relevance_is_what_ir_measures_says():
 def test_judgements_of_other_queries_are_refused():
     truth = truth_with()
     with pytest.raises(MismatchError, match="none of its queries"):
-        assess(answers_with(truth, HITS), truth, [10], qrels={"another": {"1": 1}})
+        assess(truth=truth, answers=answers_with(truth, HITS), at=[10], qrels={"another": {"1": 1}})
 
 
 def test_answers_are_compared_query_by_query():
     truth = truth_with()
     worse, best = np.maximum(HITS - 2, 0), np.full(QUERIES, 10)
     found = assess(
-        named(answers_with(truth, HITS), "now"),
-        truth,
-        [10],
+        truth=truth,
+        answers=named(answers_with(truth, HITS), "now"),
+        at=[10],
         against=[named(answers_with(truth, worse), "before"), named(answers_with(truth, best), "exact")],
     )
     pairs = {(each.first, each.second): each for each in found.differences}
@@ -295,7 +298,9 @@ def test_missing_queries_are_named_and_score_0():
     kept = [query for query in range(QUERIES) if query not in (3, 77)]
     lists = answers_with(truth, [10] * QUERIES)
     found = assess(
-        named([lists[query] for query in kept], query_ids=[names[query] for query in kept]), truth, [10]
+        truth=truth,
+        answers=named([lists[query] for query in kept], query_ids=[names[query] for query in kept]),
+        at=[10],
     )
     assert found.score.missing == ("q3", "q77")
     assert found.score.anomalies["missing"] == 2
@@ -305,15 +310,15 @@ def test_missing_queries_are_named_and_score_0():
 
 def test_a_strict_recall_may_be_asked_for_beside_another_k():
     truth = truth_with()
-    found = assess(answers_with(truth, HITS), truth, [1], measures=["recall@10(ids)"])
+    found = assess(truth=truth, answers=answers_with(truth, HITS), at=[1], measures=["recall@10(ids)"])
     assert found.score["recall@10(ids)"] == pytest.approx(HITS.mean() / 10)
 
 
 def test_one_query_and_no_scored_query_can_be_assessed():
     one = Truth(np.array([[0, 1]]), np.array([[0.1, 0.2]]), None, Metric.L2)
-    assert assess([[0, 5]], one, [2]).score["recall@2"] == 0.5
+    assert assess(truth=one, answers=[[0, 5]], at=[2]).score["recall@2"] == 0.5
     none = Truth(np.array([[-1, -1]]), np.full((1, 2), np.nan), np.array([0]), Metric.L2, corpus_rows=9)
-    found = assess([[0, 5]], none, [2])
+    found = assess(truth=none, answers=[[0, 5]], at=[2])
     assert found.score["recall@2"] is None
     assert (found.distribution, found.at_least, found.diagnosis) == ({}, {}, None)
     assert "eligible row, which leave the mean: 1" in assessment_to_text(found)
@@ -328,22 +333,22 @@ def test_a_dataset_that_the_truth_is_not_of_is_refused(rows, asked, metric, door
 
     truth = ground_truth(made(20, 4, "cosine"), depth=5, threads=1)
     with pytest.raises(MismatchError):
-        door(truth.rows, truth, [5], dataset=made(rows, asked, metric))
+        door(truth, truth.rows, [5], dataset=made(rows, asked, metric))
 
 
 @pytest.mark.parametrize("door", [score, assess])
 def test_a_corpus_that_the_truth_is_not_of_is_refused(door):
     truth = Truth(np.array([[7, 8]]), None, np.array([20]), None, corpus_rows=20)
     with pytest.raises(MismatchError):
-        door([[7, 8]], truth, [2], corpus=make_corpus(VECTORS[:5]))
+        door(truth, [[7, 8]], [2], corpus=make_corpus(VECTORS[:5]))
 
 
 def test_the_width_in_words_is_that_of_the_interval_beside_it_and_few_queries_have_none():
     truth = truth_with()
-    found = assess(answers_with(truth, HITS), truth, [10])
+    found = assess(truth=truth, answers=answers_with(truth, HITS), at=[10])
     mean = found.score.measures["recall@10"]
     said = float(found.planning.partition("±")[2].partition(";")[0])
     assert said == pytest.approx((mean.high - mean.low) / 2, abs=5e-4)
     few = [["A", "B"], ["A", "C"]]
-    short = assess(few, truth_from_lists([["A", "B"], ["A", "B"]], 2), [2])
+    short = assess(truth=truth_from_lists([["A", "B"], ["A", "B"]], 2), answers=few, at=[2])
     assert short.planning == ""

@@ -89,4 +89,4 @@ def test_places_up_to_a_k_that_is_larger_than_any_place():
 
 @pytest.mark.parametrize("k", [2, 10**6])
 def test_the_reciprocal_rank_of_what_was_not_found_is_zero_at_any_k(k):
-    assert score([[8, 9]], [[5, 6]], at=[1], measures=[f"mrr@{k}"])[f"mrr@{k}"] == 0.0
+    assert score(truth=[[5, 6]], answers=[[8, 9]], at=[1], measures=[f"mrr@{k}"])[f"mrr@{k}"] == 0.0

@@ -53,7 +53,7 @@ def truth_of(queries):
 
 def per_query(answers, truth, *measures, **options):
     measures = [str(each) for each in measures]
-    found = score(answers, truth, [1], measures=measures, **options)
+    found = score(truth=truth, answers=answers, at=[1], measures=measures, **options)
     return [found.per_query[each] for each in measures]
 
 
@@ -87,7 +87,7 @@ def test_every_measure_is_what_its_definition_says(queries, k, further, least, p
             naive.rank_biased_overlap(*each, k, persistence) for each in by_names(queries)
         ],
     }
-    found = score(answers, truth, [k], measures=list(expected), corpus=CORPUS)
+    found = score(truth=truth, answers=answers, at=[k], measures=list(expected), corpus=CORPUS)
     for measure, values in expected.items():
         same(found.per_query[str(measure)], values)
         there = [float(each) for each in values if each is not None]
@@ -147,7 +147,9 @@ def test_measures_of_distance_are_what_their_definitions_say(data, metric, k, ep
     )
     truth = ground_truth(dataset, depth=DEPTH, threads=1)
     wanted = [EpsilonRecall(k, epsilon), Recall(k)] + ([DistanceError(k)] if metric != "ip" else [])
-    found = score([answer for _, _, answer in asked], truth, [k], measures=wanted, dataset=dataset)
+    found = score(
+        truth=truth, answers=[answer for _, _, answer in asked], at=[k], measures=wanted, dataset=dataset
+    )
     close, errors, recalls = [], [], []
     for query, which, answer in asked:
         allowed = [group in GROUPS[which] for _, group in points]
@@ -185,7 +187,7 @@ def test_a_true_neighbour_parallel_to_its_query_is_at_distance_0_under_cosine():
         metric="cosine",
     )
     truth = ground_truth(dataset, depth=2, threads=1)
-    found = score([[1, 2]], truth, [1, 2], measures=["rde@1", "rde@2"], dataset=dataset)
+    found = score(truth=truth, answers=[[1, 2]], at=[1, 2], measures=["rde@1", "rde@2"], dataset=dataset)
     assert found["rde@1"] is None
     second, third = (1 - 3 / math.sqrt(10)), (1 - 4 / math.sqrt(20))
     assert found["rde@2"] == pytest.approx((third - second) / second)
@@ -270,7 +272,9 @@ def test_one_right_id_more_never_harms_and_ties_never_lower_recall(queries, k, d
 def test_recall1_is_the_share_of_queries_that_have_the_nearest_row():
     truth = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]]
     answers = [[9, 1], [5, 6, 4], [8, 9, 5, 7], [11]]
-    found = score(answers, truth, [1], measures=["recall1@2", "recall1@3", "recall1@4", "recall1@100"])
+    found = score(
+        truth=truth, answers=answers, at=[1], measures=["recall1@2", "recall1@3", "recall1@4", "recall1@100"]
+    )
     assert [found[f"recall1@{k}"] for k in (2, 3, 4, 100)] == [0.25, 0.5, 0.75, 0.75]
     assert found["recall@1"] == 0.0
     # A share of queries: Wilson's interval for 3 of 4.
@@ -281,7 +285,9 @@ def test_recall1_is_the_share_of_queries_that_have_the_nearest_row():
 def test_robustness_counts_queries():
     ten = list(range(10))
     answers = [ten[:found] for found in (0, 5, 8, 9, 10)]
-    found = score(answers, [ten] * 5, [10], measures=[f"robust({share})@10" for share in (0.5, 0.9, 1)])
+    found = score(
+        truth=[ten] * 5, answers=answers, at=[10], measures=[f"robust({share})@10" for share in (0.5, 0.9, 1)]
+    )
     assert [found[f"robust({share})@10"] for share in ("0.5", "0.9", "1")] == [0.8, 0.4, 0.2]
 
 
@@ -337,13 +343,16 @@ def test_a_bad_text_is_refused(text):
 def test_what_is_deeper_than_the_truth_is_refused_by_name(measure):
     truth = Truth(np.array([[0, 1, 2]]), None, None, None)
     with pytest.raises(UsageError) as problem:
-        score([[1]], truth, [1], measures=[measure])
+        score(truth=truth, answers=[[1]], at=[1], measures=[measure])
     assert measure in str(problem.value)
     # The nearest row is known, however many answers are looked at.
-    assert score([[1, 0]], truth, [1], measures=["mrr@9", "recall1@9", "recall3@9"])["mrr@9"] == 0.5
+    assert (
+        score(truth=truth, answers=[[1, 0]], at=[1], measures=["mrr@9", "recall1@9", "recall3@9"])["mrr@9"]
+        == 0.5
+    )
 
 
 def test_measures_of_distance_say_what_they_lack():
     for measure in ("eps(0.1)@1", "rde@1"):
         with pytest.raises(UsageError, match="needs the vectors"):
-            score([[1]], Truth(np.array([[0]]), None, None, None), [1], measures=[measure])
+            score(truth=Truth(np.array([[0]]), None, None, None), answers=[[1]], at=[1], measures=[measure])

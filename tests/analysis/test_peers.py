@@ -56,7 +56,7 @@ def peer(measure, qrels, answers):
 @pytest.mark.parametrize("k", CUTOFFS)
 def test_recall_is_r_with_the_true_top_k_as_judgements(tables, k):
     truth, answers = tables
-    ours = score(answers, truth, [k]).per_query[f"recall@{k}"]
+    ours = score(truth=truth, answers=answers, at=[k]).per_query[f"recall@{k}"]
     np.testing.assert_allclose(ours, peer(R @ k, qrels_of(truth.rows, k), answers), atol=1e-12)
     assert 0 < ours.mean() < 1
 
@@ -64,7 +64,9 @@ def test_recall_is_r_with_the_true_top_k_as_judgements(tables, k):
 @pytest.mark.parametrize("k", CUTOFFS)
 def test_ndcg_is_ndcg_with_graded_judgements(tables, k):
     truth, answers = tables
-    ours = score(answers, truth, [k], measures=[f"ndcg_truth@{k}"]).per_query[f"ndcg_truth@{k}"]
+    ours = score(truth=truth, answers=answers, at=[k], measures=[f"ndcg_truth@{k}"]).per_query[
+        f"ndcg_truth@{k}"
+    ]
     graded = qrels_of(truth.rows, k, lambda k, place: k - place)
     np.testing.assert_allclose(ours, peer(nDCG @ k, graded, answers), atol=1e-6)
 
@@ -72,7 +74,7 @@ def test_ndcg_is_ndcg_with_graded_judgements(tables, k):
 @pytest.mark.parametrize("k", CUTOFFS)
 def test_mrr_is_rr_and_recall1_is_success_with_the_nearest_row_alone(tables, k):
     truth, answers = tables
-    found = score(answers, truth, [1], measures=[f"mrr@{k}", f"recall1@{k}"])
+    found = score(truth=truth, answers=answers, at=[1], measures=[f"mrr@{k}", f"recall1@{k}"])
     nearest = qrels_of(truth.rows, 1)
     np.testing.assert_allclose(found.per_query[f"mrr@{k}"], peer(RR @ k, nearest, answers), atol=1e-6)
     np.testing.assert_allclose(found.per_query[f"recall1@{k}"], peer(Success @ k, nearest, answers))
@@ -82,7 +84,7 @@ def test_mrr_is_rr_and_recall1_is_success_with_the_nearest_row_alone(tables, k):
 def test_recall_is_the_intersection_measure_of_faiss_where_nothing_is_odd(tables, k):
     truth, answers = tables
     theirs = knn_intersection_measure(answers[:, :k], truth.rows[:, :k])
-    assert score(answers, truth, [k])[f"recall@{k}"] == pytest.approx(theirs, abs=1e-12)
+    assert score(truth=truth, answers=answers, at=[k])[f"recall@{k}"] == pytest.approx(theirs, abs=1e-12)
 
 
 @pytest.mark.parametrize("first", [2**24, 2**31, 2**40 - 30, 2**40, 2**62])
@@ -91,7 +93,9 @@ def test_rows_of_a_large_corpus_score_as_those_of_a_small_one(tables, first):
     far = Truth(truth.rows + first, truth.scores, None, truth.metric)
     for k in CUTOFFS:
         theirs = knn_intersection_measure(answers[:, :k] + first, far.rows[:, :k])
-        assert score(answers + first, far, [k])[f"recall@{k}"] == pytest.approx(theirs, abs=1e-12)
+        assert score(truth=far, answers=answers + first, at=[k])[f"recall@{k}"] == pytest.approx(
+            theirs, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,10 @@ def test_rows_of_a_large_corpus_score_as_those_of_a_small_one(tables, first):
 )
 def test_padding_is_a_hit_for_faiss_and_not_for_us(true, answer, right, theirs):
     assert knn_intersection_measure(np.array([answer]), np.array([true])) == pytest.approx(theirs)
-    assert score(np.array([answer]), Truth(np.array([true]), None, None, None), [3])["recall@3"] == right
+    assert (
+        score(truth=Truth(np.array([true]), None, None, None), answers=np.array([answer]), at=[3])["recall@3"]
+        == right
+    )
 
 
 def test_ties_are_told_by_scores_which_faiss_does_not_see():
@@ -118,7 +125,7 @@ def test_ties_are_told_by_scores_which_faiss_does_not_see():
     )
     answers = np.array([[3, 2]])
     assert knn_intersection_measure(answers, truth.rows) == 0.0
-    mean = score(answers, truth, [2]).measures["recall@2"]
+    mean = score(truth=truth, answers=answers, at=[2]).measures["recall@2"]
     assert (mean.value, mean.ids) == (1.0, 0.0)
 
 
@@ -131,6 +138,8 @@ def test_a_perfect_order_has_a_perfect_overlap_and_a_reversed_one_the_sum_that_w
     agreement = [0, 0, 1 / 3, 3 / 4, 5 / 5]
     weights = [p**depth for depth in range(5)]
     expected = math.fsum(a * w for a, w in zip(agreement, weights, strict=True)) / math.fsum(weights)
-    found = score(reversed_top, truth, [5], measures=["rbo(0.8)@5"])
+    found = score(truth=truth, answers=reversed_top, at=[5], measures=["rbo(0.8)@5"])
     np.testing.assert_allclose(found.per_query["rbo(0.8)@5"], expected, atol=1e-12)
-    assert score(truth.rows, truth, [5], measures=["rbo(0.8)@5"])["rbo(0.8)@5"] == pytest.approx(1.0)
+    assert score(truth=truth, answers=truth.rows, at=[5], measures=["rbo(0.8)@5"])[
+        "rbo(0.8)@5"
+    ] == pytest.approx(1.0)

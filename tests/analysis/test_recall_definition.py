@@ -77,7 +77,9 @@ QUERIES = st.lists(st.tuples(SCORED, ANSWER), min_size=1, max_size=5)
 @given(QUERIES, AT)
 def test_recall_is_what_the_definition_says(queries, k):
     scored, answers = [pair[0] for pair in queries], [pair[1] for pair in queries]
-    result = score(answers, truth_of(scored, 6), [k], corpus=CORPUS, eligibility=eligibility_of(scored))
+    result = score(
+        truth=truth_of(scored, 6), answers=answers, at=[k], corpus=CORPUS, eligibility=eligibility_of(scored)
+    )
     expected = [naive(answer, each, k) for answer, each in zip(answers, scored, strict=True)]
     there = [each for each in expected if each is not None]
     ours = result.per_query[f"recall@{k}"]
@@ -99,7 +101,9 @@ def test_recall_is_what_the_definition_says(queries, k):
 @given(QUERIES, AT)
 def test_everything_odd_is_counted(queries, k):
     scored, answers = [pair[0] for pair in queries], [pair[1] for pair in queries]
-    result = score(answers, truth_of(scored, 6), [k], corpus=CORPUS, eligibility=eligibility_of(scored))
+    result = score(
+        truth=truth_of(scored, 6), answers=answers, at=[k], corpus=CORPUS, eligibility=eligibility_of(scored)
+    )
     expected = dict.fromkeys(
         ["short", "duplicate", "padding", "unknown", "ineligible", "no_eligible", "missing", "cut_ties"], 0
     )
@@ -121,12 +125,12 @@ def test_the_order_within_the_first_k_and_what_follows_them_change_nothing(queri
     scored, answers = [pair[0] for pair in queries], [list(dict.fromkeys(pair[1])) for pair in queries]
     answers = [[name for name in answer if name in NAMES] for answer in answers]
     truth = truth_of(scored, 6)
-    before = score(answers, truth, [k], corpus=CORPUS).per_query[f"recall@{k}"]
+    before = score(truth=truth, answers=answers, at=[k], corpus=CORPUS).per_query[f"recall@{k}"]
     changed = [
         [*random.sample(answer[:k], len(answer[:k])), *(["unknown", None] if len(answer) < k else NAMES)]
         for answer in answers
     ]
-    after = score(changed, truth, [k], corpus=CORPUS).per_query[f"recall@{k}"]
+    after = score(truth=truth, answers=changed, at=[k], corpus=CORPUS).per_query[f"recall@{k}"]
     np.testing.assert_array_equal(before, after)
 
 
@@ -134,7 +138,7 @@ def test_the_order_within_the_first_k_and_what_follows_them_change_nothing(queri
 @given(st.lists(SCORED, min_size=1, max_size=5), AT)
 def test_the_truth_against_itself_is_one(queries, k):
     truth = truth_of(queries, 6)
-    found = score(truth.rows, truth, [k], measures=[f"recall@{k}(ids)"]).per_query
+    found = score(truth=truth, answers=truth.rows, at=[k], measures=[f"recall@{k}(ids)"]).per_query
     tie_aware, strict = found[f"recall@{k}"], found[f"recall@{k}(ids)"]
     there = np.array([len(scored) > 0 for scored in queries])
     assert (tie_aware[there] == 1.0).all()
@@ -149,8 +153,8 @@ def test_row_numbers_score_as_the_ids_do(queries, k):
     coded = {name: row for row, name in enumerate(NAMES)} | {None: None, -1: -1, "unknown": 99, "-1": 2**62}
     rows = [[coded[name] for name in answer] for answer in answers]
     truth, eligibility = truth_of(scored, 6), eligibility_of(scored)
-    by_id = score(answers, truth, [k], corpus=CORPUS, eligibility=eligibility)
-    by_row = score(rows, truth, [k], eligibility=eligibility)
+    by_id = score(truth=truth, answers=answers, at=[k], corpus=CORPUS, eligibility=eligibility)
+    by_row = score(truth=truth, answers=rows, at=[k], eligibility=eligibility)
     for name in ("queries", "scored", "measures", "anomalies"):
         assert getattr(by_row, name) == getattr(by_id, name)
     np.testing.assert_array_equal(by_row.per_query[f"recall@{k}"], by_id.per_query[f"recall@{k}"])
@@ -165,7 +169,9 @@ def test_lists_of_ids_score_by_sets(pairs):
     depth = max(len(truth) for truth, _ in pairs)
     for k in range(1, depth + 1):
         # None says that the list is all there is to find.
-        result = score([answer for _, answer in pairs], [[*truth, None] for truth, _ in pairs], [k])
+        result = score(
+            truth=[[*truth, None] for truth, _ in pairs], answers=[answer for _, answer in pairs], at=[k]
+        )
         for (truth, answer), ours in zip(pairs, result.per_query[f"recall@{k}"], strict=True):
             distinct = [each for each in dict.fromkeys(answer) if each != -1][:k]
             cut = min(k, len(truth))

@@ -117,5 +117,10 @@ def test_scores_that_differ_beyond_float32_tie_for_trec_eval_and_are_counted(fol
 
 def test_answers_in_an_order_of_their_own_have_no_ties_to_speak_of(dataset, folder):
     truth = ground_truth(dataset, depth=10)
-    found = assess([[NAMES[row] for row in line] for line in truth.rows], truth, [10], corpus=dataset.corpus)
+    found = assess(
+        truth=truth,
+        answers=[[NAMES[row] for row in line] for line in truth.rows],
+        at=[10],
+        corpus=dataset.corpus,
+    )
     assert found.score_ties is None

@@ -109,7 +109,7 @@ def test_our_score_is_the_stated_one(vector, deeper, with_eligibility):
     if with_eligibility:
         sets = (RowSet.of_rows(np.arange(eligible), corpus.rows),)
         eligibility = Eligibility(sets, np.array([0]), None, corpus.rows)
-    found = score([answer_of(vector)], truth, at=[k], corpus=corpus, eligibility=eligibility)
+    found = score(truth=truth, answers=[answer_of(vector)], at=[k], corpus=corpus, eligibility=eligibility)
     mean = found.measures[f"recall@{k}"]
     recall, by_ids = fraction(vector["recall"]), fraction(vector["recall_by_ids"])
     assert mean.value == (None if recall is None else float(recall))

@@ -168,7 +168,7 @@ def test_a_sample_is_marked(folder):
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--backend", "gpu"], "blas or faiss"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--where", "size = 1"], "no column 'size'"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--out", "."], "is a folder"),
-        (["corpus.parquet", "--metric", "l2"], "holds one matrix and no queries"),
+        (["corpus.parquet", "--metric", "l2"], "has vectors but no queries"),
         (["nothing.parquet", "queries.npy", "--metric", "l2"], "no such file"),
     ],
 )

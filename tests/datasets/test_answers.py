@@ -11,7 +11,7 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from writers import write_neighbours_with_distances, write_vecs, write_xbin
+from writers import write_neighbors_with_distances, write_vecs, write_xbin
 
 import recallatk
 from recallatk.datasets import open_corpus, read_answers, read_truth
@@ -250,7 +250,7 @@ def test_ivecs_and_ibin(tmp_path):
 def test_ibin_with_distances(tmp_path):
     distances = np.arange(9, dtype="float32").reshape(3, 3) / 4
     path = tmp_path / "x.ibin"
-    write_neighbours_with_distances(path, MATRIX.astype("int32"), distances)
+    write_neighbors_with_distances(path, MATRIX.astype("int32"), distances)
     answers = read_answers(path)
     assert lists(answers) == MATRIX.tolist()
     assert answers.scores.tolist() == distances.reshape(-1).tolist()

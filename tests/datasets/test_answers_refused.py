@@ -27,7 +27,7 @@ def refused(path, found, *, row=None, kind=DataError, **options):
 @every_table
 def test_a_repeated_query(tmp_path, suffix):
     path = written(tmp_path, suffix, {"query_id": ["a", "b", "a"], "neighbors": [[1], [2], [3]]})
-    refused(path, "the id a is that of row 0 too", row=2, kind=BadValueError)
+    refused(path, "the id a repeats the id of row 0", row=2, kind=BadValueError)
 
 
 @every_table
@@ -41,14 +41,14 @@ def test_a_query_without_an_id(tmp_path, suffix, layout):
 @every_table
 def test_scores_of_another_length(tmp_path, suffix):
     columns = {"neighbors": [[1], [2, 3]], "scores": [[0.5], [0.5, 0.25, 0.125]]}
-    found = "row 1: 2 neighbors and 3 scores. Accepted: a score for each neighbour"
+    found = "row 1: 2 neighbors and 3 scores. Accepted: a score for each neighbor"
     refused(written(tmp_path, suffix, columns), found, row=1, kind=BadValueError)
 
 
 @every_table
 def test_scores_that_are_no_numbers(tmp_path, suffix):
     columns = {"neighbors": [[1], [2, 3]], "scores": [["0.5"], ["1", "high"]]}
-    refused(written(tmp_path, suffix, columns), "'high' is no number in the column 'scores'", row=1)
+    refused(written(tmp_path, suffix, columns), "'high' is not a number in the column 'scores'", row=1)
 
 
 @every_table
@@ -56,14 +56,14 @@ def test_ranks_that_are_missing_or_no_numbers(tmp_path, suffix):
     columns = {"query_id": [1, 1], "neighbor": [5, 6], "rank": [1, None]}
     refused(written(tmp_path, suffix, columns), "no rank in the column 'rank'", row=1)
     columns["rank"] = ["1", "second"]
-    refused(written(tmp_path, suffix, columns), "'second' is no number in the column 'rank'", row=1)
+    refused(written(tmp_path, suffix, columns), "'second' is not a number in the column 'rank'", row=1)
 
 
 @every_table
 @pytest.mark.parametrize("bad", [3.5, 2.0**60, 1e300])
 def test_floats_that_are_no_ids(tmp_path, suffix, bad):
     path = written(tmp_path, suffix, {"neighbors": [[1.0], [2.0, bad]]})
-    refused(path, "is no id in the column 'neighbors'", row=1, kind=BadValueError)
+    refused(path, "is not an id in the column 'neighbors'", row=1, kind=BadValueError)
 
 
 @every_typed_table
@@ -75,13 +75,13 @@ def test_float32_ids_may_have_been_rounded(tmp_path, suffix):
 @every_typed_table
 def test_no_end_of_the_numbers_is_an_id(tmp_path, suffix):
     path = written(tmp_path, suffix, {"neighbors": [[1.0], [float("inf")]]})
-    refused(path, "inf is no id in the column 'neighbors'", row=1, kind=BadValueError)
+    refused(path, "inf is not an id in the column 'neighbors'", row=1, kind=BadValueError)
 
 
 @every_typed_table
 def test_ids_beyond_int64(tmp_path, suffix):
     ids = pa.array([[1], [2, 2**63]], pa.list_(pa.uint64()))
-    refused(written(tmp_path, suffix, {"neighbors": ids}), "9223372036854775808 is no id", row=1)
+    refused(written(tmp_path, suffix, {"neighbors": ids}), "9223372036854775808 is not an id", row=1)
 
 
 @every_typed_table
@@ -91,18 +91,18 @@ def test_ids_of_another_type(tmp_path, suffix, ids):
 
 
 @pytest.mark.parametrize("suffix", [*TYPED, ".jsonl"])
-def test_neighbours_that_are_no_lists(tmp_path, suffix):
+def test_neighbors_that_are_no_lists(tmp_path, suffix):
     refused(written(tmp_path, suffix, {"neighbors": ["1 2"]}), "the column 'neighbors' holds string")
 
 
 @every_table
 def test_a_table_of_something_else(tmp_path, suffix):
     path = written(tmp_path, suffix, {"query_id": [1], "score": [2.0]})
-    refused(path, r"no column holds neighbours \(columns: query_id, score\).*'neighbors'", kind=FormatError)
+    refused(path, r"no column holds neighbors \(columns: query_id, score\).*'neighbors'", kind=FormatError)
     path = written(tmp_path, suffix, {"query_id": [1], "results": [[1, 2]]})
-    refused(path, r"no column holds neighbours \(columns: query_id, results\)", kind=FormatError)
+    refused(path, r"no column holds neighbors \(columns: query_id, results\)", kind=FormatError)
     path = written(tmp_path, suffix, {"neighbor": [1], "score": [2.0]})
-    refused(path, "no column holds neighbours", kind=FormatError)
+    refused(path, "no column holds neighbors", kind=FormatError)
 
 
 @every_table
@@ -205,7 +205,7 @@ def test_results_that_do_not_fit_together(tmp_path):
     with h5py.File(path, "w") as file:
         file.create_dataset("neighbors", data=np.ones((2, 3), int))
         file.create_dataset("distances", data=np.ones((2, 2), "float32"))
-    refused(path, re.escape("(2, 3) neighbours and (2, 2) distances"), kind=FormatError)
+    refused(path, re.escape("(2, 3) neighbors and (2, 2) distances"), kind=FormatError)
     with h5py.File(path, "w") as file:
         file.create_dataset("distances", data=np.ones((2, 2), "float32"))
     refused(path, "it has no dataset 'neighbors'", kind=FormatError)

@@ -135,8 +135,8 @@ def test_what_stands_beside_the_answers_has_a_type(tmp_path):
         ('[{"id": 1}]', FormatError, "within the list"),
         ("[true]", FormatError, "'True' within the list"),
         ("[" * 5000, FormatError, "is no JSON list"),
-        ("[3, 3.5]", BadValueError, "3.5 is no id"),
-        ("[1e300]", BadValueError, "is no id"),
+        ("[3, 3.5]", BadValueError, "3.5 is not an id"),
+        ("[1e300]", BadValueError, "is not an id"),
         ("a\x1fb", FormatError, "a control character"),
         ('["a\\u001fb"]', FormatError, "a control character"),
     ],
@@ -234,7 +234,7 @@ def test_small_blocks_change_nothing(tmp_path, monkeypatch):
 def test_a_run_that_is_no_text_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "x.run"
     path.write_bytes(b"1 Q0 5 1 0.5 me\n2 Q0 \xff 1 0.5 me\n")
-    with pytest.raises(FormatError, match="row 1: it is no UTF-8"):
+    with pytest.raises(FormatError, match="row 1: invalid UTF-8"):
         read_answers(path)
     monkeypatch.setattr(trec, "_BLOCK_BYTES", 100)
     path.write_bytes(b"x" * 1000)
@@ -248,7 +248,7 @@ def test_a_run_that_is_no_text_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("open_as", [open_corpus, inspect])
 def test_a_run_holds_no_vectors(tmp_path, open_as):
     (tmp_path / "x.run").write_text("1 Q0 7 1 0.5 me\n")
-    with pytest.raises(FormatError, match=r"a TREC run, which holds answers and no vectors.*read_answers"):
+    with pytest.raises(FormatError, match=r"a TREC run, which holds answers, not vectors.*read_answers"):
         open_as(tmp_path / "x.run")
 
 

@@ -1,4 +1,4 @@
-"""BEIR folders: texts and judgements with vectors beside them."""
+"""BEIR folders: texts and judgments with vectors beside them."""
 
 import json
 
@@ -44,7 +44,7 @@ def with_vectors(folder):
     return folder
 
 
-def test_texts_vectors_and_judgements_come_together(with_vectors, same):
+def test_texts_vectors_and_judgments_come_together(with_vectors, same):
     dataset = open_dataset(with_vectors, metric="cosine")
     same(dataset.corpus, CORPUS)
     same(dataset.queries, QUERIES)
@@ -106,7 +106,7 @@ def test_a_part_can_be_converted_with_its_texts(with_vectors, tmp_path):
     assert table["text"].to_pylist()[0] == "question 0"
 
 
-def test_a_folder_without_judgements_has_none(with_vectors):
+def test_a_folder_without_judgments_has_none(with_vectors):
     for path in (with_vectors / "qrels").iterdir():
         path.unlink()
     assert open_dataset(with_vectors, metric="ip").qrels is None

@@ -148,7 +148,7 @@ def test_rounding_goes_to_the_nearest_and_stays_in_range(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_neighbours_at_the_edge_of_a_type_stay_within_it(tmp_path, dtype):
+def test_neighbors_at_the_edge_of_a_type_stay_within_it(tmp_path, dtype):
     matrix = np.array([[np.finfo(dtype).max, np.finfo(dtype).min]], dtype)
     recallatk.convert(write_npy(tmp_path / "in.npy", matrix), tmp_path / "a.ibin", dtype="int32")
     expected = np.clip(matrix.astype(float), -(2**31), 2**31 - 1).astype(np.int32)
@@ -172,16 +172,16 @@ def test_an_unknown_type_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("target", ["npy", "ivecs", "ibin"])
 @pytest.mark.parametrize("source", ["npy", "npy64", "ivecs", "ibin"])
-def test_neighbours_go_everywhere_unchanged(tmp_path, source, target):
+def test_neighbors_go_everywhere_unchanged(tmp_path, source, target):
     rows = np.array([[5, 2, 1], [7, 0, -1]], np.int32)
     write = {"ivecs": write_vecs, "ibin": write_xbin}.get(source, write_npy)
     given = rows.astype(np.int64) if source == "npy64" else rows
     recallatk.convert(write(tmp_path / f"in.{source.removesuffix('64')}", given), tmp_path / f"out.{target}")
     np.testing.assert_array_equal(read_back(tmp_path / f"out.{target}"), rows)
-    np.testing.assert_array_equal(recallatk.read_truth(tmp_path / f"out.{target}").rows, rows)
+    np.testing.assert_array_equal(recallatk.load_truth(tmp_path / f"out.{target}").rows, rows)
 
 
-def test_neighbours_beyond_int32_are_not_cut(tmp_path):
+def test_neighbors_beyond_int32_are_not_cut(tmp_path):
     source = write_npy(tmp_path / "in.npy", np.array([[1, 2**31]]))
     with pytest.raises(UsageError, match="int32"):
         recallatk.convert(source, tmp_path / "a.ivecs")

@@ -372,7 +372,7 @@ def test_a_vector_of_very_many_numbered_columns_is_read(write):
         st.lists(st.sampled_from(["1", "1.5", "true", "x", "", "007"]), min_size=6, max_size=6), min_size=1
     )
 )
-def test_types_of_columns_do_not_depend_on_their_neighbours(tmp_path_factory, rows):
+def test_types_of_columns_do_not_depend_on_their_neighbors(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("types")
     names = [f"c{letter}" for letter in "abcdef"]
 

@@ -24,7 +24,7 @@ from writers import (
     numbers,
     write_arrow,
     write_hdf5,
-    write_neighbours_with_distances,
+    write_neighbors_with_distances,
     write_npy,
     write_npz,
     write_parquet,
@@ -69,7 +69,7 @@ NUMPY_KINDS = {
     "u8bin": lambda d: write_xbin(d / "a.u8bin", numbers(ROWS, 6, "uint8")),
     "i8bin": lambda d: write_xbin(d / "a.i8bin", numbers(ROWS, 6, "int8")),
     "ibin": lambda d: write_xbin(d / "a.ibin", NEIGHBORS),
-    "ibin with distances": lambda d: write_neighbours_with_distances(d / "a.ibin", NEIGHBORS, DISTANCES),
+    "ibin with distances": lambda d: write_neighbors_with_distances(d / "a.ibin", NEIGHBORS, DISTANCES),
 }
 LIBRARY_KINDS = {
     "parquet": lambda d: write_parquet(d / "a.parquet", MATRIX, row_group_rows=25, **TABLE),
@@ -104,7 +104,7 @@ def read_everything(path):
     if source.truth is not None:
         source.truth()
     if path.suffix in (".ivecs", ".ibin"):
-        recallatk.read_truth(path, metric="l2")
+        recallatk.load_truth(path, metric="l2")
 
 
 def outcome(path, content):

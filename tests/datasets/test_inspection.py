@@ -133,7 +133,7 @@ def test_a_file_with_corpus_and_queries_describes_both(tmp_path):
     assert found["queries"]["fingerprint"]["vectors"] != found["fingerprint"]["vectors"]
 
 
-def test_neighbours_are_described(tmp_path):
+def test_neighbors_are_described(tmp_path):
     matrix = np.arange(12, dtype=np.int32).reshape(4, 3)
     for path in (write_vecs(tmp_path / "x.ivecs", matrix), write_xbin(tmp_path / "x.ibin", matrix)):
         found = look(path)

@@ -87,16 +87,16 @@ def test_objects_are_a_pickle_and_never_loaded(tmp_path):
         recallatk.open_corpus(path)
 
 
-def test_neighbours_are_no_vectors(tmp_path):
+def test_neighbors_are_no_vectors(tmp_path):
     path = write_npy(tmp_path / "a.npy", np.zeros((3, 3), np.int64))
-    with pytest.raises(FormatError, match=r"a\.npy.*int64.*neighbours"):
+    with pytest.raises(FormatError, match=r"a\.npy.*int64.*neighbor ids"):
         recallatk.open_corpus(path)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32"])
 def test_an_integer_matrix_is_an_imported_truth(tmp_path, dtype):
     rows = np.arange(12).reshape(4, 3).astype(dtype)
-    truth = recallatk.read_truth(write_npy(tmp_path / "a.npy", rows), metric="l2")
+    truth = recallatk.load_truth(write_npy(tmp_path / "a.npy", rows), metric="l2")
     np.testing.assert_array_equal(truth.rows, rows)
     assert truth.origin is Origin.IMPORTED
     assert truth.origin == "imported, not certified"
@@ -107,7 +107,7 @@ def test_an_integer_matrix_is_an_imported_truth(tmp_path, dtype):
 def test_vectors_are_no_truth(tmp_path):
     path = write_npy(tmp_path / "a.npy", numbers(4, 4))
     with pytest.raises(FormatError, match=r"a\.npy.*no ground truth"):
-        recallatk.read_truth(path)
+        recallatk.load_truth(path)
 
 
 @pytest.mark.parametrize("change", [-1, -100, 1])

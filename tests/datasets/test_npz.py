@@ -190,4 +190,4 @@ def test_a_header_that_says_more_than_there_is_is_refused(tmp_path):
 
 def test_an_archive_holds_no_truth(tmp_path):
     with pytest.raises(RecallError, match="no ground truth"):
-        recallatk.read_truth(write_npz(tmp_path / "a.npz", numbers(3, 5)))
+        recallatk.load_truth(write_npz(tmp_path / "a.npz", numbers(3, 5)))

@@ -145,7 +145,7 @@ def test_a_key_may_be_escaped(url, same):
     same(open_corpus(url("a%20file%20%C3%BC%20%5B1%5D.npy")), MATRIX)
 
 
-def test_a_folder_with_corpus_queries_and_judgements_is_a_dataset(url, same):
+def test_a_folder_with_corpus_queries_and_judgments_is_a_dataset(url, same):
     dataset = open_dataset(url("pair"), metric="l2")
     same(dataset.corpus, MATRIX)
     same(dataset.queries, QUERIES)

@@ -53,7 +53,6 @@ def test_the_byte_order_of_an_array_does_not_matter():
         {"vectors": MATRIX, "ids": [1 << 70] * 6},
         {"vectors": MATRIX, "ids": np.arange(6)[:, None]},
         {"vectors": MATRIX, "ids": np.arange(6)[:, None].tolist()},
-        {"vectors": MATRIX, "metadata": {"a": np.arange(6)[:, None]}},
         {"vectors": MATRIX, "metadata": {"a": [1, 2]}},
         {"vectors": MATRIX, "metadata": {"a": range(6), "b": [1]}},
         {"vectors": MATRIX, "metadata": {"a": [1, "x", 2, 3, 4, 5]}},
@@ -61,7 +60,7 @@ def test_the_byte_order_of_an_array_does_not_matter():
     ],
 )
 def test_arrays_that_make_no_corpus_are_refused(arguments):
-    with pytest.raises(RecallError, match="corpus: "):
+    with pytest.raises(RecallError, match=r"^corpus"):
         make_corpus(**arguments)
 
 
@@ -108,14 +107,14 @@ def test_a_bad_filter_is_refused_with_its_row():
 def test_one_filter_for_each_query():
     filters = [parse_filter("n > 2"), None, None, None, None, None]
     assert make_queries(MATRIX, filters=filters).filters == tuple(filters)
-    with pytest.raises(UsageError, match="6 queries and 1 filters"):
+    with pytest.raises(UsageError, match="6 queries but 1 filters"):
         make_queries(MATRIX, filters=filters[:1])
 
 
 def test_one_matrix_is_corpus_or_queries_but_never_both(tmp_path):
     path = write_npy(tmp_path / "x.npy", MATRIX)
     assert open_corpus(path).rows == open_queries(path).rows == 6
-    with pytest.raises(UsageError, match="holds one matrix and no queries"):
+    with pytest.raises(UsageError, match="has vectors but no queries"):
         open_dataset(path, metric="l2")
     with pytest.raises(UsageError, match="needs queries"):
         open_dataset(open_corpus(path), metric="l2")
@@ -125,17 +124,17 @@ def test_a_metric_is_stated_once(tmp_path):
     path = write_hdf5(tmp_path / "x.hdf5", MATRIX, MATRIX[:2], distance="angular")
     assert open_dataset(path).metric is Metric.COSINE
     assert open_dataset(path, metric="cosine").metric is Metric.COSINE
-    with pytest.raises(UsageError, match="says its metric is cosine, not l2"):
+    with pytest.raises(UsageError, match="states cosine, not l2"):
         open_dataset(path, metric="l2")
     plain = write_npy(tmp_path / "x.npy", MATRIX)
-    with pytest.raises(UsageError, match="State it: cosine, ip or l2"):
+    with pytest.raises(UsageError, match=r"Pass metric=.cosine"):
         open_dataset(plain, plain)
     with pytest.raises(UsageError, match="no metric 'dot'"):
         open_dataset(plain, plain, metric="dot")
 
 
 def test_dimensions_must_agree(tmp_path):
-    with pytest.raises(MismatchError, match=r"4 dimensions .* have 3"):
+    with pytest.raises(MismatchError, match=r"4 in .*c\.npy, 3 in .*q\.npy"):
         open_dataset(
             write_npy(tmp_path / "c.npy", MATRIX), write_npy(tmp_path / "q.npy", MATRIX[:, :3]), metric="ip"
         )
@@ -146,7 +145,7 @@ def test_zero_vectors_are_refused_under_cosine_only(tmp_path):
     zero[3] = 0
     path = write_npy(tmp_path / "x.npy", zero)
     open_dataset(path, path, metric="l2").corpus.vectors.read(0, 6)
-    with pytest.raises(BadValueError, match="zeros") as caught:
+    with pytest.raises(BadValueError, match="zero vector") as caught:
         open_dataset(path, path, metric="cosine").corpus.vectors.read(0, 6)
     assert caught.value.row == 3
 
@@ -158,9 +157,9 @@ def test_one_filter_for_all_queries(tmp_path):
     assert recallatk.ground_truth(dataset, depth=3).rows.max() == 5
 
 
-def test_neighbours_are_no_vectors(tmp_path):
+def test_neighbors_are_no_vectors(tmp_path):
     path = write_vecs(tmp_path / "x.ivecs", np.array([[0, 1]] * 3, np.int32))
-    with pytest.raises(FormatError, match="as neighbours are stored"):
+    with pytest.raises(FormatError, match="the type of neighbor ids"):
         open_corpus(path)
     assert read_truth(path).rows.tolist() == [[0, 1]] * 3
 

@@ -1,4 +1,4 @@
-"""Relevance judgements in the layouts of BEIR and TREC."""
+"""Relevance judgments in the layouts of BEIR and TREC."""
 
 import pytest
 

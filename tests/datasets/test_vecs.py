@@ -26,7 +26,7 @@ def test_a_dimension_whose_bytes_begin_a_pickle_is_a_dimension(tmp_path, same, d
 def test_ivecs_are_an_imported_truth(tmp_path):
     rows = np.array([[3, 1, 2], [0, 5, -1]], np.int32)
     path = write_vecs(tmp_path / "a.ivecs", rows)
-    truth = recallatk.read_truth(path)
+    truth = recallatk.load_truth(path)
     np.testing.assert_array_equal(truth.rows, rows)
     assert truth.origin == "imported, not certified"
     assert (truth.scores, truth.metric, truth.eligible) == (None, None, None)
@@ -35,17 +35,17 @@ def test_ivecs_are_an_imported_truth(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [[[1, -2]], [[-1, 4]]])
-def test_neighbours_below_or_after_padding_are_refused_with_their_row(tmp_path, rows):
+def test_neighbors_below_or_after_padding_are_refused_with_their_row(tmp_path, rows):
     path = write_vecs(tmp_path / "a.ivecs", np.array([[1, 2], *rows], np.int32))
     with pytest.raises(FormatError, match=r"a\.ivecs, row 1"):
-        recallatk.read_truth(path)
+        recallatk.load_truth(path)
 
 
 @pytest.mark.parametrize("ending", ["fvecs", "bvecs"])
 def test_vectors_are_no_truth(tmp_path, ending):
     path = write_vecs(tmp_path / f"a.{ending}", numbers(3, 4, {"fvecs": "float32", "bvecs": "uint8"}[ending]))
     with pytest.raises(FormatError, match="no ground truth"):
-        recallatk.read_truth(path)
+        recallatk.load_truth(path)
 
 
 def test_a_row_with_another_dimension_is_refused_with_row_and_byte(tmp_path, everything):

@@ -1,4 +1,4 @@
-"""VectorDBBench folders: shards, queries, neighbours by id, and labels found by id."""
+"""VectorDBBench folders: shards, queries, neighbors by id, and labels found by id."""
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,7 @@ def test_the_unshuffled_shards_are_taken_where_both_are_there(folder):
 
 def test_the_metric_has_to_be_stated(folder):
     write_train(folder)
-    with pytest.raises(UsageError, match="does not say its metric"):
+    with pytest.raises(UsageError, match="does not state one"):
         open_dataset(folder)
 
 
@@ -111,7 +111,7 @@ def test_neighbors_of_other_queries_are_refused_and_not_taken_by_position(folder
     write_train(folder)
     neighbors = pa.table({"id": [0, 1, 2, 3, 40], "neighbors_id": pa.array(NEIGHBORS.tolist())})
     pq.write_table(neighbors, folder / "neighbors.parquet")
-    with pytest.raises(MismatchError, match="no neighbours of query 4, which"):
+    with pytest.raises(MismatchError, match="no neighbors of query 4, which"):
         read_truth(folder)
 
 
@@ -150,14 +150,14 @@ def test_a_lone_neighbors_file_needs_a_corpus(folder):
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.list_(pa.int32(), 2), pa.large_list(pa.uint64())])
-def test_neighbours_may_be_lists_of_any_kind(folder, kind):
+def test_neighbors_may_be_lists_of_any_kind(folder, kind):
     write_train(folder)
     table = pa.table({"neighbors": pa.array(NEIGHBORS.tolist(), kind)})
     pq.write_table(table, folder / "neighbors.parquet")
     assert IDS[read_truth(folder).rows].tolist() == NEIGHBORS.tolist()
 
 
-def test_short_lists_of_neighbours_are_padded(folder):
+def test_short_lists_of_neighbors_are_padded(folder):
     write_train(folder)
     lists = [[3, 1], [0], None, [2, 5], []]
     pq.write_table(pa.table({"neighbors_id": lists}), folder / "neighbors.parquet")
@@ -165,7 +165,7 @@ def test_short_lists_of_neighbours_are_padded(folder):
     assert (rows < 0).sum(axis=1).tolist() == [0, 1, 2, 0, 2]
 
 
-def test_neighbours_go_by_the_ids_of_their_queries(folder):
+def test_neighbors_go_by_the_ids_of_their_queries(folder):
     write_train(folder)
     asked = pq.read_table(folder / "test.parquet")["id"].to_pylist()
     lists = [[3, 1], [0, 1], [1, 2], [2, 0], [4, 0]]
@@ -174,11 +174,11 @@ def test_neighbours_go_by_the_ids_of_their_queries(folder):
         assert IDS[read_truth(folder).rows].tolist() == expected
 
 
-def test_neighbours_that_do_not_belong_are_refused(folder):
+def test_neighbors_that_do_not_belong_are_refused(folder):
     write_train(folder)
     path = folder / "neighbors.parquet"
     pq.write_table(pa.table({"neighbors_id": [[3, 1], [99, 0], [1, 2], [1, 2], [1, 2]]}), path)
-    with pytest.raises(MismatchError, match="the neighbour 99 is not in"):
+    with pytest.raises(MismatchError, match="the neighbor 99 is not an id of"):
         read_truth(folder)
     pq.write_table(pa.table({"neighbors_id": [[3, 1]]}), path)
     with pytest.raises(MismatchError, match=r"1 queries .* has 5"):
@@ -191,7 +191,7 @@ def test_neighbours_that_do_not_belong_are_refused(folder):
         read_truth(folder)
 
 
-def test_a_folder_without_neighbours_has_no_truth(folder):
+def test_a_folder_without_neighbors_has_no_truth(folder):
     write_train(folder)
     (folder / "neighbors.parquet").unlink()
     assert open_queries(folder).rows == 5

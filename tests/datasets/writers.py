@@ -55,7 +55,7 @@ def write_xbin(path, matrix, *, wide=False):
     return path
 
 
-def write_neighbours_with_distances(path, rows, distances, *, wide=False):
+def write_neighbors_with_distances(path, rows, distances, *, wide=False):
     """The ground truth of big-ann-benchmarks: counts, all ids, all distances."""
     count = rows.size
     path.write_bytes(

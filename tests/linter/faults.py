@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recallatk import make_corpus, make_queries, open_dataset, read_truth
+from recallatk import load_truth, make_corpus, make_queries, open_dataset
 from recallatk.adapters import Engine
 from recallatk.core import Knob, Metric
 from recallatk.errors import EngineError
@@ -147,7 +147,7 @@ def anonymous(rows, corpus):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "neighbors.npy"
         np.save(path, rows)
-        return read_truth(path, corpus=corpus)
+        return load_truth(path, corpus=corpus)
 
 
 def by_product(corpus):

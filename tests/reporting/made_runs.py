@@ -163,7 +163,7 @@ def scored_run(metric=Metric.COSINE, loads=(PLAIN,), rows=80, queries=30, k=10, 
         answers[0, k // 2 :] = -1
         trial = Trial("engine", (("M", 8),), (("ef", 10),), load)
         made = make_measurement(trial, queries=queries, answers=answers)
-        found = score(answers, truth, (1, k), eligibility=dataset.eligibility, row_numbers=True)
+        found = score(truth, answers, (1, k), eligibility=dataset.eligibility, row_numbers=True)
         measured.append(dataclasses.replace(made, score=found))
     prints = {**fingerprints(dataset), "truth": fingerprint_truth(truth)}
     run = make_run(measured, dataset="made", metric=metric, fingerprints=prints, **others)

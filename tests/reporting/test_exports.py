@@ -198,7 +198,7 @@ def test_ann_benchmarks_results_read_back_to_the_same_recall(metric, tmp_path):
     assert len(done.files) == 2
     assert "2 trials" in done.notes[0]
     for path, measurement in zip(done.files, run.measurements, strict=False):
-        again = score(read_answers(path), truth, (1, 10), row_numbers=True)
+        again = score(truth, read_answers(path), (1, 10), row_numbers=True)
         for name, mean in measurement.score.measures.items():
             assert again.measures[name].value == mean.value
         assert 0.2 < again["recall@10"] < 1
@@ -257,7 +257,7 @@ def test_without_data_distances_are_not_known_and_that_is_said(tmp_path):
     assert "NaN" in done.notes[0]
     with h5py.File(done.files[0]) as file:
         assert np.isnan(file["distances"][1:]).all()
-    again = score(read_answers(done.files[0]), truth, (10,), row_numbers=True)
+    again = score(truth, read_answers(done.files[0]), (10,), row_numbers=True)
     assert again["recall@10"] == run.measurements[0].score["recall@10"]
 
 

@@ -100,7 +100,7 @@ def make_measurement(number=0, queries=3, k=4, seed=None, others=0, trial=None, 
         answers=answers,
         calls=made,
         exercised="graph" if number else None,
-        score=score(answers, make_truth(queries, k), [1, k]),
+        score=score(truth=make_truth(queries, k), answers=answers, at=[1, k]),
         others=make_others(random, made, queries, k, others),
         times=make_times(made, queries),
     )

@@ -80,7 +80,7 @@ def vectors(dtype, dimension):
     return made.map(lambda numbers: np.array(numbers, dtype=dtype))
 
 
-def neighbour(row, at, direction):
+def neighbor(row, at, direction):
     """The row with one number moved by one unit in its last place."""
     row = row.copy()
     if row.dtype.kind == "f":
@@ -107,7 +107,7 @@ def relatives(draw, query, row):
     reflected = 2 * query.astype(np.float64) - wide
     multiples = [wide, 2 * wide, 3 * wide, wide / 2, -wide, 0.0 * wide, -0.0 * wide]
     rearranged = [wide[::-1], np.roll(wide, 1), turned(query), query, reflected]
-    nearby = [neighbour(row, at, 1), neighbour(row, at, -1), neighbour(neighbour(row, 0, 1), at, -1)]
+    nearby = [neighbor(row, at, 1), neighbor(row, at, -1), neighbor(neighbor(row, 0, 1), at, -1)]
     stored = exactly(draw(st.sampled_from(multiples + rearranged + nearby)), row.dtype)
     return row.copy() if stored is None else stored
 
@@ -248,11 +248,11 @@ def test_many_dimensions(metric, dtype):
     halves = row // 2 if query.dtype.kind != "f" else row / 2
     smallest = int(np.abs(query.astype(np.float64) + (query == 0) * 1e9).argmin())
     order = rng.permutation(4096)
-    rows = [row, row.copy(), neighbour(row, smallest, 1), neighbour(row, smallest, -1), row[order], halves]
+    rows = [row, row.copy(), neighbor(row, smallest, 1), neighbor(row, smallest, -1), row[order], halves]
     check(metric, query, np.array(rows))
     # To a query that is the same in every dimension the order of the numbers is all one.
     constant = np.full(4096, query[0])
-    check(metric, constant, np.array([row, row[order], row[::-1], neighbour(row, 5, 1)]))
+    check(metric, constant, np.array([row, row[order], row[::-1], neighbor(row, 5, 1)]))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -260,7 +260,7 @@ def test_many_dimensions(metric, dtype):
 def test_the_largest_sums_of_limbs_are_exact(metric, dtype):
     # All bits of every mantissa are set, so that every limb is as large as it can be.
     full = np.nextafter(np.ones(4096, dtype=dtype), 0, dtype=dtype)
-    rows = np.array([full, full * 2, -full, neighbour(full, 0, -1), neighbour(full, 4095, -1), full[::-1]])
+    rows = np.array([full, full * 2, -full, neighbor(full, 0, -1), neighbor(full, 4095, -1), full[::-1]])
     check(metric, full, rows)
 
 

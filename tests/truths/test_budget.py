@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recallatk import ground_truth, make_queries
+from recallatk import make_queries
 from recallatk.core import Corpus, Dataset, Metric
 from recallatk.errors import UsageError
 from recallatk.testing import tiny_dataset
-from recallatk.truths import obtain_truth
+from recallatk.truths import ground_truth, obtain_truth
 from recallatk.truths.memory_plan import SMALLEST, MemoryPlan, heavy_queries, plan
 from recallatk.units import parse_size
 

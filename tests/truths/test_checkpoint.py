@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from test_updating import contents, made, numbers
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.filters import Equals, Range
-from recallatk.truths import compute, obtain_truth
+from recallatk.truths import compute, ground_truth, obtain_truth
 from recallatk.truths.checkpoint import Checkpoint
 from recallatk.truths.compute import Way
 from recallatk.truths.memory_plan import MemoryPlan

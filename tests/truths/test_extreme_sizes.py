@@ -11,10 +11,11 @@ from oracle import exact_order, exact_value, is_within
 
 from commands import recallatk
 from examples import examples
-from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, score
+from recallatk import load_truth, make_corpus, make_queries, open_dataset, score
 from recallatk.core import Metric
 from recallatk.errors import BadValueError
 from recallatk.pair_scores import norms, pair_scores, tolerance
+from recallatk.truths import ground_truth
 
 METRICS = [str(each) for each in Metric]
 UNIT = Fraction(1, 2**53)
@@ -117,7 +118,7 @@ def test_measures_by_distance_refuse_what_a_truth_refuses():
     larger = open_dataset(make_corpus(corpus * 2.0**500), make_queries(queries * 2.0**500), metric="ip")
     truth = ground_truth(larger, depth=2).take(np.arange(1))
     with pytest.raises(BadValueError, match="too small: its scores would lose digits"):
-        score(truth.rows, truth, [2], measures=["eps(0.1)@2"], dataset=dataset)
+        score(truth=truth, answers=truth.rows, at=[2], measures=["eps(0.1)@2"], dataset=dataset)
 
 
 @pytest.mark.parametrize("metric", ["ip", "cosine"])

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from test_updating import contents, numbers
 
-from recallatk import ground_truth, load_truth, open_dataset
+from recallatk import load_truth, open_dataset
+from recallatk.truths import ground_truth
 
 # Every computation is a process of its own, forked where the imports, which cost more, are done already.
 SCRIPT = """
@@ -115,7 +116,7 @@ def copies(random):
 
 
 def updated(random):
-    """Half of the queries lose a neighbour, and there are new rows for the others."""
+    """Half of the queries lose a neighbor, and there are new rows for the others."""
     corpus, queries = numbers(random, 600, "float32", "near"), numbers(random, 24, "float32", "near")
     after = np.delete(corpus, random.integers(0, 600, 30), 0)
     return Case((corpus, np.concatenate([after, queries[:3]])), queries, "cosine")

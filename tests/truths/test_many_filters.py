@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.filters import And, Equals, In, Not, Range
-from recallatk.truths import scanner_faiss
+from recallatk.truths import ground_truth, scanner_faiss
 from recallatk.truths.memory_plan import batches
 
 ROWS, QUERIES, DEPTH = 3000, 2100, 7

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from test_updating import contents
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.errors import MismatchError
+from recallatk.truths import ground_truth
 
 RANDOM = np.random.default_rng(0)
 CORPUS = RANDOM.normal(size=(400, 8)).astype("float32")

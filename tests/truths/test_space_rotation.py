@@ -12,11 +12,11 @@ from spaces import METRICS, cases, kernel_metric, kernel_value, prepared
 from test_truth_oracle import KINDS, assert_exact, problems
 
 from examples import examples
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset, parse_filter
+from recallatk import make_corpus, make_queries, open_dataset, parse_filter
 from recallatk.core import Metric
 from recallatk.core.truth import Decision
 from recallatk.filters.eligibility import Eligibility
-from recallatk.truths import scanner_blas, space
+from recallatk.truths import ground_truth, scanner_blas, space
 from recallatk.truths.scanner import Asked
 from recallatk.truths.scanner_blas import PrefixScanner
 from recallatk.truths.search import ExactSearch

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from test_updating import contents, expected, made, numbers
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset, save_truth
+from recallatk import make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Origin, Truth
 from recallatk.digests import row_digests
 from recallatk.filters import Equals, Range
-from recallatk.truths import obtain_truth
+from recallatk.truths import ground_truth, obtain_truth
 from recallatk.truths.compute import Way
 from recallatk.truths.store import default_folder
 

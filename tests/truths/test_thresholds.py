@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.core import Metric
-from recallatk.truths import scanner_blas, thresholds
+from recallatk.truths import ground_truth, scanner_blas, thresholds
 from recallatk.truths.search import ExactSearch
 from recallatk.truths.thresholds import guessed_rank
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
+from recallatk import load_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Origin, Truth
 from recallatk.core.truth import Decision
 from recallatk.errors import FormatError, RecallError, UsageError
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
-from recallatk.truths import verify_truth
+from recallatk.truths import ground_truth, verify_truth
 
 KEY = b"recallatk.truth"
 
@@ -90,7 +90,7 @@ def test_a_truth_in_which_no_query_may_return_anything_comes_back(tmp_path):
         (["a", "b"], list(range(60, 0, -1))),
     ],
 )
-def test_a_truth_keeps_the_ids_of_queries_and_of_neighbours_and_of_ties_beyond_the_depth(
+def test_a_truth_keeps_the_ids_of_queries_and_of_neighbors_and_of_ties_beyond_the_depth(
     tmp_path, query_ids, row_ids
 ):
     # 40 copies of one vector, of which the depth holds 3.
@@ -191,7 +191,7 @@ def test_other_files_are_no_truth(tmp_path):
             load_truth(tmp_path / f"{name}.parquet")
 
 
-def test_no_cut_and_no_flipped_byte_gives_other_neighbours(written):
+def test_no_cut_and_no_flipped_byte_gives_other_neighbors(written):
     path, truth = written
     whole = path.read_bytes()
     refused = 0

@@ -6,7 +6,6 @@ import pytest
 from oracle import exact_order, exact_score, tie_block
 
 from recallatk import (
-    ground_truth,
     make_corpus,
     make_queries,
     open_dataset,
@@ -17,6 +16,7 @@ from recallatk.core.truth import Decision
 from recallatk.errors import BadValueError, FilterError, UsageError
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
+from recallatk.truths import ground_truth
 
 METRICS = ("cosine", "ip", "l2")
 
@@ -235,7 +235,7 @@ def test_a_depth_below_one_is_refused(depth):
 @pytest.mark.parametrize(
     ("value", "metric", "reason"),
     [
-        (0.0, "cosine", "a vector of zeros"),
+        (0.0, "cosine", "a zero vector"),
         (np.nan, "l2", "nan at position 0"),
         (np.inf, "ip", "inf at position 0"),
         (1e200, "l2", "the largest number of the vector is 1e\\+200"),

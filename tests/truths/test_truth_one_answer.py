@@ -12,7 +12,6 @@ from oracle import exact_order
 from examples import examples
 from recallatk import (
     convert,
-    ground_truth,
     make_corpus,
     make_queries,
     open_corpus,
@@ -22,7 +21,7 @@ from recallatk import (
 )
 from recallatk.core.truth import Decision
 from recallatk.fingerprint import fingerprints
-from recallatk.truths import memory_plan, scanner_blas, scanner_faiss, sweep
+from recallatk.truths import ground_truth, memory_plan, scanner_blas, scanner_faiss, sweep
 from recallatk.truths.memory_plan import MemoryPlan, plan
 from recallatk.truths.search import ExactSearch
 from recallatk.truths.thresholds import Survivors
@@ -189,7 +188,7 @@ def test_no_plan_changes_a_bit(metric, data, thinned):
 @pytest.mark.parametrize("seed", range(8))
 def test_a_candidate_with_a_wide_bound_far_below_the_last_one_changes_no_bit(seed):
     # Rows of all norms with scores that float64 just tells apart. Whether the last one, which is much longer
-    # and no neighbour, is still a candidate depends on whether its block comes on its own.
+    # and no neighbor, is still a candidate depends on whether its block comes on its own.
     random = np.random.default_rng(seed)
     near = np.column_stack([1 - random.permutation(199) * 3e-13, 10 ** random.uniform(-2, 2, 199)])
     corpus = np.vstack([near, [-random.uniform(1.2, 3.2), 1e6]])

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from oracle import exact_order, exact_value, is_within, tie_block
 
 from examples import examples
-from recallatk import ground_truth, make_corpus, make_queries, open_dataset
+from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.core.truth import Decision
 from recallatk.filters import Equals, Range
-from recallatk.truths import scanner_faiss
+from recallatk.truths import ground_truth, scanner_faiss
 
 METRICS = ("cosine", "ip", "l2")
 DTYPES = ("float16", "float32", "float64", "int8", "uint8")
@@ -297,7 +297,7 @@ def one_query(metric, corpus, query, depth):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_a_row_whose_bound_reaches_past_its_neighbours_is_placed_exactly(depth):
+def test_a_row_whose_bound_reaches_past_its_neighbors_is_placed_exactly(depth):
     # Float64 says 0 for the first row, whose product is 1: its bound spans both others, which lie apart.
     corpus = np.array([[1e18, 1, -1e18], [0.5, 0, 0], [0.75, 0, 0]], "float32")
     truth = assert_exact(one_query("ip", corpus, [1.0, 1.0, 1.0], depth))

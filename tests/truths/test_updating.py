@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from recallatk import ground_truth, load_truth, make_corpus, make_queries, open_dataset, save_truth
+from recallatk import load_truth, make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Dataset
 from recallatk.core.truth import Decision
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprints
-from recallatk.truths import obtain_truth
+from recallatk.truths import ground_truth, obtain_truth
 from recallatk.truths.compute import Way
 
 METRICS = ("cosine", "ip", "l2")
@@ -100,7 +100,7 @@ def problem(metric, dtype, rows=120, queries=8, kind="spread", seed=0):
 
 
 def naming(truth, row):
-    """How many queries need a row: as a neighbour, as the best one left out, or as a tie beyond the depth."""
+    """How many queries need a row: as a neighbor, as the best one left out, or as a tie beyond the depth."""
     offsets, beyond = truth.overflow
     ties = [row in beyond[first:last] for first, last in itertools.pairwise(offsets)]
     return int(((truth.rows == row).any(axis=1) | (truth.certificate.next_rows == row) | ties).sum())
@@ -162,7 +162,7 @@ class TestEveryMetricAndType:
         assert found.truth.certificate.next_rows[4] != row
 
     @pytest.mark.parametrize("place", [0, 60, 120])
-    def test_new_copies_of_the_last_neighbour_tie_with_it(self, tmp_path, metric, dtype, place):
+    def test_new_copies_of_the_last_neighbor_tie_with_it(self, tmp_path, metric, dtype, place):
         corpus, queries, _ = problem(metric, dtype)
         truth = obtained(made(corpus, queries, metric), tmp_path).truth
         last = truth.rows[0, -1]

@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 from oracle import exact_order, exact_score
 
 from recallatk import (
-    ground_truth,
     load_truth,
     make_corpus,
     make_queries,
     open_dataset,
-    read_truth,
     save_truth,
 )
 from recallatk.core import Origin, Truth
 from recallatk.errors import MismatchError, UsageError
 from recallatk.filters import Equals
-from recallatk.truths import verify_truth
+from recallatk.truths import ground_truth, verify_truth
 from recallatk.truths.faults import Fault
 
 METRICS = ("cosine", "ip", "l2")
@@ -119,7 +117,7 @@ def faults(truth, dataset):
     return [(each.query, each.rank, each.fault) for each in verify_truth(truth, dataset).wrong]
 
 
-def test_neighbours_in_the_wrong_order_are_found():
+def test_neighbors_in_the_wrong_order_are_found():
     dataset, truth = proven(filters=False)
     rank = int(np.flatnonzero(~truth.tied[5, 1:])[0])
     rows = truth.rows.copy()
@@ -143,7 +141,7 @@ def test_ties_may_stand_in_any_order_except_in_a_truth_of_ours():
 
 
 @pytest.mark.parametrize("origin", Origin)
-def test_a_repeated_neighbour_is_found(origin):
+def test_a_repeated_neighbor_is_found(origin):
     dataset = mixed()
     truth = dataclasses.replace(ground_truth(dataset, depth=DEPTH), origin=origin)
     bad = replaced(truth, "rows", 0, 6, truth.rows[0, 2])
@@ -179,7 +177,7 @@ def test_rows_that_a_query_may_not_return_are_found():
     assert faults(itself, dataset) == [("q0", 6, Fault.INELIGIBLE)]
 
 
-def test_missing_neighbours_are_found_and_padding_is_none():
+def test_missing_neighbors_are_found_and_padding_is_none():
     dataset, truth = proven()
     assert truth.eligible.tolist()[:4] == [200, 98, 5, 0]
     assert (truth.rows[2, 5:] == -1).all()
@@ -260,14 +258,14 @@ def write_ann_benchmarks(folder, dataset, rows, distances):
         for name, part in (("train", dataset.corpus), ("test", dataset.queries)):
             file[name] = part.vectors.read(0, part.rows)
         file["neighbors"], file["distances"] = rows.astype("int32"), distances.astype("float32")
-    return open_dataset(folder / "a.hdf5"), read_truth(folder / "a.hdf5")
+    return open_dataset(folder / "a.hdf5"), load_truth(folder / "a.hdf5")
 
 
 def write_big_ann(folder, dataset, rows, distances):
     header = struct.pack("<II", *rows.shape)
     squares = np.square(distances).astype("<f4")
     (folder / "gt.ibin").write_bytes(header + rows.astype("<i4").tobytes() + squares.tobytes())
-    return dataset, read_truth(folder / "gt.ibin", metric="l2", corpus=dataset.corpus)
+    return dataset, load_truth(folder / "gt.ibin", metric="l2", corpus=dataset.corpus)
 
 
 def write_vectordbbench(folder, dataset, rows, distances):
@@ -277,11 +275,11 @@ def write_vectordbbench(folder, dataset, rows, distances):
     pq.write_table(
         pa.table({"id": range(len(rows)), "neighbors_id": list(rows)}), folder / "neighbors.parquet"
     )
-    return open_dataset(folder, metric="l2"), read_truth(folder, metric="l2")
+    return open_dataset(folder, metric="l2"), load_truth(folder, metric="l2")
 
 
 @pytest.mark.parametrize("write", [write_ann_benchmarks, write_big_ann, write_vectordbbench])
-def test_somebody_elses_truth_is_right_or_its_wrong_neighbour_is_named(tmp_path, write):
+def test_somebody_elses_truth_is_right_or_its_wrong_neighbor_is_named(tmp_path, write):
     corpus, queries = vectors(300, 3), vectors(9, 4)
     dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric="l2")
     distances = np.linalg.norm(queries.astype(float)[:, None] - corpus.astype(float), axis=2)
@@ -362,7 +360,7 @@ def test_scores_of_another_tool_may_be_off_by_float32_arithmetic(metric, dtype):
 
 
 @pytest.mark.parametrize(("offset", "least"), [(100, 1), (300, 50), (1000, 200)])
-def test_neighbours_that_float32_got_wrong_by_expanding_the_square_are_named(offset, least):
+def test_neighbors_that_float32_got_wrong_by_expanding_the_square_are_named(offset, least):
     random = np.random.default_rng(0)
     corpus, queries = (random.normal(offset, 1, (rows, 32)).astype("float32") for rows in (2000, 60))
     squares = np.square(queries).sum(1)[:, None] + np.square(corpus).sum(1) - 2 * queries @ corpus.T
@@ -391,7 +389,7 @@ def test_any_of_more_ties_than_are_listed_will_do():
 
 
 @given(st.data())
-def test_a_foreign_truth_is_right_just_if_each_neighbour_is_as_good_as_the_one_that_belongs_there(data):
+def test_a_foreign_truth_is_right_just_if_each_neighbor_is_as_good_as_the_one_that_belongs_there(data):
     numbers = st.lists(st.lists(st.integers(1, 3), min_size=2, max_size=2), min_size=3, max_size=12)
     corpus = np.array(data.draw(numbers), "int8")
     metric = data.draw(st.sampled_from(METRICS))

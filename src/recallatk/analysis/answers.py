@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -260,10 +261,9 @@ def answers_from_lists(lists: Any, name: str = "answers") -> Answers:
 
 
 def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
-    """A truth that is nothing but ids, best first; rows of the corpus where there is one.
+    """A truth from ids alone, best first: lists, or `Answers` that are right.
 
-    A list shorter than `k` leaves open whether there are no more right answers or nobody looked; None
-    or -1 at its end says that there are no more.
+    A list shorter than `k` is ambiguous, unless it ends with None or -1: no other row is eligible.
     """
     given = _lists(lists)
     for number, row in enumerate(given):
@@ -281,15 +281,19 @@ def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
         codes.setdefault(each, len(codes))
     # Padding says that there are no more: it belongs to the depth, at the end.
     width = max((len(row) for row in given), default=0)
+    queries = lists.query_ids if isinstance(lists, Answers) else None
     rows = np.full((len(right), width), -1, np.int64)
     for number, ids in enumerate(right):
         rows[number, : len(ids)] = [codes[each] for each in ids]
     ids = _ids(list(codes), "truth")
     if corpus is None:
-        return Truth(rows, None, None, None, Origin.IMPORTED, row_ids=RowIds(np.arange(len(codes)), ids))
+        named = RowIds(np.arange(len(codes)), ids)
+        return Truth(rows, None, None, None, Origin.IMPORTED, query_ids=queries, row_ids=named)
     rows = np.append(_corpus_rows(ids, corpus), -1)[rows]
-    named = None if corpus.id_column is None else RowIds.some(rows, corpus.ids)
-    return Truth(rows, None, None, None, Origin.IMPORTED, row_ids=named, corpus_rows=corpus.rows)
+    known = None if corpus.id_column is None else RowIds.some(rows, corpus.ids)
+    return Truth(
+        rows, None, None, None, Origin.IMPORTED, query_ids=queries, row_ids=known, corpus_rows=corpus.rows
+    )
 
 
 def _corpus_rows(ids: pa.Array, corpus: Corpus) -> NDArray[np.int64]:
@@ -310,13 +314,15 @@ def longest(lists: Any) -> int:
 
 
 def _lists(lists: Any) -> list[list[_Id]]:
+    if isinstance(lists, Answers):
+        lists = [lists.ids[first:last].to_pylist() for first, last in pairwise(lists.offsets.tolist())]
     if isinstance(lists, np.ndarray):
         lists = lists.tolist()
     if isinstance(lists, str) or not isinstance(lists, Iterable):
-        raise UsageError(f"{lists!r:.60} is no list of lists of ids")
-    rows = list(lists)
+        raise UsageError(f"{lists!r:.60} is not a list of lists of ids")
+    rows = [np.asarray(row).tolist() if hasattr(row, "__array__") else row for row in lists]
     if not all(isinstance(row, Sequence | np.ndarray) and not isinstance(row, str | bytes) for row in rows):
-        raise UsageError("answers are one list of ids per query, best first: [[…], […]]")
+        raise UsageError("not one list of ids per query. Accepted: [[…], […]], best first")
     return [[_id(each) for each in row] for row in rows]
 
 

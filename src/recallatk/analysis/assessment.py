@@ -66,8 +66,8 @@ class Assessment:
 
 
 def assess(
+    truth: Truth | Answers | Sequence[Sequence[Any]],
     answers: Any,
-    truth: Truth | Sequence[Sequence[Any]],
     at: Sequence[int] | None = None,
     *,
     measures: Sequence[Measure | str] = (),
@@ -78,19 +78,19 @@ def assess(
     dataset: Dataset | None = None,
     row_numbers: bool = False,
 ) -> Assessment:
-    """Score answers and explain the score.
+    """Score answers and explain the score; `recallatk.assess` takes both in more forms.
 
     Args:
-        answers: what `read_answers` gave, lists of ids or a matrix of ids, as in `score`.
-        truth: what is right, a Truth or lists of ids.
-        at: the values of k.
-        measures: what else to measure.
-        by: columns to group queries by; beside these, queries are grouped by what the truth tells.
-        against: other answers to the same queries, to compare with.
-        qrels: judgements, for measures of relevance.
-        corpus: what ids are looked up in, to tell unknown ones.
+        truth: a Truth, or right answers: lists of ids, best first.
+        answers: Answers, lists of ids or a matrix of ids, as in `score`.
+        at: values of k for recall.
+        measures: further measures.
+        by: columns to group queries by, beside the groups that the truth implies.
+        against: other answers to the same queries to compare with.
+        qrels: relevance judgments: grades by query id and corpus id.
+        corpus: the corpus, to detect unknown ids.
         dataset: corpus, queries and filters.
-        row_numbers: the answers are row numbers, whatever the ids are.
+        row_numbers: the answers are row numbers, even if the corpus has ids.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     wanted = _wanted(truth, at, measures)

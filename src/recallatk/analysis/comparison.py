@@ -115,7 +115,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _on_shared_queries(values: Mapping[str, Floats]) -> dict[str, Floats]:
     if len(values) < 2:
         raise UsageError(f"{len(values)} systems. Accepted: two or more to compare")
-    arrays = {name: np.asarray(each, np.float64) for name, each in values.items()}
+    arrays = {name: _numbers(name, each) for name, each in values.items()}
     (reference, first), *others = arrays.items()
     if first.ndim != 1:
         raise UsageError(f"values of {reference} of shape {first.shape}. Accepted: one value per query")
@@ -137,6 +137,13 @@ def _on_shared_queries(values: Mapping[str, Floats]) -> dict[str, Floats]:
     if missing.all():
         raise UsageError("there is no query with values to compare")
     return {name: each[~missing] for name, each in arrays.items()}
+
+
+def _numbers(name: str, values: object) -> Floats:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as problem:
+        raise UsageError(f"values of {name} are not numbers: {problem}. Accepted: one per query") from problem
 
 
 def _differences(first: Floats, second: Floats) -> Floats:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Measurement, Others
+    from recallatk.core import Answers, Dataset, Measurement, Others
     from recallatk.filters.eligibility import Eligibility
 
     Values = dict[Measure, list[NDArray[np.float64]]]
@@ -39,8 +39,8 @@ USUAL = (1, 10, 100)
 
 
 def score(
+    truth: Truth | Answers | Sequence[Sequence[Any]],
     answers: Any,
-    truth: Truth | Sequence[Sequence[Any]],
     at: Sequence[int] | None = None,
     *,
     measures: Sequence[Measure | str] = (),
@@ -49,20 +49,18 @@ def score(
     eligibility: Eligibility | None = None,
     row_numbers: bool = False,
 ) -> Score:
-    """Compare answers with the truth.
+    """Score answers against the truth; `recallatk.score` takes both in more forms.
 
     Args:
-        answers: what `read_answers` gave, one list of ids per query, best first, or a matrix of ids. -1 and
-            None are padding. Queries go by id where the answers have one, else by position.
-        truth: a Truth, or one list of ids per query, best first.
-        at: the values of k for recall; each must be within the truth's depth. By default those of
-            1, 10 and 100 that are.
-        measures: what else to measure, for example `"robust(0.9)@10"` or `"mrr@10"`.
-        corpus: what the ids of the answers are looked up in, to tell unknown ones.
-        dataset: corpus, queries and filters, to tell answers that a query may not return, and for measures
-            that need the vectors.
-        eligibility: which rows each query may return, where there is no dataset.
-        row_numbers: the answers are row numbers, whatever the ids are.
+        truth: a Truth, or right answers: lists of ids, best first.
+        answers: Answers, one list of ids per query, best first, or a matrix of ids. -1 and None are padding.
+            Queries are matched by id if the answers have query ids, by position otherwise.
+        at: values of k for recall, each within the truth's depth. Default: those of 1, 10 and 100 that are.
+        measures: further measures, for example `"robust(0.9)@10"` or `"mrr@10"`.
+        corpus: the corpus, to detect unknown ids.
+        dataset: corpus, queries and filters, to detect ineligible answers; measures of vectors need it.
+        eligibility: the rows each query may return, if there is no dataset.
+        row_numbers: the answers are row numbers, even if the corpus has ids.
     """
     if dataset is not None:
         corpus = dataset.corpus if corpus is None else corpus
@@ -74,7 +72,7 @@ def score(
 
 
 def comparable_truth(
-    truth: Truth | Sequence[Sequence[Any]],
+    truth: Truth | Answers | Sequence[Sequence[Any]],
     wanted: Sequence[Measure],
     corpus: Corpus | None,
     dataset: Dataset | None,

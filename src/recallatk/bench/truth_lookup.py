@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from recallatk.datasets import read_truth
+from recallatk.api import load_truth
 from recallatk.fingerprint import fingerprints
-from recallatk.truths import is_truth_file, load_truth
+from recallatk.truths import is_truth_file
 from recallatk.truths.results import with_columns
 from recallatk.truths.store import Identity, Store
 
@@ -45,7 +45,7 @@ class TruthFile:
             corpus: resolves the ids of other formats; a lone neighbors file requires it.
             metric: the metric of distances in other formats, if the file does not state it.
         """
-        return self._own or read_truth(self.path, corpus=corpus, metric=metric)
+        return self._own or load_truth(self.path, corpus=corpus, metric=metric)
 
 
 def stored_truths(folder: PathLike | None, dataset: Dataset, depths: Iterable[int]) -> Iterator[Truth]:

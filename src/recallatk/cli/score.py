@@ -94,8 +94,8 @@ def score(
 
         right, dataset, given = sampled_queries(right, dataset, given, sample, seed)
     found = assess(
-        given[0],
         right,
+        given[0],
         None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),

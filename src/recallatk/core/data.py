@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from recallatk.filters import Filter
     from recallatk.filters.eligibility import Eligibility
 
-# What a vector may be made of; int32 and int64 matrices are lists of neighbours.
+# What a vector may be made of; int32 and int64 matrices are lists of neighbors.
 VECTOR_DTYPES = ("float16", "float32", "float64", "int8", "uint8")
 
 # Blocks of about this size keep the caches warm and the memory small.
@@ -39,7 +39,7 @@ class Metric(StrEnum):
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a larger score is a nearer neighbour."""
+        """Whether a larger score is a nearer neighbor."""
         return self is not Metric.L2
 
     @classmethod
@@ -223,14 +223,15 @@ class Dataset:
     queries: QuerySet
     metric: Metric
     qrels: Mapping[str, Mapping[str, int]] | None = None
-    """Relevance judgements by query id and corpus id, where somebody made some."""
+    """Relevance judgments by query id and corpus id, where somebody made some."""
     name: str = ""
 
     def __post_init__(self) -> None:
         if self.corpus.dimension != self.queries.dimension:
             raise MismatchError(
-                f"the corpus {self.corpus.name} has {self.corpus.dimension} dimensions "
-                f"and the queries {self.queries.name} have {self.queries.dimension}"
+                f"dimension mismatch: {self.corpus.dimension} in {self.corpus.name}, "
+                f"{self.queries.dimension} in {self.queries.name}. "
+                "Accepted: corpus and queries from the same embedding model"
             )
 
     @cached_property

@@ -167,7 +167,7 @@ class Measurement:
     trial: Trial
     build: Build
     k: int
-    """How many neighbours each call asked for."""
+    """How many neighbors each call asked for."""
     answers: NDArray[np.int64]
     """(queries, k) corpus rows as first returned; -1 where there was no answer."""
     calls: Calls

@@ -40,10 +40,10 @@ class Certificate:
     decided: NDArray[np.uint8]
     """A `Decision`."""
     bounds: NDArray[np.float64]
-    """How far the scores at the boundary, the last neighbour's and the next row's, can be from the real ones.
+    """How far the scores at the boundary, the last neighbor's and the next row's, can be from the real ones.
 
     Rows whose scores lie closer than their bounds were ordered, or found to tie, in exact arithmetic.
-    NaN without neighbours.
+    NaN without neighbors.
     """
     next_rows: NDArray[np.int64]
     """The best row that was left out; -1 where none is left."""
@@ -97,7 +97,7 @@ class Truth:
 
     @property
     def depth(self) -> int:
-        """How many neighbours each query has at the most."""
+        """How many neighbors each query has at the most."""
         return int(self.rows.shape[1])
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""The data doors: files and folders of every format become a corpus, queries, a dataset or a truth."""
+"""Data from files of every format and from memory: corpus, queries, dataset, answers, imported truth."""
 
-from recallatk.datasets.answer_tables import read_answers
+from recallatk.datasets.answer_sources import read_answers
 from recallatk.datasets.conversion import convert
 from recallatk.datasets.demo import open_demo
 from recallatk.datasets.imported import read_qrels

@@ -137,5 +137,5 @@ def _token(value: Any, row: int, numbers: bool) -> str:
     if math.isnan(value):
         return _MISSING
     if not value.is_integer() or abs(value) > _LARGEST_EXACT:
-        raise _BadCell(row, f"{value} is no id", BadValueError)
+        raise _BadCell(row, f"{value} is not an id", BadValueError)
     return str(int(value))

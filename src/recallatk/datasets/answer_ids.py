@@ -1,4 +1,4 @@
-"""Ids and scores as other systems write them, made plain: int64 or string, and float64."""
+"""Ids and scores of other systems, normalized to int64 or string, and float64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LARGEST = np.iinfo(np.int64).max
-# Above these, a float has been rounded to a neighbour of the id that it was.
+# Above these, a float has been rounded to a neighbor of the id that it was.
 _EXACT_BITS = {pa.float16(): 11, pa.float32(): 24, pa.float64(): 53}
 # One string array addresses no more bytes than this.
 _MOST_TEXT_BYTES = (1 << 31) - 1
@@ -91,7 +91,7 @@ def settled_numbers(values: pa.ChunkedArray, places: CellPlaces) -> NDArray[np.f
         cast = values.cast(pa.float64(), safe=False)
     except pa.ArrowInvalid:
         position, text = _first_no_number(values)
-        raise places.bad_value(position, f"{text!r:.60} is no number", "numbers") from None
+        raise places.bad_value(position, f"{text!r:.60} is not a number", "numbers") from None
     numbers: NDArray[np.float64] = joined(cast).fill_null(np.nan).to_numpy(zero_copy_only=False)
     return numbers
 
@@ -129,7 +129,7 @@ def _whole(values: pa.ChunkedArray, places: CellPlaces) -> pa.ChunkedArray:
 def _refuse(wrong: Any, values: pa.ChunkedArray, places: CellPlaces, accepted: str) -> None:
     position = first_true(wrong)
     if position is not None:
-        raise places.bad_value(position, f"{values[position]} is no id", accepted)
+        raise places.bad_value(position, f"{values[position]} is not an id", accepted)
 
 
 def _first_no_number(texts: pa.ChunkedArray) -> tuple[int, str]:

@@ -21,9 +21,8 @@ from recallatk.datasets.answer_ids import (
 from recallatk.datasets.batches import Cursor, is_number_list
 from recallatk.datasets.imported import as_scores
 from recallatk.datasets.layout import VECTOR_NAMES
-from recallatk.datasets.registry import detect, get_format
 from recallatk.errors import BadValueError, FormatError
-from recallatk.files import PathLike, locate, reading
+from recallatk.files import reading
 from recallatk.ids import check_ids
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
     from recallatk.core import Vectors
     from recallatk.datasets.batches import BatchSource
 
-_QUERY_NAMES = ("query_id", "query-id", "qid")
-_LIST_NAMES = ("neighbors", "neighbors_id")
+QUERY_NAMES = ("query_id", "query-id", "qid")
+LIST_NAMES = ("neighbors", "neighbors_id")
 _LIST_SCORE_NAMES = ("scores", "distances")
-_SINGLE_NAMES = ("neighbor", "id", "doc_id", "docid", "corpus_id", "corpus-id")
+SINGLE_NAMES = ("neighbor", "id", "doc_id", "docid", "corpus_id", "corpus-id")
 _SINGLE_SCORE_NAMES = ("score", "distance")
 _RANK_NAMES = ("rank",)
 _LIST_KINDS = (
@@ -76,22 +75,23 @@ def find_roles(names: Sequence[str], vectors: Sequence[str], where: str) -> Role
     repeated = next((name for name in names if list(names).count(name) > 1), None)
     if repeated is not None:
         raise FormatError(where, f"two columns are called {repeated!r}", "columns of distinct names")
-    query = _first(_QUERY_NAMES, names)
-    lists, single = _first(_LIST_NAMES, names), _first(_SINGLE_NAMES, names)
-    score, rank = _first(_SINGLE_SCORE_NAMES, names), _first(_RANK_NAMES, names)
+    query = first_of(QUERY_NAMES, names)
+    lists, single = first_of(LIST_NAMES, names), first_of(SINGLE_NAMES, names)
+    score, rank = first_of(_SINGLE_SCORE_NAMES, names), first_of(_RANK_NAMES, names)
     if lists is not None:
-        return Roles(query, lists, _first(_LIST_SCORE_NAMES, names))
-    sure = score or rank or single == _SINGLE_NAMES[0]
+        return Roles(query, lists, first_of(_LIST_SCORE_NAMES, names))
+    sure = score or rank or single == SINGLE_NAMES[0]
     if query is not None and single is not None and (sure or not vectors):
         return Roles(query, single, score, rank, long=True)
     if vectors:
         found = f"a table of vectors (in the column {vectors[0]!r}), not of answers"
         raise FormatError(where, found, ACCEPTED)
     listed = ", ".join(names)[:200] or "none"
-    raise FormatError(where, f"no column holds neighbours (columns: {listed})", ACCEPTED)
+    raise FormatError(where, f"no column holds neighbors (columns: {listed})", ACCEPTED)
 
 
-def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+def first_of(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+    """The first of the wanted names that is there."""
     return next((name for name in wanted if name in names), None)
 
 
@@ -141,7 +141,7 @@ def _list_scores(
     if not np.array_equal(lengths, expected):
         row = int(np.argmax(lengths != expected))
         found = f"{expected[row]} {roles.neighbors} and {lengths[row]} {roles.scores}"
-        raise BadValueError(where, found, "a score for each neighbour", row=row)
+        raise BadValueError(where, found, "a score for each neighbor", row=row)
     return settled_numbers(values, CellPlaces(where, roles.scores, offsets))
 
 
@@ -214,7 +214,7 @@ def _is_scalar(kind: pa.DataType) -> bool:
     return bool(number or is_text(kind) or types.is_boolean(kind) or types.is_temporal(kind))
 
 
-_ACCEPTED_MATRICES = "integers of two bytes or more, the best neighbour first and -1 where there are no more"
+_ACCEPTED_MATRICES = "integers of two bytes or more, best first, with -1 as padding"
 
 
 def matrix_answers(neighbors: Vectors, where: str, distances: Vectors | None = None) -> Answers:
@@ -228,8 +228,8 @@ def matrix_answers(neighbors: Vectors, where: str, distances: Vectors | None = N
     if kind.kind not in "iuU":
         raise FormatError(where, f"a matrix of {kind}", f"{_ACCEPTED_MATRICES}; or strings")
     if distances is not None and tuple(distances.shape) != (rows, width):
-        found = f"{(rows, width)} neighbours and {tuple(distances.shape)} distances"
-        raise FormatError(where, found, "one distance for each neighbour")
+        found = f"{(rows, width)} neighbors and {tuple(distances.shape)} distances"
+        raise FormatError(where, found, "one distance for each neighbor")
     block = neighbors.read(0, rows)
     return Answers(
         ids=_texts(block, where) if kind.kind == "U" else pa.array(_integers(block, where)),
@@ -244,7 +244,7 @@ def _integers(block: NDArray[Any], where: str) -> NDArray[np.int64]:
         beyond = (block > np.iinfo(np.int64).max).any(axis=1)
         if beyond.any():
             raise BadValueError(
-                where, "a neighbour beyond int64", "ids that fit int64", row=int(beyond.argmax())
+                where, "a neighbor beyond int64", "ids that fit int64", row=int(beyond.argmax())
             )
     return block.reshape(-1).astype(np.int64)
 
@@ -254,29 +254,3 @@ def _texts(block: NDArray[Any], where: str) -> pa.Array:
     with reading(where, "matrix of strings"):
         texts = pa.array(np.ascontiguousarray(block).reshape(-1), pa.string())
         return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-
-
-_ACCEPTED_FILES = (
-    "a table with neighbors (Parquet, Arrow, JSON Lines, CSV), a TREC run, a matrix of ids (npy, ivecs, "
-    "ibin) or an ann-benchmarks result"
-)
-
-
-def read_answers(path: PathLike, *, format: str | None = None) -> Answers:
-    """Read the answers that a system gave; its ids stay as it wrote them, and nothing is looked up.
-
-    Args:
-        path: a Parquet, Arrow, JSON Lines or CSV table, npy, ivecs, ibin (also with distances), an
-            ann-benchmarks result or a TREC run.
-        format: the format's name, when its ending and first bytes do not tell.
-    """
-    location = locate(path)
-    if location.is_folder:
-        raise FormatError(location.text, "a folder", f"one file: {_ACCEPTED_FILES}")
-    if location.size == 0:
-        raise FormatError(location.text, "the file is empty", _ACCEPTED_FILES)
-    chosen = get_format(format) if format else detect(location)
-    found = chosen.read_answers(location)
-    if found is None:
-        raise FormatError(location.text, f"no answers in a file of the format {chosen.name}", _ACCEPTED_FILES)
-    return found

@@ -1,4 +1,4 @@
-"""Tables that come as a stream of Arrow batches: one place that reads any row range of them."""
+"""Row ranges of tables that are streams of Arrow batches."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 class BatchSource(Protocol):
     """A table that can be streamed from certain rows on."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """What messages call it."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
 
     @property
     def head(self) -> pa.Schema:
@@ -212,7 +214,7 @@ def element_dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def is_number_list(kind: pa.DataType) -> bool:
-    """Whether a column of this type can hold vectors or neighbours."""
+    """Whether a column of this type can hold vectors or neighbors."""
     types = pa.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return bool(is_list and (types.is_integer(kind.value_type) or types.is_floating(kind.value_type)))
@@ -233,7 +235,7 @@ def list_matrix(chunk: pa.Array, dimension: int, where: str, first_row: int) -> 
         bad = int(np.argmax(lengths != dimension))
         raise FormatError(
             where,
-            f"the vector has {lengths[bad]} numbers and the first one has {dimension}",
+            f"the vector has {lengths[bad]} numbers, the first one has {dimension}",
             "vectors of one length",
             row=first_row + bad,
         )

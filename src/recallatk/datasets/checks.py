@@ -1,4 +1,4 @@
-"""Values that no truth can be made from are refused where they are read, by file and row."""
+"""Checks of values where they are read: NaN, Inf, and zero vectors under cosine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.core import VECTOR_DTYPES, Metric
 from recallatk.datasets.matrix import VectorsView
-from recallatk.errors import BadValueError, FormatError
+from recallatk.errors import BadValueError, FormatError, choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +54,8 @@ class CheckedVectors(VectorsView):
             where, number = self._place(start + int(zero[0]))
             raise BadValueError(
                 where,
-                "a vector of zeros, which has no cosine with anything",
-                "vectors with a direction (or the metrics ip and l2)",
+                "a zero vector, for which cosine is undefined",
+                "nonzero vectors, or the metric ip or l2",
                 row=number,
             )
 
@@ -74,17 +74,15 @@ def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
 
 
 def require_vectors(records: Records) -> None:
-    """Refuse a matrix of something other than vectors, such as neighbours."""
+    """Refuse a matrix of something other than vectors, such as neighbors."""
     if records.vectors.dtype.name not in VECTOR_DTYPES:
-        neighbours = (
-            ", as neighbours are stored"
-            if records.vectors.dtype.name in ("int32", "int64", "uint32", "uint64")
-            else ""
-        )
+        name = records.vectors.dtype.name
+        integers = name in ("int32", "int64", "uint32", "uint64")
         raise FormatError(
             records.name,
-            f"a matrix of {records.vectors.dtype.name}{neighbours}",
-            f"vectors of {', '.join(VECTOR_DTYPES)}",
+            f"a matrix of {name}{', the type of neighbor ids' if integers else ''}",
+            f"vectors of {choices(VECTOR_DTYPES)}",
+            hint="For vectors of whole numbers: vectors.astype('float32')." if integers else "",
         )
     if records.dimension < 1:
         raise FormatError(records.name, "vectors without numbers", "at least one dimension")

@@ -1,4 +1,4 @@
-"""What stands in a file: shape, types, norms, duplicates, and what would be refused."""
+"""Description of vectors: shape, types, norms, duplicates and bad values."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.files import PathLike
-
 # A norm within this of 1 is a unit vector stored with float16 precision or better.
 UNIT_TOLERANCE = 1e-3
 
 
 def inspect(
-    path: PathLike,
+    path: object,
     *,
     format: str | None = None,
     id_column: str | None = None,
     vector_column: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Look at every vector of a file once and describe it; bad values are counted, not refused.
+    """Describe vectors after reading each of them once; bad values are counted, not refused.
 
     Args:
-        path: a file, a pattern of shards, a folder or a URL.
-        format: the format's name, when its ending and first bytes do not tell.
+        path: a file, a pattern of shards, a folder, a URL, or data in memory as in `open_corpus`.
+        format: the format's name, if the ending and the first bytes do not tell.
         id_column: the column with the ids.
         vector_column: the column with the vectors.
         progress: called with the rows done and the rows there are.

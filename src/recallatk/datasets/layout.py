@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.core import BLOCK_BYTES, Records
+from recallatk.datasets.answer_ids import is_text
 from recallatk.datasets.batches import (
     BatchColumns,
     BatchSource,
@@ -29,6 +31,7 @@ VECTOR_NAMES = ("vector", "vectors", "embedding", "embeddings", "emb", "values")
 ID_NAMES = ("id", "_id", "ids", "query_id", "corpus_id", "doc_id", "docid", "qid")
 TEXT_NAMES = ("text", "query")
 FILTER_NAME = "filter"
+_NUMBERED = re.compile(r"(?P<prefix>.*?)(?P<number>\d{1,9})\Z")
 
 
 def table_records(source: BatchSource, options: OpenOptions) -> Records:
@@ -55,7 +58,8 @@ def vector_column(source: BatchSource, asked: str | None) -> str:
         if asked in lists:
             return asked
         raise UsageError(
-            f"{source.text}: {asked!r} is no column of number lists. Those are: {choices(lists) or 'none'}"
+            f"{source.text}: {_instead(source.head, asked, 'lists of numbers')}. "
+            f"Columns of number lists: {choices(lists) or 'none'}"
         )
     usual = [name for name in VECTOR_NAMES if name in lists]
     if usual or len(lists) == 1:
@@ -65,23 +69,36 @@ def vector_column(source: BatchSource, asked: str | None) -> str:
             source.text,
             f"no column holds lists of numbers (columns: {_described(source.head)})",
             "a list or fixed-size-list column of float16, float32, float64, int8 or uint8",
+            hint=_unparsed(source.head),
         )
     raise UsageError(
         f"{source.text}: several columns could be the vector: {choices(lists)}. "
-        f"Name one: --vector-column {lists[0]}"
+        f"Name one: vector_column={lists[0]!r} (--vector-column {lists[0]})"
     )
+
+
+def numbered_columns(names: list[str]) -> list[str]:
+    """Columns such as v0, v1, v2 (from 0 or 1, at least two), in the order of their numbers."""
+    groups: dict[str, dict[int, str]] = {}
+    for name in names:
+        if match := _NUMBERED.match(name):
+            groups.setdefault(match["prefix"], {})[int(match["number"])] = name
+    largest = max(groups.values(), key=len, default={})
+    first = min(largest, default=0)
+    whole = sorted(largest) == list(range(first, first + len(largest)))
+    return [largest[i] for i in sorted(largest)] if whole and first < 2 <= len(largest) else []
 
 
 def id_column(source: BatchSource, asked: str | None) -> str | None:
     """The column with the ids; None when there is none of a usual name."""
     schema = source.head
-    fitting = [field.name for field in schema if _is_identifier(field.type)]
+    fitting = [field.name for field in schema if is_identifier(field.type)]
     if asked is not None:
         if asked in fitting:
             return asked
         raise UsageError(
-            f"{source.text}: {asked!r} is no column of strings or integers. "
-            f"Those are: {choices(fitting) or 'none'}"
+            f"{source.text}: {_instead(schema, asked, 'strings or integers')}. "
+            f"Columns that can hold ids: {choices(fitting) or 'none'}"
         )
     usual = next((name for name in ID_NAMES if name in schema.names), None)
     if usual is not None and usual not in fitting:
@@ -89,17 +106,23 @@ def id_column(source: BatchSource, asked: str | None) -> str | None:
             source.text,
             f"the column {usual!r} holds {schema.field(usual).type}",
             "ids that are strings or integers",
-            hint="Name another column: --id-column NAME",
+            hint="Name another column: id_column=NAME (--id-column NAME)",
         )
     return usual
 
 
-def _is_identifier(kind: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    return bool(text or types.is_integer(kind))
+def is_identifier(kind: pa.DataType) -> bool:
+    """Whether a column of this type can hold ids."""
+    return holds_text(kind) or bool(pa.types.is_integer(_decoded(kind)))
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds strings, also as categories."""
+    return is_text(_decoded(kind))
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _dimension(source: BatchSource, vector: str) -> int:
@@ -111,7 +134,9 @@ def _dimension(source: BatchSource, vector: str) -> int:
         if first is None:
             raise FormatError(source.text, "it has no rows", "at least one vector")
         value = first.column(0)[0]
-        dimension = len(value) if value.is_valid else 0
+        if not value.is_valid:
+            raise FormatError(source.text, "the vector is null", "a vector in every row", row=0)
+        dimension = len(value)
     if dimension == 0:
         raise FormatError(source.text, "the first vector is empty", "vectors with numbers", row=0)
     return int(dimension)
@@ -120,6 +145,21 @@ def _dimension(source: BatchSource, vector: str) -> int:
 def column_of(source: BatchSource, name: str) -> pa.ChunkedArray:
     """One whole column, in memory."""
     return Cursor(source, [name]).read(0, source.rows)[name]
+
+
+def _instead(schema: pa.Schema, name: str, wanted: str) -> str:
+    """What a column holds instead of what it should."""
+    if name not in schema.names:
+        return f"there is no column {name!r}"
+    return f"the column {name!r} holds {schema.field(name).type}, not {wanted}"
+
+
+def _unparsed(schema: pa.Schema) -> str:
+    """How to mend vectors that are text, as a CSV file that was read without parsing has them."""
+    texts = [name for name in VECTOR_NAMES if name in schema.names and holds_text(schema.field(name).type)]
+    if not texts:
+        return ""
+    return f"The column {texts[0]!r} holds text: parse it, for example with json.loads, or open the CSV file."
 
 
 def _described(schema: pa.Schema) -> str:
@@ -134,7 +174,7 @@ def table_schema(records: Records) -> pa.Schema:
     clash = [name for name in records.metadata_names if name in (ID, VECTOR)]
     if clash:
         raise UsageError(
-            f"{records.name}: the column {clash[0]!r} would stand beside the {clash[0]} itself; "
+            f"{records.name}: the column {clash[0]!r} clashes with the {clash[0]} column that is written; "
             "rename it before converting"
         )
     kind = pa.list_(pa.from_numpy_dtype(records.vectors.dtype), records.dimension)

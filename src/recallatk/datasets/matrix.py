@@ -1,4 +1,4 @@
-"""Matrices that lie in memory, or row by row at fixed distances in a file."""
+"""Matrices in memory, or in a file as rows of fixed width."""
 
 from __future__ import annotations
 

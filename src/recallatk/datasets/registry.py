@@ -1,4 +1,4 @@
-"""The formats by name, and how a file is matched with one: by its first bytes, then by its ending."""
+"""Formats by name, detected by the first bytes of a file and then by its ending."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from recallatk.datasets.in_memory import is_path, open_object
 from recallatk.datasets.source import Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError, choices, unknown
 from recallatk.files import PathLike, locate_all
@@ -70,7 +71,7 @@ def format_for_writing(path: PathLike) -> Format:
         if each.writable and name.endswith(each.suffixes):
             return each
     endings = sorted(suffix for each in all_formats() if each.writable for suffix in each.suffixes)
-    raise UsageError(f"{path}: the ending names no format that can be written: {choices(endings)}")
+    raise UsageError(f"{path}: files with this ending cannot be written. Accepted: {choices(endings)}")
 
 
 def detect(location: Location) -> Format:
@@ -106,13 +107,25 @@ def detect(location: Location) -> Format:
 
 
 def open_source(
-    path: PathLike,
+    path: object,
     *,
     format: str | None = None,
     options: OpenOptions | None = None,
+    name: str = "data",
 ) -> Source:
-    """Open a file, a pattern of shards, a folder or a URL, whatever its format."""
+    """Open a file, a pattern of shards, a folder or a URL of any format, or an object in memory.
+
+    Args:
+        path: where the data are, or the data themselves.
+        format: the format's name, if the ending and the first bytes do not tell.
+        options: the columns of ids and vectors.
+        name: what messages call an object in memory.
+    """
     options = options or OpenOptions()
+    if not is_path(path):
+        if format is not None:
+            raise UsageError(f"{name}: format={format!r} is for files, and this is an object in memory")
+        return open_object(path, options, name)
     locations = locate_all(path)
     if len(locations) > 1:
         return _open_shards(without_secrets(str(path)), locations, format, options)
@@ -129,7 +142,7 @@ def open_location(location: Location, options: OpenOptions, name: str | None = N
 def _open_folder(folder: Location, options: OpenOptions, name: str | None) -> Source:
     children = folder.children()
     for each in [get_format(name)] if name else all_formats():
-        if each.recognises_folder(children):
+        if each.recognizes_folder(children):
             return each.open([folder], options)
     files = [child for child in children if not child.is_folder and has_known_suffix(child)]
     files = [file for file in files if file.suffix != _SIDECAR_SUFFIX] or files

@@ -1,4 +1,4 @@
-"""What a format is and what opening a file gives: the contract of the data doors."""
+"""The contract of a format, and the source that opening a file returns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Source:
     details: Mapping[str, str] = field(default_factory=dict)
     """What else the file says of itself, for `inspect`."""
     extra: tuple[str, ...] = ()
-    """What else the file holds beside its parts, such as the distances of neighbours."""
+    """What else the file holds beside its parts, such as the distances of neighbors."""
 
     def besides(self, role: str) -> tuple[str, ...]:
         """What the file holds that is not in one of its parts."""
@@ -83,7 +83,7 @@ class Format:
     stored: ClassVar[np.dtype[Any] | None] = None
     """The one type that such a file can hold; None when it can hold any."""
 
-    def recognises_folder(self, children: list[Location]) -> bool:
+    def recognizes_folder(self, children: list[Location]) -> bool:
         """Whether a folder with these children is of this format."""
         return False
 

@@ -133,7 +133,7 @@ def recall(found: NDArray[np.int64], dataset: Dataset) -> float:
     from recallatk.analysis import score
 
     truth = ground_truth(dataset, depth=K)
-    value = score(found, truth, [K], row_numbers=True)[f"recall@{K}"]
+    value = score(truth, found, [K], row_numbers=True)[f"recall@{K}"]
     return 0.0 if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""Exact ground truth: which rows are really the best ones, with their scores, ties and proof."""
+"""Exact ground truth: the best rows of every query, with scores, ties and proof."""
 
 from recallatk.truths.compute import ground_truth, obtain_truth
 from recallatk.truths.truth_file import is_truth_file, load_truth, save_truth

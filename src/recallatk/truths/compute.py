@@ -154,7 +154,7 @@ def _prints(dataset: Dataset, since: Truth | None) -> dict[str, str]:
 
 def _refuse(differ: list[str]) -> None:
     if differ:
-        raise MismatchError(f"an earlier truth cannot be brought up to date: other {', '.join(differ)}")
+        raise MismatchError(f"the earlier truth cannot be updated. Different: {', '.join(differ)}")
 
 
 def require_depth(depth: object) -> None:

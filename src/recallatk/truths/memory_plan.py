@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 SMALLEST = 256 << 20
 _USUAL = 2 << 30
-# For each neighbour of a query: several survivors in the table, candidates, and the arrays of the verdict
+# For each neighbor of a query: several survivors in the table, candidates, and the arrays of the verdict
 # with what sorting them takes.
 _NEIGHBOUR_BYTES = 300
-# Of the truth itself, while it is made and written, for each neighbour.
+# Of the truth itself, while it is made and written, for each neighbor.
 _RESULT_BYTES = 50
 # The scores of a tile in float64, its rows and its flags.
 _THREAD_BYTES = 40 << 20

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def boundary_gaps(truth: Truth) -> NDArray[np.float64]:
-    """How far the next row's score is from the last neighbour's: 0 for a tie, NaN where no row is left."""
+    """How far the next row's score is from the last neighbor's: 0 for a tie, NaN where no row is left."""
     if truth.certificate is None or truth.scores is None:
         return np.full(len(truth), np.nan)
     return np.abs(truth.scores[:, -1] - truth.certificate.next_scores)
 
 
 def ties_at(truth: Truth, k: int) -> NDArray[np.bool_]:
-    """For each query, whether its k-th neighbour ties with the next one."""
+    """For each query, whether its k-th neighbor ties with the next one."""
     if k < truth.depth:
         if truth.tied is not None:
             return truth.tied[:, k]

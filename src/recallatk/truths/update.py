@@ -109,7 +109,7 @@ class _Known(NamedTuple):
         parts = (truth.scores, truth.tied, truth.tie_counts, truth.overflow, truth.certificate)
         scores, tied, tie_counts, overflow, certificate = parts
         if scores is None or tied is None or tie_counts is None or overflow is None or certificate is None:
-            raise UsageError("only a truth with certificates can be brought up to date")
+            raise UsageError("only a truth with certificates can be updated")
         return cls(truth.rows, scores, tied, tie_counts, overflow, certificate)
 
 
@@ -295,7 +295,7 @@ class _Update:
         return Pairs(queries, self._now(rows), scores, bounds)
 
     def _rescore_near(self, vectors: NDArray[Any], pairs: Pairs) -> None:
-        """Score anew whatever float64 may not tell apart: a stored score there may be a neighbour's.
+        """Score anew whatever float64 may not tell apart: a stored score there may be a neighbor's.
 
         For inner products the bound needs the norms, so that all pairs are scored anew.
         """

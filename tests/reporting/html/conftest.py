@@ -135,7 +135,7 @@ def hostile():
         made = make_measurement(
             trial, queries=60, answers=answers, scale=1 + place, version=text, evidence=text
         )
-        found = score(answers, truth, (1, 10), eligibility=dataset.eligibility, row_numbers=True)
+        found = score(truth, answers, (1, 10), eligibility=dataset.eligibility, row_numbers=True)
         built = dataclasses.replace(made.build, call=text)
         measured.append(dataclasses.replace(made, score=found, build=built))
     failed = Trial(ATTACK, ((ATTACK, ATTACK),), ())

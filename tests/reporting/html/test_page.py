@@ -91,7 +91,7 @@ def test_four_hundred_long_settings_of_twelve_engines_with_words_stay_below_the_
         answers[random.random(answers.shape) < (1 + place) / 500] = -1
         build = (("description", f"{place} {LONG}"), ("M", place))
         trial = Trial(f"engine-{place % 12} {LONG}", build, (("ef", place),))
-        found = score(answers, truth, (1, 10), row_numbers=True)
+        found = score(truth, answers, (1, 10), row_numbers=True)
         changed = {"trial": trial, "answers": answers, "score": found}
         measured.append(dataclasses.replace(first, build=dataclasses.replace(first.build), **changed))
     page = to_html(dataclasses.replace(run, measurements=tuple(measured)), truth=truth, dataset=dataset)
@@ -206,7 +206,7 @@ def test_runs_of_the_same_data_are_compared_query_by_query():
     run, dataset, truth = scored_run()
     first = run.measurements[0]
     better = dataclasses.replace(
-        first, answers=truth.rows, score=score(truth.rows, truth, (1, 10), row_numbers=True)
+        first, answers=truth.rows, score=score(truth, truth.rows, (1, 10), row_numbers=True)
     )
     other = dataclasses.replace(run, measurements=(better,))
     found = RunReport(run, truth, dataset, others=[other], names=["before", "after"]).comparison

@@ -78,7 +78,7 @@ class AnnBenchmarks(Format):
         """The `neighbors` and `distances` of the file."""
         stated = _metric(_attributes(location), location.text)
         if metric is not None and stated is not None and metric != stated:
-            raise UsageError(f"{location.text} says its metric is {stated}, not {metric}")
+            raise UsageError(f"metric mismatch: {location.text} states {stated}, not {metric}")
         file = _open(location)
         return _truth(file, stated or metric, location) if _has(file, "neighbors", location) else None
 
@@ -263,12 +263,12 @@ def _truth(file: Any, metric: Metric | None, location: Location) -> Truth:
     where = f"{location.text} (neighbors)"
     neighbors = _matrix(file, "neighbors", location)
     if neighbors.dtype.kind not in "iu":
-        raise FormatError(where, f"neighbours of type {neighbors.dtype}", "integers")
+        raise FormatError(where, f"neighbors of type {neighbors.dtype}", "integers")
     rows = neighbors.read(0, neighbors.shape[0]).astype(np.int64)
     queries = _matrix(file, "test", location).shape[0]
     if len(rows) != queries:
         raise FormatError(
-            where, f"neighbours of {len(rows)} queries, and test has {queries}", "one row for each query"
+            where, f"neighbors of {len(rows)} queries, and test has {queries}", "one row for each query"
         )
     scores = None
     if _has(file, "distances", location) and metric is not None:
@@ -276,13 +276,13 @@ def _truth(file: Any, metric: Metric | None, location: Location) -> Truth:
         if distances.shape != neighbors.shape:
             raise FormatError(
                 where,
-                f"{neighbors.shape} neighbours and {distances.shape} distances",
-                "one distance for each neighbour",
+                f"{neighbors.shape} neighbors and {distances.shape} distances",
+                "one distance for each neighbor",
             )
         scores = as_scores(distances)
         scores = 1.0 - scores if metric is Metric.COSINE else scores
     limit = _matrix(file, "train", location).shape[0]
     if rows.max(initial=-1) >= limit:
         row = int(np.argmax(rows.max(axis=1) >= limit))
-        raise FormatError(where, "a neighbour outside the corpus", f"rows below {limit}", row=row)
+        raise FormatError(where, "a neighbor outside the corpus", f"rows below {limit}", row=row)
     return replace(imported(rows, scores, metric, where), corpus_rows=limit)

@@ -1,4 +1,4 @@
-"""BEIR folders: texts and judgements, with the vectors in a file beside them."""
+"""BEIR folders: texts and judgments, with the vectors in a file beside them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Beir(Format):
 
     name = "beir"
 
-    def recognises_folder(self, children: list[Location]) -> bool:
+    def recognizes_folder(self, children: list[Location]) -> bool:
         """A folder with corpus.jsonl and queries.jsonl."""
         return {"corpus.jsonl", "queries.jsonl"} <= {child.name for child in children}
 

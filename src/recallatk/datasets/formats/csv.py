@@ -16,7 +16,15 @@ import pyarrow.csv as pa_csv
 from recallatk.datasets.answer_cells import cell_answers
 from recallatk.datasets.answer_tables import find_roles
 from recallatk.datasets.formats.jsonl import VECTOR_TYPE
-from recallatk.datasets.layout import ID, ID_NAMES, VECTOR, VECTOR_NAMES, table_records, tables
+from recallatk.datasets.layout import (
+    ID,
+    ID_NAMES,
+    VECTOR,
+    VECTOR_NAMES,
+    numbered_columns,
+    table_records,
+    tables,
+)
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
 from recallatk.errors import FormatError
 from recallatk.files import reading
@@ -32,7 +40,6 @@ _HEAD_BYTES = 1 << 20
 # A row has to fit.
 _BLOCK_BYTES = 8 << 20
 _DELIMITERS = ",\t;|"
-_NUMBERED = re.compile(r"(?P<prefix>.*?)(?P<number>\d{1,9})\Z")
 # Digits behind a plus or a zero, or more than a float64 holds: a code and not a number.
 _CODE = r"^([+]|-?0[0-9]|-?[0-9]{16,}$)"
 _SEPARATOR = r"\s*[,;]\s*|\s+"
@@ -99,7 +106,7 @@ class CsvTable(CsvText):
         super().__init__(location)
         self.identifiers = (identifier, *ID_NAMES)
         usual = [name for name in (vector, *VECTOR_NAMES) if name in self.names]
-        self.wide = [] if usual else _numbered(self.names)
+        self.wide = [] if usual else numbered_columns(self.names)
         self.vector = str(usual[0]) if usual else VECTOR
         if not usual and not self.wide:
             raise FormatError(
@@ -193,18 +200,6 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _numbered(names: list[str]) -> list[str]:
-    """Columns such as v0, v1, v2 (from 0 or 1, at least two), in the order of their numbers."""
-    groups: dict[str, dict[int, str]] = {}
-    for name in names:
-        if match := _NUMBERED.match(name):
-            groups.setdefault(match["prefix"], {})[int(match["number"])] = name
-    largest = max(groups.values(), key=len, default={})
-    first = min(largest, default=0)
-    whole = sorted(largest) == list(range(first, first + len(largest)))
-    return [largest[i] for i in sorted(largest)] if whole and first < 2 <= len(largest) else []
-
-
 def _misfits(cells: dict[str, pa.Array], names: list[str], kind: pa.DataType, *, exactly: bool) -> list[str]:
     """Columns with a cell that is not of a type, found by halves: most columns of a wide file are alike."""
     if not names or _fits(pa.concat_arrays([cells[name] for name in names]), kind, exactly=exactly):
@@ -295,7 +290,7 @@ class Csv(Format):
     def read_answers(self, location: Location) -> Answers | None:
         """A cell of ids for each query, such as [3, 5], 3 5, 3;5 or 3|5; or one answer a row."""
         text = CsvText(location)
-        vectors = [name for name in text.names if name in VECTOR_NAMES] or _numbered(text.names)
+        vectors = [name for name in text.names if name in VECTOR_NAMES] or numbered_columns(text.names)
         roles = find_roles(text.names, vectors, text.text)
         others = [] if roles.long else [n for n in text.names if n not in (*roles.names, *VECTOR_NAMES)]
         schema = pa.schema([(name, pa.string()) for name in [*roles.names, *others]])

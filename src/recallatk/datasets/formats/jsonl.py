@@ -169,12 +169,12 @@ def _check_lines(block: bytes, first_row: int, where: str) -> None:
     for row, line in enumerate(_lines(block), first_row):
         if not (line.startswith(b"{") and line.endswith(b"}")):
             shown = line[:60].decode("utf-8", "replace")
-            raise FormatError(where, f"{shown!r} is no object", "one JSON object a line", row=row)
+            raise FormatError(where, f"{shown!r} is not an object", "one JSON object a line", row=row)
         if not line.isascii():
             try:
                 line.decode()
             except UnicodeDecodeError as problem:
-                raise FormatError(where, f"it is no UTF-8: {problem}", "UTF-8", row=row) from problem
+                raise FormatError(where, f"invalid UTF-8: {problem}", "UTF-8", row=row) from problem
         if line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST:
             raise FormatError(where, f"brackets in more than {_DEEPEST} levels", "flat objects", row=row)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x93NUMPY"
 # numpy itself refuses headers beyond 10,000 characters.
 HEADER_BYTES = 16_384
-_NUMBERS = "float16, float32, float64, int8 or uint8 (int32 or int64 for neighbours)"
+_NUMBERS = "float16, float32, float64, int8 or uint8 (int32 or int64 for neighbors)"
 _ACCEPTED_KINDS = frozenset(["f2", "f4", "f8", "i1", "u1", "i4", "i8", "u4", "u8"])
 _ANSWER_KINDS = "iufU"
 
@@ -51,7 +51,7 @@ def read_header(head: bytes, where: str) -> tuple[tuple[int, ...], bool, np.dtyp
 
 
 def check_matrix(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
-    """The shape of a matrix of numbers that can be vectors or neighbours."""
+    """The shape of a matrix of numbers that can be vectors or neighbors."""
     checked = _check_shape(where, shape, "a matrix of vectors, one a row")
     if dtype.str[1:] not in _ACCEPTED_KINDS:
         raise FormatError(where, f"an array of {dtype}", _NUMBERS)
@@ -116,7 +116,7 @@ class Npy(Format):
     def read_truth(
         self, location: Location, metric: Metric | None, corpus: Records | None = None
     ) -> Truth | None:
-        """An integer matrix as the neighbours of each query."""
+        """An integer matrix as the neighbors of each query."""
         return matrix_truth(npy_matrix(location), None, metric, location.text)
 
     def read_answers(self, location: Location) -> Answers | None:

@@ -233,7 +233,7 @@ def _vector_name(members: dict[str, _Member], asked: str | None, where: str) -> 
     if asked is not None:
         if asked in matrices:
             return asked
-        raise UsageError(f"{where}: {asked!r} is no matrix. Matrices: {choices(matrices) or 'none'}")
+        raise UsageError(f"{where}: {asked!r} is not a matrix. Matrices: {choices(matrices) or 'none'}")
     usual = [name for name in VECTOR_NAMES if name in matrices]
     if usual or len(matrices) == 1:
         return (usual or matrices)[0]

@@ -1,4 +1,4 @@
-"""A plain folder: corpus.* and queries.* in any format, perhaps with judgements."""
+"""A plain folder: corpus.* and queries.* in any format, perhaps with judgments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pair(Format):
 
     name = "folder"
 
-    def recognises_folder(self, children: list[Location]) -> bool:
+    def recognizes_folder(self, children: list[Location]) -> bool:
         """A folder with a file for each part."""
         return all(any(_is_part(child, role) for child in children) for role in (CORPUS, QUERIES))
 

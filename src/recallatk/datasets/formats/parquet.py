@@ -109,10 +109,10 @@ class Parquet(Format):
     def read_truth(
         self, location: Location, metric: Metric | None, corpus: Records | None = None
     ) -> Truth | None:
-        """A list of ids for each query, as VectorDBBench stores neighbours."""
+        """A list of ids for each query, as VectorDBBench stores neighbors."""
         if corpus is None:
             raise UsageError(
-                f"{location.text}: its neighbours are ids; say of which corpus: read_truth(path, corpus=…), "
+                f"{location.text}: the neighbors are ids. Pass their corpus: load_truth(path, corpus=…), "
                 "--corpus FILE"
             )
         return replace(id_truth(ParquetShard(location), corpus), metric=metric)

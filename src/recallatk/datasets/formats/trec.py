@@ -42,7 +42,7 @@ class Trec(Format):
         """Refuse: a run holds answers."""
         raise FormatError(
             shards[0].text,
-            "a TREC run, which holds answers and no vectors",
+            "a TREC run, which holds answers, not vectors",
             "a file with vectors",
             hint="Read it as answers: read_answers(path)",
         )
@@ -126,7 +126,7 @@ def _decoded(block: bytes, first_line: int, where: str) -> str:
         return block.decode()
     except UnicodeDecodeError as problem:
         row = first_line + block.count(b"\n", 0, problem.start)
-        raise FormatError(where, f"it is no UTF-8: {problem.reason}", "UTF-8", row=row) from problem
+        raise FormatError(where, f"invalid UTF-8: {problem.reason}", "UTF-8", row=row) from problem
 
 
 def _blocks(location: Location) -> Iterator[bytes]:

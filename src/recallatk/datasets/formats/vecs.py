@@ -73,7 +73,7 @@ class _Vecs(Format):
         if left_over:
             raise FormatError(
                 location.text,
-                f"{location.size} bytes are no whole number of rows of {row_bytes} bytes "
+                f"{location.size} bytes are not a whole number of rows of {row_bytes} bytes "
                 f"({left_over} left over at byte {rows * row_bytes})",
                 f"rows of one int32 and {dimension} {self.stored.name} each",
             )
@@ -82,7 +82,7 @@ class _Vecs(Format):
     def read_truth(
         self, location: Location, metric: Metric | None, corpus: Records | None = None
     ) -> Truth | None:
-        """An ivecs file as the neighbours of each query."""
+        """An ivecs file as the neighbors of each query."""
         return matrix_truth(self._matrix(location), None, metric, location.text)
 
     def read_answers(self, location: Location) -> Answers | None:
@@ -115,6 +115,6 @@ class Bvecs(_Vecs):
 
 
 class Ivecs(_Vecs):
-    """int32 rows: the neighbours of each query."""
+    """int32 rows: the neighbors of each query."""
 
     name, suffixes, stored = "ivecs", (".ivecs",), np.dtype("<i4")

@@ -84,7 +84,7 @@ class VectorDBBench(Format):
 
     name = "vectordbbench"
 
-    def recognises_folder(self, children: list[Location]) -> bool:
+    def recognizes_folder(self, children: list[Location]) -> bool:
         """A folder with test.parquet and train shards."""
         names = [child.name for child in children]
         return _TEST in names and any(_TRAIN.match(name) for name in names)
@@ -138,8 +138,7 @@ def _truth(location: Location, corpus: Records, queries: Records) -> Truth:
     truth = id_truth(open_table([location]), corpus)
     if len(truth) != queries.rows:
         raise MismatchError(
-            f"{location.text} has the neighbours of {len(truth)} queries "
-            f"and {queries.name} has {queries.rows}"
+            f"{location.text} has the neighbors of {len(truth)} queries and {queries.name} has {queries.rows}"
         )
     if truth.query_ids is None or queries.id_column is None:
         return truth
@@ -149,5 +148,5 @@ def _truth(location: Location, corpus: Records, queries: Records) -> Truth:
         return replace(truth, query_ids=None)
     if place.null_count:
         missing = queries.ids.filter(place.is_null())[0]
-        raise MismatchError(f"{location.text} has no neighbours of query {missing}, which {queries.name} has")
+        raise MismatchError(f"{location.text} has no neighbors of query {missing}, which {queries.name} has")
     return truth.take(place.to_numpy().astype(np.int64))

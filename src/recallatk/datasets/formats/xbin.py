@@ -104,12 +104,12 @@ class I8bin(_Xbin):
 
 
 class Ibin(_Xbin):
-    """int32 numbers: neighbours, alone or with a float32 distance for each after them all."""
+    """int32 numbers: neighbors, alone or with a float32 distance for each after them all."""
 
     name, suffixes, stored = "ibin", (".ibin",), np.dtype("<i4")
 
     def open(self, shards: list[Location], options: OpenOptions) -> Source:
-        """Open the neighbours; distances after them are named, and read with the truth."""
+        """Open the neighbors; distances after them are named, and read with the truth."""
         extra = ("distances",) if self._has_distances(shards[0]) else ()
         return replace(super().open(shards, options), extra=extra)
 
@@ -127,7 +127,7 @@ class Ibin(_Xbin):
     def read_truth(
         self, location: Location, metric: Metric | None, corpus: Records | None = None
     ) -> Truth | None:
-        """Neighbours as big-ann-benchmarks stores them; distances count once a metric is stated."""
+        """Neighbors as big-ann-benchmarks stores them; distances count once a metric is stated."""
         ids = self._matrix(location)
         if not self._has_distances(location):
             return matrix_truth(ids, None, metric, location.text)
@@ -136,7 +136,7 @@ class Ibin(_Xbin):
         return matrix_truth(ids, _distances(ids), metric, location.text, squared=True)
 
     def read_answers(self, location: Location) -> Answers | None:
-        """Neighbours, with the distances after them where there are some."""
+        """Neighbors, with the distances after them where there are some."""
         ids = self._matrix(location)
         distances = _distances(ids) if self._has_distances(location) else None
         return matrix_answers(ids, location.text, distances)
