@@ -87,6 +87,8 @@ class Attached(Engine):
     )
     target = ""
     ids: RowsById | None = None
+    takes_filters = False
+    """Whether the connected target says that it can filter."""
     answered = returned = known = 0
     _stranger: object = None
     _first = QueryBatch(np.empty((0, 0)))
@@ -169,6 +171,11 @@ class Attached(Engine):
             f"{counted(self.answered, 'query', 'queries')} answered by {self.target}{said and ', ' + said}; "
             "what its index did is not known"
         )
+
+    def refuse_filters(self, batch: QueryBatch) -> None:
+        """Refuse filters where the target does not say that it can filter."""
+        if batch.filters is not None and not self.takes_filters:
+            raise self.unable("filter while it searches")
 
     def in_process(self) -> bool:
         """The target does not say where its index is."""

@@ -76,6 +76,10 @@ class Engine:
     abilities: ClassVar[Abilities] = Abilities()
     build_knobs: ClassVar[tuple[Knob, ...]] = ()
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
+    free_search: ClassVar[bool] = False
+    """Settings may state search parameters of any name, besides the declared knobs."""
+    old_search_knobs: ClassVar[tuple[Knob, ...]] = ()
+    """Search knobs of an earlier version, which settings may still state."""
     constraints: ClassVar[tuple[Constraint, ...]] = ()
     list_knob: ClassVar[str | None] = None
     """The build knob that is a number of lists: sweeps suggest one that grows with the rows."""
@@ -103,6 +107,20 @@ class Engine:
         A dry run skips such builds.
         """
         return "what it attaches to" if cls.abilities.attaches else None
+
+    @classmethod
+    def unaccepted(cls, name: str) -> str | None:
+        """Why a free search parameter of this name is refused; None where it is accepted or unknown yet."""
+        return None
+
+    @classmethod
+    def require_data(cls, corpus: Corpus, metric: Metric) -> None:
+        """Refuse data that an existing index was not made from; an engine that builds refuses none."""
+
+    @classmethod
+    def prepared(cls, queries: NDArray[Any], metric: Metric) -> NDArray[Any]:
+        """The query vectors as its searches take them, made before the clock starts."""
+        return queries
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
@@ -342,6 +360,7 @@ def require_able(engine: type[Engine], dataset: Dataset) -> None:
     """Refuse an engine that cannot search these data by their metric and with their filters."""
     require_metric(engine, dataset.metric)
     require_filters(engine, "these queries have filters" if dataset.queries.filtered else None)
+    engine.require_data(dataset.corpus, dataset.metric)
 
 
 def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> dict[str, KnobValue]:

@@ -208,7 +208,8 @@ class Measurement:
     def timed_call(self) -> TimedCall:
         """What each latency of the trial covers."""
         built = self.build
-        return TimedCall(self.trial.engine, built.call, self.k, built.search_threads, built.threads)
+        threads = None if built.seconds is None else built.threads
+        return TimedCall(self.trial.engine, built.call, self.k, built.search_threads, threads)
 
     @property
     def latencies_ns(self) -> NDArray[np.int64]:

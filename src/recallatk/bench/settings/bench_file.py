@@ -16,9 +16,9 @@ from recallatk.adapters import get_engine, registered
 from recallatk.adapters.base import require_filters, require_installed, require_metric
 from recallatk.bench.settings import models
 from recallatk.bench.settings.grid import combine
-from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described, unknown
+from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError, described
 from recallatk.bench.settings.settings import Settings
-from recallatk.errors import RecallError, UsageError
+from recallatk.errors import RecallError, UsageError, unknown
 from recallatk.files import require_ordinary
 from recallatk.redaction import is_url, without_secrets
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from recallatk.adapters import get_engine
 from recallatk.bench.settings.bench_file import check_ability
-from recallatk.bench.settings.problems import Problems, unknown
+from recallatk.bench.settings.problems import Problems
 from recallatk.bench.settings.values import filled
 from recallatk.core import Corpus, QuerySet, in_memory
 from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
+from recallatk.errors import unknown
 from recallatk.filters import parse_filter
 
 if TYPE_CHECKING:

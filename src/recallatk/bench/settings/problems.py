@@ -6,12 +6,11 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
-from recallatk.errors import UsageError, choices
+from recallatk.errors import UsageError, choices, unknown
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -122,14 +121,6 @@ def worded(error: Mapping[str, Any], model: type[BaseModel]) -> str:
         return f"{described(value)}. Accepted: numbers that are finite"
     wanted = _WANTED.get(kind)
     return f"{described(value)}. Accepted: {wanted}" if wanted else f"{described(value)}: {error['msg']}"
-
-
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The refusal of a name, with the nearest and all that are known."""
-    names = list(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.6)
-    meant = f" Did you mean {near[0]}?" if near else ""
-    return f"no such {what}.{meant} Accepted: {choices(names) or 'none'}"
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
