@@ -82,8 +82,9 @@ class Attached(Engine):
     family = "attached"
     metrics = frozenset(Metric)
     abilities = Abilities(batch=False, attaches=True, clients=True, forks=True)
-    search_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("parameters", default="{}", help="a JSON object of what the target is told with every query"),
+    free_search = True
+    stated_search_knobs: ClassVar[tuple[Knob, ...]] = (
+        Knob("parameters", default="{}", help="a JSON object with further parameters of every query"),
     )
     target = ""
     ids: RowsById | None = None
@@ -132,8 +133,9 @@ class Attached(Engine):
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Parameters sent with every query, by name; `${NAME}` is taken from the environment."""
         refuse_literals(self.name, parameters)
-        given = json_object(self.name, "parameters", parameters["parameters"])
-        return expanded(given, "parameters", self.name)
+        named = dict(parameters)
+        text = named.pop("parameters", "{}")
+        return expanded(json_object(self.name, "parameters", text) | named, "parameters", self.name)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The rows whose ids the target returned; the number of rows stands for ids that no row has."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recallatk.adapters.attached import Attached, refuse_literals
+from recallatk.adapters.attached import Attached
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.core import Knob
 from recallatk.errors import EngineError, UsageError, unknown
-from recallatk.references import expanded
 
 if TYPE_CHECKING:
     import collections.abc as abc
@@ -31,9 +30,7 @@ class Callable(Attached):
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("function", default="", help="the function to call, as module:function"),
     )
-    search_knobs: ClassVar[tuple[Knob, ...]] = ()
-    free_search = True
-    old_search_knobs = Attached.search_knobs
+    deprecated_search = frozenset({"parameters"})
     function: ClassVar[abc.Callable[..., Any] | None] = None
 
     def __init__(self) -> None:
@@ -61,8 +58,13 @@ class Callable(Attached):
         made = {"name": called, "function": staticmethod(function), "build_knobs": (), "target": called}
         made["abilities"] = replace(cls.abilities, clients=clients, filters=takes_filters(function))
         if knobs is not None:
-            made |= {"search_knobs": tuple(knobs), "free_search": False, "old_search_knobs": ()}
+            made |= {"search_knobs": tuple(knobs), "free_search": False, "stated_search_knobs": ()}
         return type("Callable", (cls,), made)
+
+    @classmethod
+    def can_filter(cls, build: abc.Mapping[str, Any]) -> bool:
+        """Whether the function takes filters; one that only a build names is asked when it is connected."""
+        return cls.abilities.filters or cls.function is None
 
     @classmethod
     def unaccepted(cls, name: str) -> str | None:
@@ -85,15 +87,12 @@ class Callable(Attached):
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The keyword arguments; the old `parameters` is a JSON object of them."""
-        if self.old_search_knobs and isinstance(parameters.get("parameters"), str):
-            named = {name: value for name, value in parameters.items() if name != "parameters"}
-            return super().read_parameters(parameters) | named
-        refuse_literals(self.name, parameters)
-        for name in parameters:
+        found = super().read_parameters(parameters) if self.free_search else dict(parameters)
+        for name in found:
             refused = unaccepted_keyword(self._function, self.target, name)
             if refused is not None:
                 raise UsageError(f"{self.name}: {name}: {refused}")
-        return expanded(dict(parameters), "parameters", self.name)
+        return found
 
     def client(self) -> Engine:
         """The engine itself, where the author of the function allows it."""

@@ -92,12 +92,12 @@ def read_axes(
     problems, made = Problems(), {}
     reader = _Reader(engine.name, problems)
     for part, knobs in parts.items():
-        old = engine.old_search_knobs if part == "search" else ()
-        known = {knob.name: knob for knob in (*knobs, *(each for each in old if each.name in given[part]))}
+        more = engine.stated_search_knobs if part == "search" else ()
+        known = {knob.name: knob for knob in (*knobs, *(each for each in more if each.name in given[part]))}
         other = "search" if part == "build" else "build"
         free: dict[str, Axis] = {}
         for name in given[part]:
-            if name in {each.name for each in old}:
+            if part == "search" and name in engine.deprecated_search:
                 deprecated(f"the search parameter {name!r} of {engine.name}", "its parameters by their names")
             if part == "search" and engine.free_search and name not in known:
                 free[name] = reader.free(engine, name, given[part][name])
