@@ -41,7 +41,7 @@ def main():
     }
     print(f"{'index':6} {'reported MB':>12} {'analytic MB':>12} {'ratio':>7} {'peak MB':>9}")
     for name, (engine, build, expected) in cases.items():
-        run = recallatk.measure(engine, dataset, truth, build=build, at=[10], rounds=1)
+        run = recallatk.measure(engine, dataset, truth=truth, build=build, at=[10], rounds=1)
         found = run.measurements[0].build
         print(
             f"{name:6} {found.memory_bytes / 1e6:12.1f} {expected / 1e6:12.1f} "

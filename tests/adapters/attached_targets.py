@@ -4,7 +4,7 @@ import numpy as np
 
 from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.adapters import QueryBatch
-from recallatk.adapters.base import resolved
+from recallatk.adapters.base import resolved, resolved_search
 from recallatk.adapters.exact import Exact
 
 QUERIES = np.eye(3, dtype="float32")
@@ -32,7 +32,7 @@ def attached(kind, dataset, build=None, search=None):
     engine = kind()
     try:
         engine.build(dataset.corpus, dataset.metric, **resolved(kind.name, kind.build_knobs, build or {}))
-        engine.configure(**resolved(kind.name, kind.search_knobs, search or {}))
+        engine.configure(**resolved_search(kind, search or {}))
     except BaseException:
         engine.close()
         raise

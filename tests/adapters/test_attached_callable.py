@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from attached_targets import attached, searcher, three_rows
 
+from recallatk import parse_filter
 from recallatk.adapters import QueryBatch, get_engine
 from recallatk.adapters.callable import Callable
 from recallatk.core import Knob
@@ -71,11 +72,62 @@ def test_functions_take_declared_knobs_or_any_parameters():
     attached(knobbed, dataset, search={"ef": 7})
     with pytest.raises(UsageError, match=r"mine: ef = 10\. Accepted: whole numbers from 1 to 9"):
         attached(knobbed, dataset, search={"ef": 10})
-    attached(Callable.of(search), dataset, search={"parameters": '{"nprobe": 3, "mode": "fast"}'})
-    assert heard == [{"ef": 7}, {"nprobe": 3, "mode": "fast"}]
+    free(search, dataset, nprobe=3, mode="fast", exact=True)
+    assert heard == [{"ef": 7}, {"nprobe": 3, "mode": "fast", "exact": True}]
+
+
+def free(search, dataset, **parameters):
+    """The engine of a function, with any parameters."""
+    engine = Callable.of(search)()
+    engine.build(dataset.corpus, dataset.metric)
+    engine.configure(**parameters)
+    return engine
+
+
+def test_the_old_json_of_parameters_is_still_read():
+    heard = []
+
+    def search(queries, k, **parameters):
+        heard.append(parameters)
+        return [["a"]] * len(queries)
+
+    dataset = three_rows(["a", "b", "c"])
+    free(search, dataset, parameters='{"nprobe": 3, "modes": ["fast"]}')
+    assert heard == [{"nprobe": 3, "modes": ["fast"]}]
     for odd, said in (("[1]", "Accepted: a JSON object"), ("{", "is no JSON")):
         with pytest.raises(UsageError, match=said):
-            attached(Callable.of(search), dataset, search={"parameters": odd})
+            free(search, dataset, parameters=odd)
+
+
+def test_a_parameter_that_the_function_does_not_have_is_refused():
+    def search(queries, k, *, nprobe=1):
+        return [["a"]] * len(queries)
+
+    dataset = three_rows(["a", "b", "c"])
+    with pytest.raises(UsageError, match=r"no such parameter of search. Did you mean nprobe"):
+        free(search, dataset, nprobes=3)
+    assert Callable.of(search).unaccepted("nprobe") is None
+    with pytest.raises(UsageError, match="api_key may hold a secret"):
+        free(lambda queries, k, **_: [["a"]], dataset, api_key="hunter2")
+
+
+def test_a_function_with_filters_gets_one_for_each_query():
+    heard = []
+
+    def search(queries, k, filters):
+        heard.append(filters)
+        return [["a"]] * len(queries)
+
+    kind, dataset = Callable.of(search), three_rows(["a", "b", "c"])
+    assert kind.abilities.filters
+    engine = attached(kind, dataset)
+    chosen = parse_filter("category = 'x'")
+    engine.search(QueryBatch(np.eye(3)[:2], [chosen, None]), 1)
+    engine.search(QueryBatch(np.eye(3)[:2]), 1)
+    assert heard == [[None], [chosen, None], [None, None]]
+    plain = attached(Callable.of(lambda queries, k: [["a"]] * len(queries)), dataset)
+    with pytest.raises(EngineError, match="cannot filter while it searches"):
+        plain.search(QueryBatch(np.eye(3)[:1], [chosen]), 1)
 
 
 def test_a_function_is_found_by_its_name(tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ def measured(tiny):
     run = measure(
         "faiss-hnsw",
         dataset,
-        truth,
+        truth=truth,
         build=BUILD,
         search=[{"ef": 4}, {"ef": 300}],
         at=(1, 10),
@@ -114,7 +114,7 @@ def test_the_scores_are_those_of_the_answers(measured, tiny):
 
 def test_answers_are_those_of_a_direct_search(tiny):
     dataset, truth = tiny
-    run = measure("exact", dataset, truth, at=(10,), rounds=1)
+    run = measure("exact", dataset, truth=truth, at=(10,), rounds=1)
     engine = get_engine("exact")()
     engine.build(dataset.corpus, dataset.metric)
     queries = dataset.queries.vectors.read(0, dataset.queries.rows)
@@ -125,7 +125,7 @@ def test_answers_are_those_of_a_direct_search(tiny):
 
 def test_a_corpus_smaller_than_k_is_no_error():
     dataset = tiny_dataset(5, 3)
-    run = measure("exact", dataset, ground_truth(dataset, depth=10), at=(10,), rounds=1)
+    run = measure("exact", dataset, truth=ground_truth(dataset, depth=10), at=(10,), rounds=1)
     assert run.measurements[0].answers.shape == (3, 5)
     assert run.measurements[0].score.measures["recall@10"].value == 1.0
 
@@ -134,7 +134,7 @@ def test_a_corpus_smaller_than_k_is_no_error():
 def test_the_memory_of_a_flat_index_is_that_of_its_vectors():
     vectors = np.random.default_rng(0).normal(size=(50_000, 64)).astype("float32")
     dataset = open_dataset(make_corpus(vectors), make_queries(vectors[:2] + 1), metric="l2")
-    run = measure("exact", dataset, ground_truth(dataset, depth=1), at=(1,), rounds=1)
+    run = measure("exact", dataset, truth=ground_truth(dataset, depth=1), at=(1,), rounds=1)
     assert run.measurements[0].build.memory_bytes == pytest.approx(vectors.nbytes, rel=0.2)
     assert run.measurements[0].build.size_bytes == vectors.nbytes
 
@@ -230,14 +230,16 @@ def test_an_engine_that_dies_is_an_error_with_the_reason(tiny, broken, how, said
     broken(how)
     dataset, truth = tiny
     with pytest.raises(EngineError, match=said):
-        measure("broken", dataset, truth, at=(1,), rounds=1)
+        measure("broken", dataset, truth=truth, at=(1,), rounds=1)
 
 
 def test_what_an_engine_prints_disturbs_nothing(tiny, broken):
     broken("not")
     dataset, truth = tiny
     steps = []
-    run = measure("broken", dataset, truth, at=(1,), rounds=1, watch=lambda step: steps.append(step.phase))
+    run = measure(
+        "broken", dataset, truth=truth, at=(1,), rounds=1, watch=lambda step: steps.append(step.phase)
+    )
     assert run.measurements[0].score.measures["recall@1"].value == 1.0
     assert steps == PHASES
 
@@ -245,14 +247,18 @@ def test_what_an_engine_prints_disturbs_nothing(tiny, broken):
 def test_bytes_that_are_no_text_disturb_nothing(tiny, broken):
     broken("bytes")
     steps = []
-    run = measure("broken", *tiny, at=(1,), rounds=1, watch=lambda step: steps.append(step.phase))
+    run = measure(
+        "broken", tiny[0], truth=tiny[1], at=(1,), rounds=1, watch=lambda step: steps.append(step.phase)
+    )
     assert run.measurements[0].score["recall@1"] == 1.0
     assert steps == PHASES
 
 
 def test_an_engine_that_asks_the_keyboard_hears_nothing(tiny, broken):
     broken("asks")
-    assert measure("broken", *tiny, at=(1,), rounds=1).measurements[0].score["recall@1"] == 1.0
+    assert (
+        measure("broken", tiny[0], truth=tiny[1], at=(1,), rounds=1).measurements[0].score["recall@1"] == 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -271,12 +277,12 @@ def test_an_engine_that_asks_the_keyboard_hears_nothing(tiny, broken):
 def test_an_answer_that_is_no_row_of_row_numbers_is_an_error(tiny, broken, how, said):
     broken(how)
     with pytest.raises(EngineError, match=f"exception in search: .*{said}"):
-        measure("broken", *tiny, at=(10,), rounds=1)
+        measure("broken", tiny[0], truth=tiny[1], at=(10,), rounds=1)
 
 
 def test_a_short_answer_is_padded_and_scored_as_short(tiny, broken):
     broken("few")
-    found = measure("broken", *tiny, at=(10,), rounds=1).measurements[0]
+    found = measure("broken", tiny[0], truth=tiny[1], at=(10,), rounds=1).measurements[0]
     assert (found.answers[:, :3] >= 0).all()
     assert (found.answers[:, 3:] == -1).all()
     assert found.score["recall@10"] == pytest.approx(0.3)
@@ -285,13 +291,16 @@ def test_a_short_answer_is_padded_and_scored_as_short(tiny, broken):
 
 def test_row_numbers_of_another_width_are_row_numbers(tiny, broken):
     broken("small")
-    assert measure("broken", *tiny, at=(10,), rounds=1).measurements[0].score["recall@10"] == 1.0
+    assert (
+        measure("broken", tiny[0], truth=tiny[1], at=(10,), rounds=1).measurements[0].score["recall@10"]
+        == 1.0
+    )
 
 
 def test_an_engine_without_a_version_gives_a_run(tiny, broken, tmp_path):
     broken("nameless")
     dataset, truth = tiny
-    run = measure("broken", dataset, truth, at=(1,), rounds=1)
+    run = measure("broken", dataset, truth=truth, at=(1,), rounds=1)
     assert run.measurements[0].build.version is None
     assert run.measurements[0].score["recall@1"] == 1.0
     assert load_run(save_run(run, dataset, tmp_path / "run")).measurements[0].build.version is None
@@ -301,7 +310,7 @@ def test_an_engine_without_a_version_gives_a_run(tiny, broken, tmp_path):
 def test_answers_beyond_the_corpus_are_counted_and_saved_as_null(tiny, broken, tmp_path):
     broken("beyond")
     dataset, truth = tiny
-    run = measure("broken", dataset, truth, at=(10,), rounds=1)
+    run = measure("broken", dataset, truth=truth, at=(10,), rounds=1)
     assert run.measurements[0].score["recall@10"] == 0.0
     assert run.measurements[0].score.anomalies["unknown"] == 250
     save_run(run, dataset, tmp_path / "run")
@@ -319,7 +328,7 @@ def test_a_file_of_the_users_is_not_imported_in_place_of_a_library(tmp_path):
 
         dataset = tiny_dataset(50, 5)
         truth = ground_truth(dataset, depth=5)
-        run = measure("faiss-hnsw", dataset, truth, search=[{"ef": 50}], at=(5,), rounds=1)
+        run = measure("faiss-hnsw", dataset, truth=truth, search=[{"ef": 50}], at=(5,), rounds=1)
         print(run.measurements[0].score["recall@5"], run.measurements[0].build.version)
     """
     # -P is for this process only: the one that it starts has to say it again.
@@ -338,7 +347,7 @@ def test_a_file_of_the_users_is_not_imported_in_place_of_a_library(tmp_path):
 def test_a_run_on_an_imported_truth_names_the_data(tiny):
     dataset, truth = tiny
     foreign = Truth(truth.rows, None, None, None, Origin.IMPORTED)
-    run = measure("exact", dataset, foreign, at=(10,), rounds=1)
+    run = measure("exact", dataset, truth=foreign, at=(10,), rounds=1)
     assert run.fingerprints == {**fingerprints(dataset), "truth": fingerprint_truth(foreign)}
     assert {"vectors", "ids", "queries", "truth"} == set(run.fingerprints)
 
@@ -348,7 +357,7 @@ def test_a_truth_with_rows_beyond_the_corpus_is_refused(tiny, monkeypatch):
     rows = tiny[1].rows.copy()
     rows[3, 4] = 300
     with pytest.raises(MismatchError, match="rows beyond the corpus of 300"):
-        measure("faiss-hnsw", tiny[0], Truth(rows, None, None, None, Origin.IMPORTED), at=(1,))
+        measure("faiss-hnsw", tiny[0], truth=Truth(rows, None, None, None, Origin.IMPORTED), at=(1,))
 
 
 def test_an_interrupt_ends_the_worker(tiny):
@@ -360,7 +369,7 @@ def test_an_interrupt_ends_the_worker(tiny):
 
     before = psutil.Process().children(recursive=True)
     with pytest.raises(KeyboardInterrupt):
-        measure("exact", dataset, truth, at=(1,), rounds=1, watch=interrupted)
+        measure("exact", dataset, truth=truth, at=(1,), rounds=1, watch=interrupted)
     assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
@@ -373,14 +382,14 @@ def test_an_interrupt_ends_the_worker(tiny):
         ({"search": []}, "at least one"),
         ({"rounds": 0}, "at least one"),
         ({"engine": "none"}, "no engine 'none'"),
-        ({"search": [{"nprobe": 3}]}, "no parameter 'nprobe'. Accepted: ef"),
+        ({"search": [{"nprobe": 3}]}, "search.nprobe: no such parameter of faiss-hnsw. Accepted: ef"),
         ({"build": {"M": 0}}, "whole numbers from 2 to 256"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_built(tiny, monkeypatch, options, said):
     monkeypatch.setattr(subprocess, "Popen", lambda *job, **options: pytest.fail("it was built"))
     with pytest.raises(UsageError, match=said):
-        measure(options.pop("engine", "faiss-hnsw"), *tiny, **{"at": (1,), **options})
+        measure(options.pop("engine", "faiss-hnsw"), tiny[0], truth=tiny[1], **{"at": (1,), **options})
 
 
 def test_a_truth_of_other_data_is_refused(tiny):
@@ -388,30 +397,30 @@ def test_a_truth_of_other_data_is_refused(tiny):
     # As many rows and queries, other vectors: what a count would not notice.
     other = tiny_dataset(300, 25, metric="l2", seed=1)
     with pytest.raises(MismatchError, match="vectors, queries differ"):
-        measure("faiss-hnsw", other, truth, at=(1,))
-    with pytest.raises(MismatchError, match="a truth by l2, and a dataset by ip"):
-        measure("faiss-hnsw", dataclasses.replace(dataset, metric=Metric.IP), truth, at=(1,))
-    with pytest.raises(MismatchError, match="a truth of 25 queries, and a dataset of 24"):
-        measure("faiss-hnsw", tiny_dataset(300, 24, metric="l2"), truth, at=(1,))
+        measure("faiss-hnsw", other, truth=truth, at=(1,))
+    with pytest.raises(MismatchError, match="metric mismatch: the truth uses l2, the dataset ip"):
+        measure("faiss-hnsw", dataclasses.replace(dataset, metric=Metric.IP), truth=truth, at=(1,))
+    with pytest.raises(MismatchError, match="the truth has 25 queries, the dataset 24"):
+        measure("faiss-hnsw", tiny_dataset(300, 24, metric="l2"), truth=truth, at=(1,))
 
 
 def test_queries_that_are_corpus_rows_are_refused(tiny):
     dataset = tiny[0]
     own = open_dataset(dataset.corpus, queries_from_corpus(dataset.corpus, 25), metric="l2")
     with pytest.raises(UsageError, match="these queries are corpus rows"):
-        measure("faiss-hnsw", own, ground_truth(own, depth=20), at=(1,))
+        measure("faiss-hnsw", own, truth=ground_truth(own, depth=20), at=(1,))
 
 
 def test_filters_reach_engines_that_are_able_and_no_others(tiny):
     dataset = tiny[0]
     filtered = open_dataset(dataset.corpus, dataset.queries, metric="l2", where="size > 50")
     truth = ground_truth(filtered, depth=20)
-    run = measure("exact", filtered, truth, at=(1, 10), rounds=1)
+    run = measure("exact", filtered, truth=truth, at=(1, 10), rounds=1)
     score = run.measurements[0].score
     assert score["recall@10"] == 1.0
     assert score.anomalies["ineligible"] == 0
     with pytest.raises(EngineError, match="faiss-nsg cannot filter while it searches"):
-        measure("faiss-nsg", filtered, truth, at=(1,))
+        measure("faiss-nsg", filtered, truth=truth, at=(1,))
 
 
 def test_the_environment_says_what_a_reader_needs():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from recallatk import Load, ground_truth, measure
+from recallatk import Load, ground_truth, make_corpus, make_queries, measure, open_dataset, parse_filter
 from recallatk.adapters.exact import Exact
 from recallatk.errors import EngineError, UsageError
 from recallatk.testing import tiny_dataset
@@ -13,6 +13,10 @@ from recallatk.testing import tiny_dataset
 def data():
     dataset = tiny_dataset(200, 20, metric="l2")
     return dataset, ground_truth(dataset, depth=10)
+
+
+def vectors_of(records):
+    return records.vectors.read(0, records.rows)
 
 
 def brute_force(dataset):
@@ -28,7 +32,7 @@ def brute_force(dataset):
 
 def test_a_function_is_measured_in_this_process(data):
     dataset, truth = data
-    run = measure(brute_force(dataset), dataset, truth, at=(1, 10), rounds=2)
+    run = measure(brute_force(dataset), dataset, truth=truth, at=(1, 10), rounds=2)
     (found,) = run.measurements
     assert found.score["recall@10"] == 1.0
     assert found.trial.engine == "search"
@@ -40,15 +44,42 @@ def test_a_function_is_measured_in_this_process(data):
 
 def test_a_function_takes_parameters_and_its_truth_is_computed_where_there_is_none(data):
     dataset, _ = data
-    run = measure(brute_force(dataset), dataset, search={"parameters": '{"first": 5}'}, at=[10], rounds=1)
-    assert run.measurements[0].score["recall@10"] == 0.5
+    run = measure(brute_force(dataset), dataset, search={"first": [5, 10]}, at=[10], rounds=1)
+    assert [each.trial.search for each in run.measurements] == [(("first", 5),), (("first", 10),)]
+    assert [each.score["recall@10"] for each in run.measurements] == [0.5, 1.0]
+    with pytest.warns(DeprecationWarning, match="the search parameter 'parameters'"):
+        old = measure(brute_force(dataset), dataset, search={"parameters": '{"first": 5}'}, at=[10], rounds=1)
+    assert old.measurements[0].score["recall@10"] == 0.5
+    with pytest.raises(UsageError, match=r"search\.frist: no such parameter of .*Did you mean first"):
+        measure(brute_force(dataset), dataset, search={"frist": 5}, at=[10])
+    with pytest.raises(UsageError, match=r"search\.first: a table\. Accepted: numbers"):
+        measure(brute_force(dataset), dataset, search={"first": {"a": 1}}, at=[10])
+
+
+def test_a_function_gets_the_filters_of_the_queries_where_it_takes_any(data):
+    dataset, _ = data
+    exact = brute_force(dataset)
+    kept = np.arange(dataset.corpus.rows) % 2 == 0
+    corpus = make_corpus(vectors_of(dataset.corpus), metadata={"even": kept.tolist()})
+    queries = make_queries(vectors_of(dataset.queries)).where(parse_filter("even = true"))
+    filtered = open_dataset(corpus, queries, metric=dataset.metric)
+
+    def search(queries, k, filters):
+        found = exact(queries, dataset.corpus.rows)
+        return [[row for row in line if filters[n] is None or kept[row]][:k] for n, line in enumerate(found)]
+
+    assert measure(search, filtered, at=[10], rounds=1).measurements[0].score["recall@10"] == 1.0
+    with pytest.raises(EngineError, match="cannot filter while it searches, and these queries have filters"):
+        measure(exact, filtered, at=[10])
 
 
 def test_a_class_that_is_not_registered_is_measured_in_this_process(data):
     class Mine(Exact):
         name = "mine"
 
-    run = measure(Mine, *data, at=(10,), load=[Load(), Load("throughput", batch=8)], rounds=1)
+    run = measure(
+        Mine, data[0], truth=data[1], at=(10,), load=[Load(), Load("throughput", batch=8)], rounds=1
+    )
     assert [each.score["recall@10"] for each in run.measurements] == [1.0, 1.0]
     assert run.measurements[1].calls.size.tolist() == [8, 8, 4]
 
@@ -58,11 +89,11 @@ def test_a_function_that_fails_is_an_error_with_its_message(data):
         raise ConnectionError("nobody is there")
 
     with pytest.raises(EngineError, match="ConnectionError: nobody is there"):
-        measure(failing, *data, at=(1,))
+        measure(failing, data[0], truth=data[1], at=(1,))
 
 
 def test_what_is_no_engine_is_refused(data):
-    with pytest.raises(UsageError, match="the name of an engine, an Engine class, or a function"):
-        measure(42, *data)
-    with pytest.raises(UsageError, match="only engines that are registered are built more than once"):
-        measure(brute_force(data[0]), *data, at=(1,), builds=2)
+    with pytest.raises(UsageError, match=r"cannot measure a int. Accepted: the name of an engine"):
+        measure(42, data[0], truth=data[1])
+    with pytest.raises(UsageError, match="only registered engines are built more than once"):
+        measure(brute_force(data[0]), data[0], truth=data[1], at=(1,), builds=2)

@@ -14,7 +14,9 @@ EFFORTS = [{"ef": 10}, {"ef": 40}, {"ef": 160}]
 def benchmark(dataset, **how):
     """A dataset with its truth and a run, as evidence."""
     truth = ground_truth(dataset, depth=100)
-    run = measure("faiss-hnsw", dataset, truth, build={"M": 6}, search=EFFORTS, at=(1, 10), rounds=2, **how)
+    run = measure(
+        "faiss-hnsw", dataset, truth=truth, build={"M": 6}, search=EFFORTS, at=(1, 10), rounds=2, **how
+    )
     return Evidence(dataset=dataset, truth=truth, run=run)
 
 
@@ -45,14 +47,16 @@ def clean(cosine, euclidean, unit):
 @pytest.fixture(scope="session")
 def exact(euclidean):
     """A second engine on the data of `euclidean`."""
-    return measure("exact", euclidean.dataset, euclidean.truth, rounds=2)
+    return measure("exact", euclidean.dataset, truth=euclidean.truth, rounds=2)
 
 
 @pytest.fixture(scope="session")
 def crowded(euclidean):
     """Two clients that wait for their answers."""
     load = Load("throughput", clients=2)
-    return measure("faiss-hnsw", euclidean.dataset, euclidean.truth, search={"ef": 40}, load=load, threads=2)
+    return measure(
+        "faiss-hnsw", euclidean.dataset, truth=euclidean.truth, search={"ef": 40}, load=load, threads=2
+    )
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +65,7 @@ def compressed(euclidean):
     return measure(
         "faiss-ivf-pq",
         euclidean.dataset,
-        euclidean.truth,
+        truth=euclidean.truth,
         build={"nlist": 16, "M": 2, "refine": "none"},
         search=[{"nprobe": probes, "k_factor": 0} for probes in (4, 8, 16)],
         at=(1, 10),

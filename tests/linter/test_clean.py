@@ -44,7 +44,7 @@ def test_the_demo_has_no_errors_and_its_copies_are_said():
     demo = open_demo()
     truth = ground_truth(demo, depth=100)
     quick = {"ef_construction": 40}
-    run = measure("faiss-hnsw", demo, truth, build=quick, search=[{"ef": 10}, {"ef": 160}], rounds=1)
+    run = measure("faiss-hnsw", demo, truth=truth, build=quick, search=[{"ef": 10}, {"ef": 160}], rounds=1)
     findings = audit(Evidence(dataset=demo, truth=truth, run=run))
     assert errors(findings) == []
     assert {"R03", "R05"} <= {each.rule for each in findings}

@@ -71,7 +71,7 @@ def test_a_target_of_which_less_is_better_has_no_ceiling(cosine):
     run = measure(
         "faiss-hnsw",
         cosine.dataset,
-        cosine.truth,
+        truth=cosine.truth,
         search=[{"ef": 100}],
         measures=("rde@10",),
         at=(10,),
@@ -93,7 +93,9 @@ def test_a_goal_on_a_segment_that_is_not_there_is_refused(cosine):
 
 def test_a_target_that_more_effort_may_reach_is_a_warning(cosine):
     low = [{"ef": 10}, {"ef": 20}]
-    run = measure("faiss-hnsw", cosine.dataset, cosine.truth, build={"M": 6}, search=low, at=(10,), rounds=1)
+    run = measure(
+        "faiss-hnsw", cosine.dataset, truth=cosine.truth, build={"M": 6}, search=low, at=(10,), rounds=1
+    )
     (warning,) = found("R24", run=run, targets=("recall@10 >= 0.999",))
     assert warning.severity == "warning"
     assert "higher efforts" in warning.remedy
@@ -135,7 +137,9 @@ def test_a_closed_loop_is_no_latency_under_load(crowded, euclidean, exact):
     (warning,) = found("R27", run=crowded)
     assert warning.measured == 2
     loads = [Load("throughput", clients=2), Load("rate", rate=200.0, seconds=0.2)]
-    both = measure("faiss-hnsw", euclidean.dataset, euclidean.truth, search={"ef": 40}, load=loads, rounds=1)
+    both = measure(
+        "faiss-hnsw", euclidean.dataset, truth=euclidean.truth, search={"ef": 40}, load=loads, rounds=1
+    )
     assert not found("R27", run=both)
     assert not found("R27", evidence=euclidean)
     assert not found("R27", run=exact)

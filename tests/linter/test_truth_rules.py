@@ -142,7 +142,7 @@ def test_inner_products_of_vectors_that_are_not_of_unit_length(data, unit):
 
 
 def test_an_index_by_another_metric_is_told_by_its_answers(data, truth, cosine):
-    run = measure(by_product(data.corpus), data, truth, at=(10, 20), rounds=1)
+    run = measure(by_product(data.corpus), data, truth=truth, at=(10, 20), rounds=1)
     (error,) = found("R21", evidence=Evidence(dataset=data, truth=truth, run=run))
     assert "by ip" in error.message
     assert error.measured > 0.05

@@ -1,8 +1,12 @@
 """Runs and scores in a notebook."""
 
+import sys
+
 import pyarrow as pa
+import pytest
 from made_runs import HOSTILE, large_run, make_run, scored_run, varied_run
 
+from recallatk.errors import UsageError
 from recallatk.reporting.notebook import run_repr_html, run_to_arrow, score_repr_html, score_to_arrow
 
 
@@ -38,3 +42,38 @@ def test_a_score_is_a_row_per_measure():
     assert table["value"].to_pylist() == [each.value for each in score.measures.values()]
     assert table["n"].type == pa.int64()
     assert "recall@10" in score_repr_html(score)
+
+
+def test_a_run_as_a_data_frame_has_the_columns_of_the_arrow_table(monkeypatch):
+    run = varied_run()
+    frame = run.to_pandas()
+    assert list(frame.columns) == run_to_arrow(run).column_names
+    assert frame["recall@10"][0] == 0.7
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="pip install pandas"):
+        run.to_pandas()
+
+
+def test_a_run_plots_its_curve():
+    run = scored_run()[0]
+    chart = run.plot().to_dict()
+    assert "recall@10" in chart["description"]
+    assert "queries that it answered" in run.plot("qps").to_dict()["description"]
+    with pytest.raises(UsageError, match="Did you mean latency"):
+        run.plot("latenc")
+    with pytest.raises(UsageError, match="nothing to plot"):
+        make_run([]).plot()
+
+
+def test_the_best_setting_is_the_cheapest_that_meets_the_goals():
+    run = scored_run()[0]
+    recalls = {each.trial: each.score["recall@10"] for each in run.measurements}
+    best = run.best("recall@10 >= 0.05")
+    assert recalls[best.trial] >= 0.05
+    assert run.best(["recall@10 >= 0.05"], budget="p50 <= 10s").trial == best.trial
+    with pytest.raises(UsageError, match=r"no measured setting meets .*\. Nearest: .* missed at"):
+        run.best("recall@10 >= 0.05", budget="p50 <= 0.000001ms")
+    with pytest.raises(UsageError, match="no goal given"):
+        run.best([])
+    with pytest.raises(UsageError, match=r"recall@50 >= 0\.5: not measured"):
+        run.best("recall@50 >= 0.5")

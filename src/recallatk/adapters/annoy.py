@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from recallatk.adapters.base import Abilities, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
+from recallatk.adapters.live import IndexFacts, LiveIndex, metric_of
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.errors import EngineError
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 _METRICS: dict[Metric, Any] = {Metric.COSINE: "angular", Metric.IP: "dot", Metric.L2: "euclidean"}
@@ -91,3 +95,37 @@ class Annoy(Library):
             "",
             f"found = [{asked} for query in queries]",
         )
+
+
+class LiveAnnoy(LiveIndex):
+    """An `annoy.AnnoyIndex`, which does not state its metric; item numbers are row numbers."""
+
+    family = "annoy"
+    distribution = "annoy"
+    abilities: ClassVar = replace(LiveIndex.abilities, batch=False)
+    call_knobs: ClassVar = (
+        Knob("search_k", default=-1, low=-1, high=1_000_000_000, effort=True, help="-1: n_trees times k"),
+    )
+
+    def title(self) -> str:
+        """The class."""
+        return "annoy.AnnoyIndex"
+
+    def facts(self) -> IndexFacts:
+        """The dimension and row count; the distance of two items shows the metric."""
+        rows, metric = self.index.get_n_items(), None
+        if rows and not self.index.get_n_trees():
+            raise EngineError(f"{self.name} has no trees. Call index.build(n_trees) first")
+        for row in range(1, min(rows, 10)):
+            first, second = self.stored(np.array([0, row]))
+            metric = metric or metric_of(first, second, self.index.get_distance(0, row))
+        return IndexFacts(metric, self.index.f, rows)
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """The vectors of some items."""
+        return np.array([self.index.get_item_vector(int(each)) for each in labels])
+
+    def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """One search for each query."""
+        ask, search_k = self.index.get_nns_by_vector, self.settings.get("search_k", -1)
+        return padded([ask(query, k, search_k) for query in batch.vectors.tolist()], k)

@@ -82,11 +82,14 @@ class Attached(Engine):
     family = "attached"
     metrics = frozenset(Metric)
     abilities = Abilities(batch=False, attaches=True, clients=True, forks=True)
-    search_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("parameters", default="{}", help="a JSON object of what the target is told with every query"),
+    free_search = True
+    stated_search_knobs: ClassVar[tuple[Knob, ...]] = (
+        Knob("parameters", default="{}", help="a JSON object with further parameters of every query"),
     )
     target = ""
     ids: RowsById | None = None
+    takes_filters = False
+    """Whether the connected target says that it can filter."""
     answered = returned = known = 0
     _stranger: object = None
     _first = QueryBatch(np.empty((0, 0)))
@@ -130,8 +133,9 @@ class Attached(Engine):
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Parameters sent with every query, by name; `${NAME}` is taken from the environment."""
         refuse_literals(self.name, parameters)
-        given = json_object(self.name, "parameters", parameters["parameters"])
-        return expanded(given, "parameters", self.name)
+        named = dict(parameters)
+        text = named.pop("parameters", "{}")
+        return expanded(json_object(self.name, "parameters", text) | named, "parameters", self.name)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
@@ -169,6 +173,11 @@ class Attached(Engine):
             f"{counted(self.answered, 'query', 'queries')} answered by {self.target}{said and ', ' + said}; "
             "what its index did is not known"
         )
+
+    def refuse_filters(self, batch: QueryBatch) -> None:
+        """Refuse filters where the target does not say that it can filter."""
+        if batch.filters is not None and not self.takes_filters:
+            raise self.unable("filter while it searches")
 
     def in_process(self) -> bool:
         """The target does not say where its index is."""

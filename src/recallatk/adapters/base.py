@@ -77,6 +77,12 @@ class Engine:
     abilities: ClassVar[Abilities] = Abilities()
     build_knobs: ClassVar[tuple[Knob, ...]] = ()
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
+    free_search: ClassVar[bool] = False
+    """Settings may state search parameters of any name, besides the declared knobs."""
+    stated_search_knobs: ClassVar[tuple[Knob, ...]] = ()
+    """Search knobs without a default: a trial has them only where its settings state them."""
+    deprecated_search: ClassVar[frozenset[str]] = frozenset()
+    """Search knobs of an earlier version, which settings may still state."""
     constraints: ClassVar[tuple[Constraint, ...]] = ()
     list_knob: ClassVar[str | None] = None
     """The build knob that is a number of lists: sweeps suggest one that grows with the rows."""
@@ -104,6 +110,25 @@ class Engine:
         A dry run skips such builds.
         """
         return "what it attaches to" if cls.abilities.attaches else None
+
+    @classmethod
+    def can_filter(cls, build: Mapping[str, Any]) -> bool:
+        """Whether an index of this build may be asked to filter."""
+        return cls.abilities.filters
+
+    @classmethod
+    def unaccepted(cls, name: str) -> str | None:
+        """Why a free search parameter of this name is refused; None where it is accepted or unknown yet."""
+        return None
+
+    @classmethod
+    def require_data(cls, corpus: Corpus, metric: Metric) -> None:
+        """Refuse data that an existing index was not made from; an engine that builds refuses none."""
+
+    @classmethod
+    def prepared(cls, queries: NDArray[Any], metric: Metric) -> NDArray[Any]:
+        """The query vectors as its searches take them, made before the clock starts."""
+        return queries
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
@@ -333,9 +358,17 @@ def require_metric(engine: type[Engine], metric: Metric) -> None:
         )
 
 
-def require_filters(engine: type[Engine], filtered: str | None) -> None:
-    """Refuse an engine that could only emulate filters; `filtered` says what has filters, if anything has."""
-    if filtered is not None and not engine.abilities.filters:
+def require_filters(
+    engine: type[Engine], filtered: str | None, build: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Refuse an engine that could only emulate filters.
+
+    Args:
+        engine: its class.
+        filtered: what has filters; None where nothing has.
+        build: the build parameters that settings state.
+    """
+    if filtered is not None and not engine.can_filter(build):
         raise EngineError(f"{engine.name} cannot filter while it searches, and {filtered}")
 
 
@@ -343,6 +376,7 @@ def require_able(engine: type[Engine], dataset: Dataset) -> None:
     """Refuse an engine that cannot search these data by their metric and with their filters."""
     require_metric(engine, dataset.metric)
     require_filters(engine, "these queries have filters" if dataset.queries.filtered else None)
+    engine.require_data(dataset.corpus, dataset.metric)
 
 
 def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> dict[str, KnobValue]:
@@ -354,6 +388,15 @@ def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> 
         if not known[name].accepts(value):
             raise UsageError(f"{engine}: {name} = {value!r}. Accepted: {known[name].accepted}")
     return {name: knob.plain(given.get(name, knob.default)) for name, knob in known.items()}
+
+
+def resolved_search(engine: type[Engine], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every search parameter of a setting: knobs as `resolved` reads them, and free ones as they are."""
+    knobs = (*engine.search_knobs, *(each for each in engine.stated_search_knobs if each.name in given))
+    known = {each.name for each in knobs}
+    free = {name: value for name, value in given.items() if engine.free_search and name not in known}
+    declared = {name: value for name, value in given.items() if name not in free}
+    return resolved(engine.name, knobs, declared) | free
 
 
 def require_constraints(engine: type[Engine], **known: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from recallatk.adapters.attached import Attached
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.core import Knob
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import EngineError, UsageError, unknown
 
 if TYPE_CHECKING:
     import collections.abc as abc
@@ -20,15 +20,17 @@ class Callable(Attached):
     """A function `search(queries, k, **parameters)` that returns ids, or the tuple (ids, scores).
 
     Ids are the user's, strings or integers: a list of lists or an array, one line for each query, best
-    first. A tuple is always (ids, scores), and the scores are ignored.
+    first. A tuple is always (ids, scores), and the scores are ignored. Search parameters are keyword
+    arguments. A function with a parameter `filters` gets a list with one Filter or None for each query.
     """
 
     name = "callable"
     # Only its author knows whether several threads may call a function.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("function", default="", help="where the function stands: module:function"),
+        Knob("function", default="", help="the function to call, as module:function"),
     )
+    deprecated_search = frozenset({"parameters"})
     function: ClassVar[abc.Callable[..., Any] | None] = None
 
     def __init__(self) -> None:
@@ -49,15 +51,25 @@ class Callable(Attached):
         Args:
             function: `search(queries, k, **parameters)`.
             name: what messages call it; the name of the function by default.
-            knobs: the parameters that it takes; by default any, as one JSON object `parameters`.
+            knobs: the parameters that it takes; by default the keyword arguments of its signature.
             clients: whether several threads may call it at once.
         """
         called = name or getattr(function, "__name__", "callable")
         made = {"name": called, "function": staticmethod(function), "build_knobs": (), "target": called}
-        made["abilities"] = replace(cls.abilities, clients=clients)
+        made["abilities"] = replace(cls.abilities, clients=clients, filters=takes_filters(function))
         if knobs is not None:
-            made["search_knobs"] = tuple(knobs)
+            made |= {"search_knobs": tuple(knobs), "free_search": False, "stated_search_knobs": ()}
         return type("Callable", (cls,), made)
+
+    @classmethod
+    def can_filter(cls, build: abc.Mapping[str, Any]) -> bool:
+        """Whether the function takes filters; one that only a build names is asked when it is connected."""
+        return cls.abilities.filters or cls.function is None
+
+    @classmethod
+    def unaccepted(cls, name: str) -> str | None:
+        """The refusal of a keyword argument that the function does not have."""
+        return None if cls.function is None else unaccepted_keyword(cls.function, cls.name, name)
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str:
@@ -71,11 +83,16 @@ class Callable(Attached):
         else:
             self.target = parameters["function"]
             self._function = found_function(self.name, self.target)
+        self.takes_filters = takes_filters(self._function)
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The declared knobs, or any JSON object where none are declared."""
-        declared = self.search_knobs is not Attached.search_knobs
-        return dict(parameters) if declared else super().read_parameters(parameters)
+        """The keyword arguments; the old `parameters` is a JSON object of them."""
+        found = super().read_parameters(parameters) if self.free_search else dict(parameters)
+        for name in found:
+            refused = unaccepted_keyword(self._function, self.target, name)
+            if refused is not None:
+                raise UsageError(f"{self.name}: {name}: {refused}")
+        return found
 
     def client(self) -> Engine:
         """The engine itself, where the author of the function allows it."""
@@ -88,7 +105,11 @@ class Callable(Attached):
     def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
         """Call the function."""
         try:
-            found = self._function(batch.vectors, k, **self.passed)
+            if self.takes_filters:
+                filters = list(batch.filters or [None] * batch.count)
+                found = self._function(batch.vectors, k, filters=filters, **self.passed)
+            else:
+                found = self._function(batch.vectors, k, **self.passed)
         except Exception as problem:
             raise self.failed(f"it raised {type(problem).__name__}: {problem}") from problem
         if isinstance(found, tuple):
@@ -112,6 +133,33 @@ def _nothing(*_: object) -> list[object]:
 def _plain(found: Any) -> Any:
     """Arrays of any library as lists."""
     return found.tolist() if hasattr(found, "tolist") else found
+
+
+def takes_filters(function: abc.Callable[..., Any]) -> bool:
+    """Whether a function has a parameter `filters`."""
+    return "filters" in _keywords(function)[0]
+
+
+def unaccepted_keyword(function: abc.Callable[..., Any], called: str, name: str) -> str | None:
+    """The refusal of a keyword argument that a function does not have; None where it has it."""
+    known, any_name = _keywords(function)
+    if name != "filters" and (any_name or name in known):
+        return None
+    return unknown(f"parameter of {called}", name, [each for each in known if each != "filters"])
+
+
+def _keywords(function: abc.Callable[..., Any]) -> tuple[list[str], bool]:
+    """The parameters of a function besides queries and k, and whether it takes others or does not tell."""
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return [], True
+    named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    positional = sum(each.kind is each.POSITIONAL_ONLY for each in parameters)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return named[max(0, 2 - positional) :], takes_any
 
 
 def found_function(engine: str, text: str) -> abc.Callable[..., Any]:

@@ -8,9 +8,12 @@ import warnings
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from recallatk.adapters.base import Abilities
 from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
-from recallatk.adapters.database import Database, address, dropping
+from recallatk.adapters.database import Database, address, dropping, told
+from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
@@ -21,7 +24,6 @@ from recallatk.scratch import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -282,3 +284,47 @@ def _client_code(url: str) -> str:
     secure = parts.scheme == "https"
     port = parts.port or (443 if secure else 8000)
     return f"chromadb.HttpClient(host={parts.hostname!r}, port={port}, ssl={secure})"
+
+
+class LiveChroma(LiveCollection):
+    """A collection of Chroma, searched with the ef_search that it was loaded with."""
+
+    family = "chroma"
+    distribution = "chromadb"
+
+    def title(self) -> str:
+        """The class."""
+        return "chromadb.Collection"
+
+    def facts(self) -> IndexFacts:
+        """The space, dimension and row count."""
+        with told(self.name), quiet():
+            settings, rows = self.index.configuration_json, self.index.count()
+            first = self._vectors(1)
+        space = (settings.get("hnsw") or settings.get("spann") or {}).get("space", "l2")
+        return IndexFacts(Metric(space), first.shape[1] if rows else None, rows)
+
+    def _vectors(self, count: int) -> NDArray[Any]:
+        return np.asarray(self.index.get(limit=count, include=["embeddings"])["embeddings"])
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """Some vectors."""
+        with told(self.name):
+            return self._vectors(SAMPLE)
+
+    def some_ids(self, corpus: Corpus) -> list[Any]:
+        """Some ids."""
+        with told(self.name):
+            return list(self.index.get(limit=SAMPLE, include=[])["ids"])
+
+    def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
+        """One query of the collection."""
+        found: list[list[Any]] = self.index.query(query_embeddings=batch.vectors, n_results=k, include=[])[
+            "ids"
+        ]
+        return found
+
+    def call(self) -> str:
+        """A call in process, or a request to the server."""
+        remote = "FastAPI" in type(getattr(self.index, "_client", None)).__name__
+        return "HTTP round trip" if remote else super().call()

@@ -13,7 +13,10 @@ from recallatk.errors import EngineError, UsageError
 from recallatk.references import expanded
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from recallatk.adapters.batch import QueryBatch
+    from recallatk.filters import Filter
 
 # Wait this long after the last answer, plus the time of the slowest, for a surplus line.
 _LATE_SECONDS = 0.1
@@ -22,7 +25,8 @@ _LATE_SECONDS = 0.1
 class Command(Attached):
     """A program that reads {"id": 7, "query": [...], "k": 10, "parameters": {...}} and writes {"ids": [...]}.
 
-    One line for one query, in turn, until its input ends. An answer may repeat the id of its query, which is
+    One line for one query, in turn, until its input ends. With `filters = "yes"`, each line has "filter", the
+    filter of the query as JSON or null. An answer may repeat the id of its query, which is
     then checked. Logs belong on standard error; messages show its last line. The program is started without
     a shell, and ends with all its descendants when we do. `${NAME}` in `command` and `parameters` is taken
     from the environment.
@@ -34,6 +38,7 @@ class Command(Attached):
             "command", default="", help="the program and its arguments; ${NAME} is taken from the environment"
         ),
         Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that an answer may take"),
+        Knob("filters", default="no", choices=("no", "yes"), help="yes: each line has the query's filter"),
     )
 
     def __init__(self) -> None:
@@ -41,6 +46,11 @@ class Command(Attached):
         self._program: Program | None = None
         self._number = 0
         self._tags = False
+
+    @classmethod
+    def can_filter(cls, build: Mapping[str, Any]) -> bool:
+        """Whether the program says that it can."""
+        return build.get("filters") == "yes"
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str:
@@ -57,6 +67,7 @@ class Command(Attached):
             raise UsageError(f"{self.name} needs command, a program and its arguments")
         self.target = arguments[0]
         self._number, self._tags = 0, False
+        self.takes_filters = self.can_filter(parameters)
         try:
             # Expanded after it is split: a value may hold spaces and quotes.
             self._program = Program(expanded(arguments, "command", self.name), float(parameters["timeout"]))
@@ -75,7 +86,9 @@ class Command(Attached):
 
     def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
         """Ask one line after the other."""
-        return [self._answer(query, k) for query in batch.vectors.tolist()]
+        filters = batch.filters or [None] * batch.count
+        asked = zip(batch.vectors.tolist(), filters, strict=True)
+        return [self._answer(query, k, condition) for query, condition in asked]
 
     def exercised(self) -> str:
         """The answers, and that the program wrote nothing beyond them."""
@@ -86,12 +99,14 @@ class Command(Attached):
                 raise self._surplus(self._program, problem) from None
         return super().exercised()
 
-    def _answer(self, query: list[float], k: int) -> list[object]:
+    def _answer(self, query: list[float], k: int, condition: Filter | None) -> list[object]:
         program = self._program
         if program is None:
             raise self.failed("it was ended")
         self._number += 1
         asked = {"id": self._number, "query": query, "k": k, "parameters": self.passed}
+        if self.takes_filters:
+            asked["filter"] = None if condition is None else condition.to_json()
         try:
             line = program.exchange(json.dumps(asked).encode())
         except SurplusError as problem:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.adapters.batch import QueryBatch
+    from recallatk.filters import Filter
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FILTER = re.compile(r"(?<!\$)\$(filter\b|\{filter\})")
 _BUSY = (429, 503)
 _RETRIES = 5
 _FIRST_PAUSE_SECONDS = 0.1
@@ -49,7 +51,8 @@ class Http(Attached):
     """One request for each query over one connection that is kept open.
 
     In `body`, "$vector", "$k" and "$name" for each search parameter stand for their values, also within a
-    text; "$$" is a dollar. `${NAME}` in `url`, `headers`, `body` and `parameters` is taken from the
+    text; "$$" is a dollar. "$filter" is the filter of the query as JSON, or null; a body without it takes no
+    filters. `${NAME}` in `url`, `headers`, `body` and `parameters` is taken from the
     environment, and in messages stays as it is written. `ids` is a JMESPath to the list of ids. Chroma's
     service is among the tests; these follow what others document:
 
@@ -87,6 +90,11 @@ class Http(Attached):
         self._server: str | None = None
 
     @classmethod
+    def can_filter(cls, build: Mapping[str, Any]) -> bool:
+        """Whether the body has a place for filters."""
+        return _FILTER.search(str(build.get("body", ""))) is not None
+
+    @classmethod
     def reaches(cls, **parameters: Any) -> str:
         """The service."""
         return "the service"
@@ -96,6 +104,7 @@ class Http(Attached):
         self._method, self._timeout = parameters["method"], float(parameters["timeout"])
         self._headers = self._read_headers(parameters["headers"])
         self._template = json_object(self.name, "body", parameters["body"])
+        self.takes_filters = self.can_filter(parameters)
         self._ids, self._ids_text = _compiled(self.name, parameters["ids"]), parameters["ids"]
         self._connection = self._opened(parameters["url"])
         try:
@@ -141,14 +150,17 @@ class Http(Attached):
 
     def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
         """Send one request after the other."""
-        return [self._answer(query, k) for query in batch.vectors.tolist()]
+        filters = batch.filters or [None] * batch.count
+        asked = zip(batch.vectors.tolist(), filters, strict=True)
+        return [self._answer(query, k, condition) for query, condition in asked]
 
-    def _answer(self, query: list[float], k: int) -> list[object]:
+    def _answer(self, query: list[float], k: int, condition: Filter | None) -> list[object]:
         if self._body is None:
-            own = {*self.passed, "vector", "k"}
+            own = {*self.passed, "vector", "k", "filter"}
             self._body = expanded_template(self._template, "body", f"{self.name}: body", own)
         try:
-            body = rendered(self._body, {**self.passed, "vector": query, "k": k})
+            sent = None if condition is None else condition.to_json()
+            body = rendered(self._body, {**self.passed, "vector": query, "k": k, "filter": sent})
         except KeyError as problem:
             raise UsageError(f"{self.name}: body has ${problem.args[0]}, and parameters do not") from None
         except ValueError as problem:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from recallatk.adapters.base import Abilities, Constraint
 from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.database import told
+from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
@@ -239,3 +242,87 @@ def _options(setting: Setting) -> str:
     if "PQ" in kind and build["sub_vectors"]:
         options["num_sub_vectors"] = build["sub_vectors"]
     return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+class LiveLanceTable(LiveCollection):
+    """A table of LanceDB, opened synchronously; its ids are in the corpus's id column, else in `id`."""
+
+    family = "lancedb"
+    distribution = "lancedb"
+    abilities: ClassVar = replace(LiveCollection.abilities, batch=False)
+    call_knobs: ClassVar = (
+        Knob("nprobes", default=20, low=1, high=1_000_000, effort=True),
+        Knob("ef", default=150, low=1, high=1_000_000, effort=True, help="of HNSW"),
+        Knob("refine_factor", default=1, low=1, high=10_000, effort=True, help="vectors read per neighbor"),
+    )
+    aliases: ClassVar = {"probes": "nprobes", "refine": "refine_factor"}
+    id_column = "id"
+    vector_column = "vector"
+    distance = "l2"
+
+    def title(self) -> str:
+        """The class."""
+        return "lancedb.Table"
+
+    def facts(self) -> IndexFacts:
+        """The metric of the vector index, if there is one, the dimension and the row count."""
+        with told(self.name):
+            column, rows, index = self._vectors_in(), self.index.count_rows(), self._vector_index()
+        metrics = {name: metric for metric, name in _METRICS.items()}
+        metric = None if index is None else metrics.get(str(index.distance_type))
+        return IndexFacts(metric, self.index.schema.field(column).type.list_size, rows)
+
+    def _vectors_in(self) -> str:
+        """The only column of vectors, or the one named `vector`."""
+        found = [each.name for each in self.index.schema if pa.types.is_fixed_size_list(each.type)]
+        if len(found) == 1 or "vector" in found:
+            return found[0] if len(found) == 1 else "vector"
+        raise EngineError(f"{self.name} has {len(found)} vector columns. Accepted: one, or one named vector")
+
+    def _vector_index(self) -> Any:
+        column = self._vectors_in()
+        names = [each.name for each in self.index.list_indices() if each.columns == [column]]
+        return self.index.index_stats(names[0]) if names else None
+
+    def some_ids(self, corpus: Corpus) -> list[Any]:
+        """Some ids."""
+        column, names = self._ids_in(corpus), self.index.schema.names
+        if column not in names:
+            raise EngineError(f"{self.name} has no column {column!r} of ids. It has {', '.join(names)}")
+        with told(self.name):
+            return list(self.index.search().select([column]).limit(SAMPLE).to_arrow()[column].to_pylist())
+
+    def _ids_in(self, corpus: Corpus) -> str:
+        own = corpus.id_column
+        return own if own is not None and own in self.index.schema.names else "id"
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """Some vectors."""
+        column = self._vectors_in()
+        with told(self.name):
+            found = self.index.search().select([column]).limit(SAMPLE).to_arrow()[column]
+        return np.array(found.to_pylist())
+
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Choose the columns of ids and vectors, and the distance."""
+        super().attach(corpus, metric, **parameters)
+        self.id_column, self.vector_column = self._ids_in(corpus), self._vectors_in()
+        self.distance = _METRICS[self.facts().metric or metric]
+
+    def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
+        """One search for each query."""
+        return [self._answer(query, k) for query in batch.vectors]
+
+    def _answer(self, query: NDArray[Any], k: int) -> list[Any]:
+        asked = self.index.search(query, vector_column_name=self.vector_column)
+        asked = asked.distance_type(self.distance).limit(k).select([self.id_column, "_distance"])
+        for name, value in self.settings.items():
+            asked = getattr(asked, name)(value)
+        return list(asked.to_arrow()[self.id_column].to_pylist())
+
+    def held(self) -> str:
+        """The table with its vector index; without one, every search scans."""
+        index = self._vector_index()
+        if index is None:
+            return f"{super().held()}, without a vector index: every search scans"
+        return f"{super().held()}, {index.index_type} over {index.num_indexed_rows:,} rows"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from recallatk.adapters.base import Abilities, Engine, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.live import IndexFacts, LiveIndex
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.core import Corpus, Knob, Metric
+from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,3 +103,38 @@ class PyNNDescent(Library):
             "",
             f"found, distances = index.query(queries, k={setting.k}, epsilon={setting.search['epsilon']})",
         )
+
+
+class LivePyNNDescent(LiveIndex):
+    """A `pynndescent.NNDescent`; a search that prepares the graph and compiles comes before any timed one."""
+
+    family = "pynndescent"
+    distribution = "pynndescent"
+    # Threads that search one object mix up its marks of visited nodes.
+    abilities: ClassVar = replace(LiveIndex.abilities, clients=False)
+    call_knobs: ClassVar = (Knob("epsilon", default=0.1, low=0.0, high=1.0, scale="linear", effort=True),)
+
+    def title(self) -> str:
+        """The class."""
+        return "pynndescent.NNDescent"
+
+    def facts(self) -> IndexFacts:
+        """The metric and the vectors that it keeps."""
+        names = {name: metric for metric, name in _METRICS.items()} | {
+            "l2": Metric.L2,
+            "sqeuclidean": Metric.L2,
+        }
+        if self.index.metric not in names:
+            raise EngineError(f"{self.name} has metric {self.index.metric!r}. Accepted: {', '.join(names)}")
+        rows, dimension = self.index._raw_data.shape
+        return IndexFacts(names[self.index.metric], dimension, rows)
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """The vectors of some rows."""
+        return np.asarray(self.index._raw_data[labels])
+
+    def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """One walk over the graph."""
+        found, distances = self.index.query(batch.vectors, k, self.settings.get("epsilon", 0.1))
+        # Places that were not filled repeat some row at an infinite distance.
+        return np.where(np.isfinite(distances), found, -1).astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
@@ -13,10 +14,29 @@ from recallatk.adapters.names_elsewhere import ENGINES
 from recallatk.errors import EngineError, UsageError, unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from recallatk.adapters.base import Engine
+    from recallatk.adapters.live import LiveIndex
     from recallatk.core import Knob
 
 GROUP = "recallatk.engines"
+# Classes of index objects as `module:Class`, each with the engine that searches such an object.
+_LIVE = {
+    "annoy:AnnoyIndex": "annoy:LiveAnnoy",
+    "chromadb.api.models.Collection:Collection": "chroma:LiveChroma",
+    "faiss:Index": "faiss_live:LiveFaiss",
+    "hnswlib:BFIndex": "hnswlib:LiveBruteForce",
+    "hnswlib:Index": "hnswlib:LiveHnswlib",
+    "lancedb.table:Table": "lancedb:LiveLanceTable",
+    "pynndescent:NNDescent": "pynndescent:LivePyNNDescent",
+    "qdrant_client:QdrantClient": "qdrant_live:LiveQdrantCollection",
+    "qdrant_edge:EdgeShard": "qdrant_live:LiveQdrantShard",
+    "scann.scann_ops.py.scann_ops_pybind:ScannSearcher": "scann:LiveScann",
+    "sklearn.neighbors:NearestNeighbors": "sklearn:LiveNearestNeighbors",
+    "usearch.index:Index": "usearch:LiveUsearch",
+    "voyager:Index": "voyager:LiveVoyager",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,26 @@ def get_engine(name: str) -> type[Engine]:
             f"the engine {name} of {known[name].package} cannot be imported: {problem}"
         ) from problem
     return found
+
+
+def live_engine(held: object, names: Collection[str] = ()) -> type[LiveIndex] | None:
+    """The engine for an index object that the caller holds; None where the object is of no known kind.
+
+    Whoever holds an object has imported its library, so nothing is imported to recognize it.
+
+    Args:
+        held: the object; a Qdrant collection is `(client, "collection")`.
+        names: search parameters that the settings state.
+    """
+    told = held[0] if isinstance(held, tuple) and len(held) == 2 else held
+    for known, path in _LIVE.items():
+        module, _, name = known.partition(":")
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type) and isinstance(told, kind):
+            ours, _, attribute = path.partition(":")
+            found: type[LiveIndex] = getattr(importlib.import_module(f"recallatk.adapters.{ours}"), attribute)
+            return found.of(held, names)
+    return None
 
 
 @dataclass(frozen=True)

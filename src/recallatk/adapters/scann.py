@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from recallatk.adapters.base import Abilities, Constraint, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.live import IndexFacts, LiveIndex
 from recallatk.adapters.snippet import INPUTS, UNIT, Setting, lines
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError
@@ -119,3 +121,49 @@ class Scann(Library):
             f"leaves_to_search={search['leaves_to_search']}",
             ")",
         )
+
+
+class LiveScann(LiveIndex):
+    """A searcher of scann; rows are numbered as they were given to the builder."""
+
+    family = "scann"
+    distribution = "scann"
+    call_knobs: ClassVar = (
+        Knob(
+            "leaves_to_search", default=0, high=10_000_000, effort=True, help="0: as the searcher was built"
+        ),
+        Knob("reorder", default=0, high=10_000_000, effort=True, help="rows scored exactly; 0: as built"),
+    )
+    aliases: ClassVar = {"pre_reorder_num_neighbors": "reorder"}
+
+    def title(self) -> str:
+        """The class."""
+        return "scann.ScannSearcher"
+
+    def facts(self) -> IndexFacts:
+        """The distance measure of its configuration and the row count."""
+        names = {
+            "DotProductDistance": Metric.IP,
+            "SquaredL2Distance": Metric.L2,
+            "CosineDistance": Metric.COSINE,
+        }
+        found = re.search(r'distance_measure: "(\w+)"', str(self.index.config()))
+        return IndexFacts(names.get(found[1]) if found else None, None, int(self.index.size()))
+
+    @classmethod
+    def require_data(cls, corpus: Corpus, metric: Metric) -> None:
+        """Search for one row, which shows a wrong dimension."""
+        super().require_data(corpus, metric)
+        try:
+            cls.held_object.search(float32_matrix(corpus.vectors.read(0, 1))[0], 1)
+        except (RuntimeError, ValueError) as problem:
+            raise EngineError(
+                f"{cls.name} refuses vectors of {corpus.dimension} dimensions: {problem}"
+            ) from problem
+
+    def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """One search of the partitions."""
+        effort = self.settings.get("reorder") or None, self.settings.get("leaves_to_search") or None
+        found, scores = self.index.search_batched(batch.vectors, k, *effort)
+        # Places that were not filled have row 0 and no score.
+        return np.where(np.isnan(scores), -1, found).astype(np.int64)

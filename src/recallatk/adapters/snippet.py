@@ -55,7 +55,7 @@ def snippet(
         dimension: of the vectors, where the code has to state it.
     """
     # The engine contract declares snippets, so it imports this module.
-    from recallatk.adapters.base import Engine, resolved
+    from recallatk.adapters.base import Engine, resolved, resolved_search
     from recallatk.adapters.registry import get_engine
 
     given = Setting(engine, Metric(metric), dict(build), dict(search), k, dimension)
@@ -68,7 +68,7 @@ def snippet(
     whole = replace(
         given,
         build=resolved(engine, kind.build_knobs, given.build),
-        search=resolved(engine, kind.search_knobs, given.search),
+        search=resolved_search(kind, given.search),
     )
     return kind.snippet(whole)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from recallatk.adapters.base import Abilities, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.live import IndexFacts, LiveIndex
 from recallatk.adapters.memory_model import Content, graph_content
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.core import Corpus, Knob, Metric, blocks
+from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,3 +158,46 @@ def _rows(found: Any, k: int) -> NDArray[np.int64]:
     if found.counts.min() < k:
         keys[np.arange(k) >= found.counts[:, None]] = -1
     return keys
+
+
+class LiveUsearch(LiveIndex):
+    """A `usearch.index.Index`."""
+
+    family = "usearch"
+    distribution = "usearch"
+    abilities: ClassVar = replace(LiveIndex.abilities, threads=True)
+    own_knobs: ClassVar = (Knob("expansion_search", default=64, low=1, high=1_000_000, effort=True),)
+    aliases: ClassVar = {"expansion": "expansion_search"}
+
+    def title(self) -> str:
+        """The class."""
+        return "usearch.Index"
+
+    def facts(self) -> IndexFacts:
+        """The metric, dimension, row count and keys."""
+        kinds = {"Cos": Metric.COSINE, "IP": Metric.IP, "L2sq": Metric.L2}
+        kind = self.index.metric_kind.name
+        if kind not in kinds:
+            raise EngineError(f"{self.name} has metric {kind}. Accepted: {', '.join(kinds)}")
+        keys = np.asarray(self.index.keys).astype(np.int64)
+        return IndexFacts(kinds[kind], self.index.ndim, len(self.index), keys)
+
+    def current(self, name: str) -> int:
+        """The expansion of the object."""
+        return int(self.index.expansion_search)
+
+    def change(self, name: str, value: int) -> None:
+        """Set the expansion of the object."""
+        self.index.expansion_search = value
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """The vectors of some keys."""
+        return np.stack([np.asarray(self.index.get(int(key)), np.float32) for key in labels])
+
+    def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """One search of the graph."""
+        return _rows(self.index.search(batch.vectors, k, threads=self.threads), k)
+
+    def size_bytes(self) -> int | None:
+        """The index as usearch would write it."""
+        return int(self.index.serialized_length)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.hnsw_library import HnswLibrary
+from recallatk.adapters.live import IndexFacts, LiveIndex
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.core import Knob, Metric
 from recallatk.errors import EngineError
@@ -95,3 +97,45 @@ class Voyager(HnswLibrary):
             "",
             f"found, distances = index.query(queries, k={setting.k}, query_ef={setting.search['ef']})",
         )
+
+
+class LiveVoyager(LiveIndex):
+    """A `voyager.Index`."""
+
+    family = "voyager"
+    distribution = "voyager"
+    abilities: ClassVar = replace(LiveIndex.abilities, threads=True)
+    own_knobs: ClassVar = (Knob("ef", default=10, low=1, high=1_000_000, effort=True),)
+    aliases: ClassVar = {"query_ef": "ef"}
+
+    def title(self) -> str:
+        """The class."""
+        return "voyager.Index"
+
+    def facts(self) -> IndexFacts:
+        """The space, dimension, row count and ids."""
+        spaces = {name: metric for metric, name in _SPACES.items()}
+        labels = np.array(list(self.index.ids), np.int64)
+        return IndexFacts(spaces[self.index.space.name], self.index.num_dimensions, len(labels), labels)
+
+    def current(self, name: str) -> int:
+        """The ef of the object."""
+        return int(self.index.ef)
+
+    def change(self, name: str, value: int) -> None:
+        """Set the ef of the object."""
+        self.index.ef = value
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """The vectors of some ids."""
+        return np.array(self.index.get_vectors(labels.tolist()))
+
+    def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """One query of the graph."""
+        asked = batch.vectors if batch.vectors.flags.writeable else batch.vectors.copy()
+        try:
+            found = self.index.query(asked, k, self.threads)[0]
+        except Exception as problem:  # its error of too few answers is a bare Exception
+            raise EngineError(f"{self.name} at k = {k} and ef = {self.index.ef}: {problem}") from problem
+        rows: NDArray[np.int64] = found.view(np.int64)
+        return rows

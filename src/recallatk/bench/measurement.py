@@ -1,35 +1,31 @@
-"""Run a benchmark, or measure one index or search function, against the ground truth."""
+"""Run a benchmark against the ground truth; an interrupted run is resumed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import require_able, require_constraints, require_installed, resolved
-from recallatk.adapters.registry import registered
 from recallatk.analysis.compatibility import require_complete
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.job import TrialSettings
-from recallatk.bench.load import Questions
-from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.recorded_benchmark import BENCH_FILE
-from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
 from recallatk.bench.settings.problems import Problems
-from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
-from recallatk.errors import EngineError, MismatchError, UsageError
+from recallatk.core import Caution, Dataset, Metric, Run, Truth
+from recallatk.errors import MismatchError, UsageError
 from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.storage import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from recallatk.bench.plan import Plan
     from recallatk.bench.progress import Watch
 
 
@@ -135,117 +131,6 @@ def _ranges(cores: list[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
 
 
-def measure(
-    engine: str | type[Engine] | Callable[..., Any],
-    dataset: Dataset,
-    truth: Truth | None = None,
-    *,
-    build: Mapping[str, Any] | None = None,
-    search: Mapping[str, Any] | Sequence[Mapping[str, Any]] = ({},),
-    load: Load | Sequence[Load] | None = None,
-    at: Sequence[int] = (1, 10, 100),
-    measures: Sequence[str] = (),
-    rounds: int = 5,
-    builds: int = 1,
-    seed: int = 0,
-    threads: int = 1,
-    limits: Limits | None = None,
-    watch: Watch | None = None,
-) -> Run:
-    """Build one index and search it at every setting, under every load.
-
-    A registered engine runs in a worker process. A function, or a class that is not registered, is called in
-    this process: its memory is not measured and no limit applies.
-
-    Args:
-        engine: the name of an engine, an Engine class, or a function `search(queries, k, **parameters)`
-            that returns ids.
-        dataset: the corpus to build from and the queries to search.
-        truth: the ground truth of this dataset; computed by default.
-        build: build parameters that differ from the defaults.
-        search: search parameters; several mappings are several settings.
-        load: how clients send queries, one client and one query at a time by default; several loads are
-            measured one after the other.
-        at: cutoffs to score; each call requests the largest.
-        measures: further measures, for example `"robust(0.9)@10"`.
-        rounds: how often every query is sent at every setting.
-        builds: how often to build, each time but the first with the rows in another order.
-        seed: random seed for all orders.
-        threads: threads of a search.
-        limits: limits on time and memory of a trial.
-        watch: called with the progress.
-    """
-    found = _engine(engine)
-    settings = [search] if isinstance(search, Mapping) else list(search)
-    loads = [load or Load()] if load is None or isinstance(load, Load) else list(load)
-    if not settings or not loads or rounds < 1 or builds < 1:
-        raise UsageError("at least one search setting, one load, one round and one build are needed")
-    truth = _computed_truth(dataset, at) if truth is None else truth
-    timing = TrialSettings(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
-    require_measurable(dataset, truth, at)
-    plan = _plan(found, dataset, dict(build or {}), settings, loads, builds, timing.k)
-    sink = MemorySink(describe_run(dataset, truth, plan, {}))
-    runner = Runner(plan, dataset, truth, sink, timing, watch=watch)
-    if isinstance(engine, str) or _is_registered(found):
-        runner.run()
-    else:
-        _run_here(found, runner, dataset, builds)
-    return _concluded(runner, sink)
-
-
-def _engine(engine: str | type[Engine] | Callable[..., Any]) -> type[Engine]:
-    if isinstance(engine, str):
-        return get_engine(engine)
-    if isinstance(engine, type) and issubclass(engine, Engine):
-        return engine
-    if not callable(engine):
-        raise UsageError(
-            f"engine = {engine!r}. Accepted: the name of an engine, an Engine class, or a function"
-        )
-    from recallatk.adapters.callable import Callable as Function
-
-    return Function.of(engine)
-
-
-def _is_registered(engine: type[Engine]) -> bool:
-    return engine.name in registered() and get_engine(engine.name) is engine
-
-
-def _computed_truth(dataset: Dataset, at: Sequence[int]) -> Truth:
-    from recallatk.truths import ground_truth
-
-    if not at or min(at) < 1:
-        raise UsageError(f"at = {list(at)}. Accepted: whole numbers from 1")
-    return ground_truth(dataset, depth=max(at))
-
-
-def _plan(
-    engine: type[Engine],
-    dataset: Dataset,
-    build: dict[str, Any],
-    settings: Sequence[Mapping[str, Any]],
-    loads: Sequence[Load],
-    builds: int,
-    k: int,
-) -> Plan:
-    """The plan for one engine, with every parameter resolved."""
-    require_installed(engine)
-    require_able(engine, dataset)
-    built = resolved(engine.name, engine.build_knobs, build)
-    searches = [resolved(engine.name, engine.search_knobs, each) for each in settings]
-    corpus = dataset.corpus
-    known = {"k": min(k, corpus.rows), "rows": corpus.rows, "dimension": corpus.dimension}
-    for each in searches:
-        require_constraints(engine, **known, **built, **each)
-    distinct = tuple(dict.fromkeys(tuple(each.items()) for each in searches))
-    return Plan(
-        tuple(
-            PlannedBuild(engine.name, tuple(built.items()), repeat, distinct, tuple(dict.fromkeys(loads)))
-            for repeat in range(builds)
-        )
-    )
-
-
 def require_separate_queries(dataset: Dataset) -> None:
     """Refuse queries that are corpus rows."""
     if dataset.queries.corpus_rows is not None:
@@ -261,16 +146,16 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
     if not at or not 1 <= min(at) <= max(at) <= truth.depth:
         raise UsageError(f"at = {list(at)}. Accepted: from 1 to {truth.depth}, the depth of the truth")
     if truth.metric not in (None, dataset.metric):
-        raise MismatchError(f"a truth by {truth.metric}, and a dataset by {dataset.metric}")
+        raise MismatchError(f"metric mismatch: the truth uses {truth.metric}, the dataset {dataset.metric}")
     if len(truth) != dataset.queries.rows:
-        raise MismatchError(f"a truth of {len(truth)} queries, and a dataset of {dataset.queries.rows}")
+        raise MismatchError(f"the truth has {len(truth):,} queries, the dataset {dataset.queries.rows:,}")
     beyond = truth.overflow[1] if truth.overflow else truth.rows
     if max(truth.rows.max(initial=-1), beyond.max(initial=-1)) >= dataset.corpus.rows:
         raise MismatchError(f"the truth names rows beyond the corpus of {dataset.corpus.rows}")
     found = fingerprints(dataset)
     other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
     if other:
-        raise MismatchError(f"the truth was made from other data: {', '.join(other)} differ")
+        raise MismatchError(f"the truth was computed for different data: {', '.join(other)} differ")
     require_complete(truth, dataset.eligibility, max(at))
 
 
@@ -287,24 +172,6 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
         settings=settings,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _run_here(engine: type[Engine], runner: Runner, dataset: Dataset, builds: int) -> None:
-    if builds > 1:
-        raise UsageError(f"builds = {builds}: only engines that are registered are built more than once")
-    vectors = dataset.queries.vectors.read(0, dataset.queries.rows)
-    filters = None if dataset.queries.filters is None else list(dataset.queries.filters)
-    runner.run_here(engine, Questions(vectors, runner.k, filters))
-
-
-def _concluded(runner: Runner, sink: MemorySink) -> Run:
-    """The run with its cautions; a run without any measurement is an error."""
-    run = sink.run()
-    if not run.measurements and run.failures:
-        first = run.failures[0]
-        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
-    sink.update(seconds=runner.seconds, cautions=conclude(run))
-    return sink.run()
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:

@@ -99,10 +99,10 @@ class Runner:
                 self._measure(planned, data, folder / f"build-{number}")
 
     def run_here(self, engine: type[Engine], questions: Questions) -> None:
-        """Measure the only build of the plan in this very process, where nothing can limit it."""
-        (planned,) = self.plan.builds
-        with closing(self._in_this_process(engine, planned, questions)) as events:
-            self._take(planned, events)
+        """Measure the builds of the plan in this very process, where nothing can limit them."""
+        for planned in self.plan.builds:
+            with closing(self._in_this_process(engine, planned, questions)) as events:
+                self._take(planned, events)
 
     def _in_this_process(
         self, engine: type[Engine], planned: PlannedBuild, questions: Questions

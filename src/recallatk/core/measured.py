@@ -10,7 +10,7 @@ from recallatk.display import renderer
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -86,8 +86,8 @@ class Score:
         return renderer().score_to_arrow(self)
 
     def to_pandas(self) -> Any:
-        """The same for pandas."""
-        return self.to_arrow().to_pandas()
+        """The same as a pandas DataFrame."""
+        return _data_frame(self.to_arrow())
 
     def __getitem__(self, measure: str) -> float | None:
         """The mean of a measure, for example `score["recall@10"]`."""
@@ -208,7 +208,8 @@ class Measurement:
     def timed_call(self) -> TimedCall:
         """What each latency of the trial covers."""
         built = self.build
-        return TimedCall(self.trial.engine, built.call, self.k, built.search_threads, built.threads)
+        threads = None if built.seconds is None else built.threads
+        return TimedCall(self.trial.engine, built.call, self.k, built.search_threads, threads)
 
     @property
     def latencies_ns(self) -> NDArray[np.int64]:
@@ -275,8 +276,29 @@ class Run:
         return renderer().run_to_arrow(self)
 
     def to_pandas(self) -> Any:
-        """The same for pandas."""
-        return self.to_arrow().to_pandas()
+        """The same as a pandas DataFrame: engine, `build.*`, `search.*`, measures, intervals, latencies."""
+        return _data_frame(self.to_arrow())
+
+    def plot(self, against: str = "latency") -> Any:
+        """The recall curve as an Altair chart, which a notebook shows and `save` writes.
+
+        Args:
+            against: `latency` or `qps`.
+        """
+        return renderer().run_chart(self, against)
+
+    def best(self, target: str | Sequence[str], *, budget: str | Sequence[str] = ()) -> Measurement:
+        """The cheapest measured setting that meets every goal, by p95 latency.
+
+        Args:
+            target: one or more targets, such as `"recall@10 >= 0.95"`; intervals decide, not means alone.
+            budget: limits to stay within, such as `"p95 <= 5ms"`.
+
+        Raises:
+            UsageError: no measured setting meets the goals; the message says what the nearest one reaches.
+        """
+        found: Measurement = renderer().best_measurement(self, target, budget)
+        return found
 
     @property
     def timed(self) -> str | None:
@@ -288,3 +310,10 @@ class Run:
         """Whether every planned trial was measured or has failed."""
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
+
+
+def _data_frame(table: pa.Table) -> Any:
+    try:
+        return table.to_pandas()
+    except ModuleNotFoundError as problem:
+        raise UsageError("pandas is not installed. Install it: pip install pandas") from problem

@@ -180,7 +180,8 @@ class TimedCall:
     """What one search is, as the engine said once it was built: library call, HTTP round trip."""
     k: int
     search_threads: int
-    build_threads: int
+    build_threads: int | None
+    """None where nothing was built."""
 
 
 def describe_calls(calls: Iterable[TimedCall]) -> str | None:
@@ -189,9 +190,10 @@ def describe_calls(calls: Iterable[TimedCall]) -> str | None:
     if not distinct:
         return None
     threads = _listed(counted(each.search_threads, "search thread", "search threads") for each in distinct)
-    build = _listed(counted(each.build_threads, "thread", "threads") for each in distinct)
+    built = [each.build_threads for each in distinct if each.build_threads is not None]
+    build = f"build on {_listed(counted(each, 'thread', 'threads') for each in built)}"
     top = _listed(each.k for each in distinct)
-    return f"one {_kinds(distinct)} for the top {top}, {threads}; build on {build}"
+    return f"one {_kinds(distinct)} for the top {top}, {threads}; {build if built else 'nothing was built'}"
 
 
 def _kinds(calls: list[TimedCall]) -> str:

@@ -1,20 +1,28 @@
-"""Runs and scores for notebooks: small HTML tables and Arrow tables."""
+"""Runs and scores for notebooks: small HTML tables, Arrow tables, the curve and the best setting."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
+from recallatk.errors import UsageError, unknown
+from recallatk.goals import parse_goal
 from recallatk.reporting.document import Table
 from recallatk.reporting.labels import with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
-    from recallatk.core import Run, Score
+    from recallatk.core import Measurement, Run, Score
+    from recallatk.core.judgments import GoalResult
+    from recallatk.reporting.charts.theme import Chart
 
 _MOST_ROWS = 20
+_AXES = ("latency", "qps")
 
 
 def run_repr_html(run: Run) -> str:
@@ -45,6 +53,43 @@ def run_to_arrow(run: Run) -> pa.Table:
     from recallatk.reporting.exports.tabular import arrow_table
 
     return arrow_table(run)
+
+
+def run_chart(run: Run, against: str) -> Chart:
+    """The curve of a run's recall against a cost."""
+    from recallatk.reporting.charts import charts_of
+
+    if against not in _AXES:
+        raise UsageError(f"against = {against!r}: {unknown('axis', against, _AXES)}")
+    chart = charts_of(run).get(f"recall-{against}")
+    if chart is None:
+        raise UsageError(f"nothing to plot: the run has no measurement with recall and {against}")
+    return chart
+
+
+def best_measurement(run: Run, target: str | Sequence[str], budget: str | Sequence[str]) -> Measurement:
+    """The cheapest setting of a run that meets all goals; an error says what the nearest one reaches."""
+    from recallatk.goals.runs import run_verdict, trial_numbers
+
+    texts = [text for each in (target, budget) for text in ([each] if isinstance(each, str) else each)]
+    goals = [str(parse_goal(text)) for text in texts]
+    if not goals:
+        raise UsageError('no goal given. Give one such as target="recall@10 >= 0.95"')
+    verdict = run_verdict(replace(run, settings={"tune": {"target": goals}}))
+    numbers = trial_numbers(run)
+    chosen = [each for each in run.measurements if numbers[each.trial] == verdict.trial]
+    if chosen and verdict.met:
+        return chosen[0]
+    nearest = f" Nearest: {chosen[0].trial}," if chosen else ""
+    reached = "; ".join(_reached(each) for each in verdict.goals)
+    raise UsageError(f"no measured setting meets {' and '.join(goals)}.{nearest} {reached}")
+
+
+def _reached(goal: GoalResult) -> str:
+    if goal.value is None:
+        return f"{goal.text}: {goal.note or 'not measured'}"
+    ends = "" if goal.low is None or goal.high is None else f" ({goal.low:.4g} to {goal.high:.4g})"
+    return f"{goal.text}: {goal.outcome} at {goal.value:.4g}{ends}"
 
 
 def score_to_arrow(score: Score) -> pa.Table:

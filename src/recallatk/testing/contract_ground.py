@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 
-from recallatk.adapters.base import Engine, require_constraints, require_installed, resolved
+from recallatk.adapters.base import Engine, require_constraints, require_installed, resolved, resolved_search
 from recallatk.adapters.batch import QueryBatch
 from recallatk.adapters.registry import get_engine
 from recallatk.core import Dataset, Metric
@@ -125,7 +125,7 @@ def rebuild(engine: Engine, dataset: Dataset, build: Mapping[str, Any], search: 
 
 def configure(engine: Engine, search: Mapping[str, Any]) -> None:
     """Set search parameters, the others at their defaults."""
-    engine.configure(**resolved(engine.name, engine.search_knobs, search))
+    engine.configure(**resolved_search(type(engine), search))
 
 
 def recall(found: NDArray[np.int64], dataset: Dataset) -> float:

@@ -228,7 +228,7 @@ def _check_together(parts: dict[str, Any], problems: Problems) -> None:
         place = ("engine", number)
         engine = find_engine(entry.name, place, problems)
         if engine is not None:
-            check_ability(engine, place, problems, metric=data.metric, filtered=filtered)
+            check_ability(engine, place, problems, metric=data.metric, filtered=filtered, build=entry.build)
             _check_parameters(engine, entry, place, problems, k)
 
 
@@ -251,7 +251,13 @@ def find_engine(name: str, place: Place, problems: Problems) -> type[Engine] | N
 
 
 def check_ability(
-    engine: type[Engine], place: Place, problems: Problems, *, metric: Metric | None, filtered: str | None
+    engine: type[Engine],
+    place: Place,
+    problems: Problems,
+    *,
+    metric: Metric | None,
+    filtered: str | None,
+    build: Mapping[str, Any],
 ) -> None:
     """Check that an engine supports the metric, and filters if anything requires them.
 
@@ -261,8 +267,9 @@ def check_ability(
         problems: receives what the engine cannot do.
         metric: the metric, if known.
         filtered: why it has to filter, if it has to.
+        build: the build parameters of its entry.
     """
-    checks = [partial(require_filters, engine, filtered)]
+    checks = [partial(require_filters, engine, filtered, build)]
     if metric is not None:
         checks.insert(0, partial(require_metric, engine, metric))
     for check in checks:

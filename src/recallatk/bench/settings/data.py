@@ -97,4 +97,11 @@ def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> 
     filtered = "the queries have filters" if dataset.queries.filtered else None
     for number, entry in enumerate(settings.engine):
         engine = get_engine(entry.name)
-        check_ability(engine, ("engine", number), problems, metric=dataset.metric, filtered=filtered)
+        check_ability(
+            engine,
+            ("engine", number),
+            problems,
+            metric=dataset.metric,
+            filtered=filtered,
+            build=entry.build,
+        )

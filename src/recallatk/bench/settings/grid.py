@@ -18,6 +18,7 @@ from recallatk.bench.settings.problems import Place, Problems, described, keys_o
 from recallatk.bench.settings.values import Table, refuse_secrets
 from recallatk.core import Knob
 from recallatk.core.trials import KnobValue, Parameters
+from recallatk.deprecation import deprecated
 from recallatk.errors import UsageError, unknown
 
 MOST = 100_000
@@ -92,10 +93,16 @@ def read_axes(
     problems, made = Problems(), {}
     reader = _Reader(engine.name, problems)
     for part, knobs in parts.items():
-        known = {knob.name: knob for knob in knobs}
+        more = engine.stated_search_knobs if part == "search" else ()
+        known = {knob.name: knob for knob in (*knobs, *(each for each in more if each.name in given[part]))}
         other = "search" if part == "build" else "build"
+        free: dict[str, Axis] = {}
         for name in given[part]:
-            if name not in known:
+            if part == "search" and name in engine.deprecated_search:
+                deprecated(f"the search parameter {name!r} of {engine.name}", "its parameters by their names")
+            if part == "search" and engine.free_search and name not in known:
+                free[name] = reader.free(engine, name, given[part][name])
+            elif name not in known:
                 elsewhere = name in {knob.name for knob in parts[other]}
                 said = unknown(f"{part} parameter of {engine.name}", name, known, PARAMETERS, placed=True)
                 problems.add((part, name), f"belongs in [engine.{other}]" if elsewhere else said)
@@ -104,7 +111,7 @@ def read_axes(
             if name in given[part]
             else Axis((knob.plain(knob.default),))
             for name, knob in known.items()
-        }
+        } | free
     return Axes(made["build"], made["search"]), problems
 
 
@@ -125,6 +132,35 @@ class _Reader:
             values = self._one(knob, given, place)
             grid = isinstance(given, Mapping) and (not is_json(knob) or len(values) > 1)
         return Axis(tuple(dict.fromkeys(values)) or (knob.plain(knob.default),), grid)
+
+    def free(self, engine: type[Engine], name: str, given: Any) -> Axis:
+        """The axis of a parameter that the engine does not declare: values as they are, lists and ranges."""
+        place: Place = ("search", name)
+        refused = engine.unaccepted(name)
+        if refused is not None:
+            self.problems.add(place, refused)
+        if isinstance(given, Mapping) and {"from", "to"} <= given.keys() <= _RANGE_KEYS:
+            found = self._read_range(given, place)
+            whole = all(isinstance(given[end], int) for end in ("from", "to"))
+            return Axis(() if found is None else range_values(found, whole=whole), grid=True)
+        grid = isinstance(given, list | tuple | range) or (hasattr(given, "tolist") and given.ndim == 1)
+        if grid and not len(given):
+            self.problems.add(place, "an empty list. Accepted: at least one value")
+        values = [self._plain(each, name, place) for each in (given if grid else [given])]
+        return Axis(tuple(dict.fromkeys(values)), grid)
+
+    def _plain(self, value: Any, name: str, place: Place) -> Any:
+        """One value of a free parameter; anything else than a scalar could not be saved with the run."""
+        plain = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+        if plain is not None and not isinstance(plain, bool | int | float | str):
+            accepted = "numbers, texts, true, false or a list of them"
+            self.problems.add(place, f"{described(plain)}. Accepted: {accepted}")
+            return None
+        try:
+            refuse_secrets(plain if isinstance(plain, str) else "", name)
+        except ValueError as problem:
+            self.problems.add(place, str(problem))
+        return plain
 
     def _one(self, knob: Knob, given: Any, place: Place) -> tuple[KnobValue, ...]:
         if isinstance(given, Mapping) and is_json(knob):

@@ -1,0 +1,206 @@
+"""Any index object of faiss that the caller holds, with the parameters of all its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recallatk.adapters.live import IndexFacts, LiveIndex
+from recallatk.core import Knob, Metric
+from recallatk.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.batch import QueryBatch
+
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A parameter of one part of an index: the object that has it and its attribute there."""
+
+    owner: Any
+    attribute: str
+    knob: Knob
+
+
+def _whole(name: str, *, low: int = 1, help: str = "") -> Knob:
+    return Knob(name, default=1, low=low, high=_MOST, effort=True, help=help)
+
+
+class LiveFaiss(LiveIndex):
+    """Any `faiss.Index`: flat, lists, graphs, codes, and transforms, id maps or reranking around them."""
+
+    family = "faiss"
+    distribution = "faiss-cpu"
+    abilities: ClassVar = replace(LiveIndex.abilities, threads=True)
+    aliases: ClassVar = {"ef": "efSearch", "k_factor_rf": "k_factor", "L": "search_L"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads: int | None = None
+        self._parts = {each.knob.name: each for each in parts(self.index)}
+
+    def title(self) -> str:
+        """The class of the outermost index."""
+        return f"faiss.{type(downcast(self.index)).__name__}"
+
+    def facts(self) -> IndexFacts:
+        """The metric type, dimension and number of rows; labels where ids were given."""
+        import faiss
+
+        if not self.index.is_trained:
+            raise EngineError(f"{self.name} is not trained. Call index.train(vectors) and index.add(vectors)")
+        metric = {faiss.METRIC_L2: Metric.L2, faiss.METRIC_INNER_PRODUCT: Metric.IP}.get(
+            self.index.metric_type
+        )
+        if metric is None:
+            raise EngineError(
+                f"{self.name} has metric_type {self.index.metric_type}. Accepted: METRIC_L2 or "
+                "METRIC_INNER_PRODUCT"
+            )
+        return IndexFacts(metric, self.index.d, self.index.ntotal, labels_of(self.index))
+
+    def own(self) -> tuple[Knob, ...]:
+        """The parameters of all parts."""
+        return tuple(each.knob for each in self._parts.values())
+
+    def current(self, name: str) -> Any:
+        """The attribute of the part that has it."""
+        part = self._parts[name]
+        return getattr(part.owner, part.attribute)
+
+    def change(self, name: str, value: Any) -> None:
+        """Set the attribute of the part that has it."""
+        part = self._parts[name]
+        setattr(part.owner, part.attribute, value)
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any] | None:
+        """Reconstructed vectors, where the index keeps them whole and finds them by label."""
+        import faiss
+
+        whole: Any = downcast(self.index)
+        if not isinstance(whole, faiss.IndexIDMap2 | faiss.IndexFlat | faiss.IndexHNSWFlat):
+            return None
+        try:
+            return np.stack([whole.reconstruct(int(each)) for each in labels])
+        except RuntimeError:
+            return None
+
+    def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """One search."""
+        found: NDArray[np.int64] = self.index.search(batch.vectors, k)[1]
+        return found
+
+    def version(self) -> str:
+        """Faiss's version."""
+        import faiss
+
+        return f"faiss {faiss.__version__}"
+
+    def held(self) -> str:
+        """The index, with the one inside where it wraps another."""
+        inner = type(innermost(self.index)).__name__
+        inside = "" if self.name.endswith(f".{inner}") else f", around {inner}"
+        return f"{super().held()}{inside}"
+
+    def set_threads(self, count: int) -> None:
+        """OpenMP threads of faiss, which are put back on closing."""
+        import faiss
+
+        super().set_threads(count)
+        if self._threads is None:
+            self._threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(count)
+
+    def client(self) -> LiveFaiss:
+        """Itself: faiss searches in any number of threads."""
+        import faiss
+
+        # OpenMP keeps a number for each thread, and begins in a new one with its own.
+        faiss.omp_set_num_threads(self.threads)
+        return self
+
+    def close(self) -> None:
+        """Put parameters and threads back."""
+        import faiss
+
+        super().close()
+        if self._threads is not None:
+            faiss.omp_set_num_threads(self._threads)
+        self._threads = None
+
+
+def downcast(index: Any) -> Any:
+    """The index as its own class: faiss hands parts out as their base class."""
+    import faiss
+
+    return faiss.downcast_index(index)
+
+
+def innermost(index: Any) -> Any:
+    """The index inside transforms, id maps and reranking."""
+    import faiss
+
+    index = downcast(index)
+    if isinstance(index, faiss.IndexPreTransform | faiss.IndexIDMap | faiss.IndexIDMap2):
+        return innermost(index.index)
+    return innermost(index.base_index) if isinstance(index, faiss.IndexRefine) else index
+
+
+def parts(index: Any, prefix: str = "") -> Iterator[Part]:
+    """Every search parameter of an index and of the parts inside it.
+
+    Args:
+        index: the index.
+        prefix: what the names begin with, such as `quantizer_`.
+    """
+    import faiss
+
+    index = downcast(index)
+    if isinstance(index, faiss.IndexPreTransform | faiss.IndexIDMap | faiss.IndexIDMap2):
+        yield from parts(index.index, prefix)
+    elif isinstance(index, faiss.IndexRefine):
+        knob = Knob(
+            f"{prefix}k_factor", default=1.0, low=1, high=10_000, effort=True, help="rows reranked per k"
+        )
+        yield Part(index, "k_factor", knob)
+        yield from parts(index.base_index, prefix)
+    elif isinstance(index, faiss.IndexIVF):
+        yield Part(index, "nprobe", _whole(f"{prefix}nprobe", help="lists searched"))
+        yield from parts(index.quantizer, f"{prefix}quantizer_")
+    elif isinstance(index, faiss.IndexHNSW):
+        yield Part(index.hnsw, "efSearch", _whole(f"{prefix}efSearch", help="candidates kept"))
+        yield from parts(index.storage, prefix)
+    elif isinstance(index, faiss.IndexNSG):
+        yield Part(index.nsg, "search_L", _whole(f"{prefix}search_L", help="candidates kept"))
+    elif isinstance(index, faiss.IndexRaBitQ):
+        yield Part(index, "qb", Knob(f"{prefix}qb", default=0, low=0, high=8, help="bits of a query value"))
+
+
+def labels_of(index: Any) -> NDArray[np.int64] | None:
+    """The labels of all rows where the caller may have given ids; None where rows are numbered."""
+    import faiss
+
+    index = downcast(index)
+    if isinstance(index, faiss.IndexIDMap | faiss.IndexIDMap2):
+        return np.array(faiss.vector_to_array(index.id_map))
+    if isinstance(index, faiss.IndexPreTransform):
+        return labels_of(index.index)
+    if isinstance(index, faiss.IndexRefine):
+        return labels_of(index.base_index)
+    if not isinstance(index, faiss.IndexIVF) or not index.ntotal:
+        return None
+    lists = index.invlists
+    held = [
+        faiss.rev_swig_ptr(lists.get_ids(number), lists.list_size(number)).copy()
+        for number in range(index.nlist)
+        if lists.list_size(number)
+    ]
+    return np.concatenate(held) if held else None

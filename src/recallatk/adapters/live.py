@@ -1,0 +1,360 @@
+"""The base of engines for index objects that the caller holds: searched in this process, never rebuilt."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recallatk.adapters.attached import RowsById
+from recallatk.adapters.base import Abilities, Library
+from recallatk.adapters.batch import QueryBatch, float32_matrix
+from recallatk.adapters.database import told
+from recallatk.core import Corpus, Knob, Metric
+from recallatk.errors import EngineError, MismatchError
+from recallatk.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+# Enough vectors to tell whether an index holds unit vectors, and few enough to read them at once.
+SAMPLE = 256
+# float16 and bfloat16 storage change a norm by less than this.
+_UNIT_TOLERANCE = 0.01
+# A lookup table is faster than a binary search, as long as labels are not spread too thinly.
+_TABLE_ROWS = 1 << 20
+_TABLE_SPREAD = 8
+
+
+@dataclass(frozen=True)
+class IndexFacts:
+    """Properties that an index object states about itself; None where it states none."""
+
+    metric: Metric | None
+    dimension: int | None
+    rows: int | None
+    labels: NDArray[np.int64] | None = None
+    """The labels of all rows; None where labels are row numbers by construction."""
+
+
+class LiveIndex(Library):
+    """An index object that the caller holds.
+
+    Subclasses write `facts`, `ask` and `title`, and where the object has settings `current` and `change`.
+    `of` makes the engine class of one object. Search parameters are set on the object and put back by
+    `close`.
+    """
+
+    metrics = frozenset(Metric)
+    abilities = Abilities(attaches=True, clients=True)
+    index: Any
+    held_object: ClassVar[Any] = None
+    own_knobs: ClassVar[tuple[Knob, ...]] = ()
+    """Parameters that the object holds: their current values are the defaults."""
+    call_knobs: ClassVar[tuple[Knob, ...]] = ()
+    """Parameters that go with each call, sent only where a setting states them."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Further names of parameters, each with the name of its knob."""
+    unit = False
+    """Whether queries are normalized because an inner-product index stands for cosine."""
+
+    def __init__(self) -> None:
+        self.index = self.held_object
+        self._before: dict[str, Any] | None = None
+        self._labels: LabelRows | None = None
+
+    @classmethod
+    def of(cls, held: Any, names: Collection[str] = ()) -> type[LiveIndex]:
+        """The engine class of one object.
+
+        Args:
+            held: the index object.
+            names: search parameters that the settings state.
+        """
+        bare: type[LiveIndex] = type(cls.__name__, (cls,), {"held_object": held, "name": cls.__name__})
+        probe = bare()
+        bare.name = probe.title()
+        called = {knob: alias for alias, knob in cls.aliases.items() if alias in names}
+        own = probe.own()
+        knobs = [replace(each, default=each.plain(probe.current(each.name))) for each in own]
+        known = {*(each.name for each in (*own, *cls.call_knobs)), *cls.aliases}
+        # A name that nobody knows is refused with all that are accepted.
+        stated = known if set(names) - known else set(names)
+        knobs += [each for each in cls.call_knobs if {each.name, called.get(each.name)} & stated]
+        bare.search_knobs = tuple(replace(each, name=called.get(each.name, each.name)) for each in knobs)
+        bare.canonical = {called.get(each.name, each.name): each.name for each in knobs}
+        return bare
+
+    canonical: ClassVar[Mapping[str, str]] = {}
+    """Each parameter name that settings use, with the name of its knob."""
+
+    # What a kind of object tells
+
+    def title(self) -> str:
+        """The kind of object, as its users write it."""
+        raise NotImplementedError
+
+    def facts(self) -> IndexFacts:
+        """What the object states about itself, or an EngineError where it cannot be searched yet."""
+        raise NotImplementedError
+
+    def own(self) -> tuple[Knob, ...]:
+        """The parameters that this object holds."""
+        return self.own_knobs
+
+    def current(self, name: str) -> Any:
+        """The value of a parameter on the object."""
+        raise NotImplementedError
+
+    def change(self, name: str, value: Any) -> None:
+        """Set a parameter on the object."""
+        raise NotImplementedError
+
+    def stored(self, labels: NDArray[np.int64]) -> NDArray[Any] | None:
+        """The vectors of these labels as the index holds them; None where it gives none back."""
+        return None
+
+    def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The labels that the object returns, best first, -1 where there are no more."""
+        raise NotImplementedError
+
+    # What an engine does
+
+    @classmethod
+    def require_data(cls, corpus: Corpus, metric: Metric) -> None:
+        """Refuse data that the object cannot have been made from: metric, dimension, row count, labels."""
+        engine = cls()
+        facts = engine.facts()
+        if not facts.rows:
+            raise EngineError(f"{cls.name} is empty. Add the corpus to it first")
+        if facts.dimension not in (None, corpus.dimension):
+            raise MismatchError(
+                f"dimension mismatch: {cls.name} has {facts.dimension} dimensions, "
+                f"the corpus {corpus.dimension}"
+            )
+        if facts.rows != corpus.rows:
+            raise MismatchError(
+                f"row count mismatch: {cls.name} holds {counted(facts.rows, 'row', 'rows')}, "
+                f"the corpus {corpus.rows:,}. Measure against the corpus that it was made from"
+            )
+        engine.require_metric(facts, corpus, metric)
+        engine.read_labels(facts, corpus)
+
+    def require_metric(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
+        """Refuse another metric; inner product stands for cosine where all vectors have unit length."""
+        if facts.metric in (None, metric):
+            return
+        mismatch = f"metric mismatch: {self.name} uses {facts.metric}, the dataset {metric}"
+        if (facts.metric, metric) != (Metric.IP, Metric.COSINE):
+            raise MismatchError(f"{mismatch}. Measure with metric={str(facts.metric)!r}")
+        vectors, whose = self._sample(facts), "indexed"
+        if vectors is None:
+            vectors, whose = corpus.vectors.read(0, min(SAMPLE, corpus.rows)), "corpus"
+        norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
+        if np.abs(norms - 1).max() > _UNIT_TOLERANCE:
+            raise MismatchError(
+                f"{mismatch}. Inner product equals cosine only on unit vectors, and the {whose} vectors have "
+                f"norms from {norms.min():.3g} to {norms.max():.3g}. Normalize them before they are indexed, "
+                "or measure with metric='ip'"
+            )
+
+    def _sample(self, facts: IndexFacts) -> NDArray[Any] | None:
+        labels = np.arange(facts.rows or 0) if facts.labels is None else facts.labels
+        return self.stored(labels[:SAMPLE])
+
+    def read_labels(self, facts: IndexFacts, corpus: Corpus) -> LabelRows | None:
+        """The corpus row of every label; None where labels are row numbers."""
+        if facts.labels is None:
+            return None
+        return LabelRows(facts.labels, corpus, self.name, self._sample(facts))
+
+    @classmethod
+    def prepared(cls, queries: NDArray[Any], metric: Metric) -> NDArray[Any]:
+        """Queries of unit length where an inner-product index stands for cosine."""
+        unit = metric is Metric.COSINE and cls().facts().metric is Metric.IP
+        return float32_matrix(queries, unit=unit)
+
+    def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Attach: the index exists."""
+        self.attach(corpus, metric, **parameters)
+
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Check the object against the corpus, and remember its parameters."""
+        self.require_data(corpus, metric)
+        self.index = self.held_object
+        facts = self.facts()
+        self.rows = corpus.rows
+        self._labels = self.read_labels(facts, corpus)
+        self._before = {each.name: self.current(each.name) for each in self.own()}
+
+    def configure(self, **parameters: Any) -> None:
+        """Set the parameters on the object; those that go with a call are kept for it."""
+        if self.index is None:
+            raise self.unbuilt()
+        own = {each.name for each in self.own()}
+        named = {self.canonical[name]: value for name, value in parameters.items()}
+        super().configure(**named)
+        for name, value in named.items():
+            if name in own:
+                self.change(name, value)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The corpus rows of the labels that the object returns."""
+        found = self.ask(batch, k)
+        return found if self._labels is None else self._labels.rows(found)
+
+    def held(self) -> str:
+        """The object and its rows."""
+        return f"{self.name} of {self.rows:,} rows, as the caller holds it"
+
+    def work(self) -> str:
+        """The number of queries."""
+        return f"{counted(self.searched, 'query', 'queries')} answered"
+
+    def call(self) -> str:
+        """One call in the caller's process."""
+        return "library call in this process"
+
+    def close(self) -> None:
+        """Put the parameters back; the object stays with its owner."""
+        before, self._before = self._before, None
+        for name, value in (before or {}).items():
+            # One parameter that cannot be put back must not keep the others.
+            with suppress(EngineError):
+                self.change(name, value)
+        super().close()
+
+
+class LiveCollection(LiveIndex):
+    """A collection of a database: its ids are the corpus ids, or row numbers where the corpus has none.
+
+    Subclasses write `lists` and `some_ids` in place of `ask`.
+    """
+
+    ids: RowsById | None = None
+
+    def lists(self, batch: QueryBatch, k: int) -> Sequence[Sequence[object]]:
+        """The ids that the collection returns for each query, best first."""
+        raise NotImplementedError
+
+    def some_ids(self, corpus: Corpus) -> list[Any]:
+        """Some ids of the collection."""
+        raise NotImplementedError
+
+    @classmethod
+    def require_data(cls, corpus: Corpus, metric: Metric) -> None:
+        """Refuse ids that the corpus does not have, besides what every object is checked for."""
+        super().require_data(corpus, metric)
+        known, found = RowsById(corpus), cls().some_ids(corpus)
+        unknown = [each for each in found if known.row(each) == known.unknown]
+        if unknown:
+            raise MismatchError(
+                f"id mismatch: of {len(found):,} ids in {cls.name} the corpus has "
+                f"{len(found) - len(unknown):,}. The collection has {unknown[0]!r}, the corpus ids such as "
+                f"{known.example()!r}"
+            )
+
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Check the collection and remember the corpus ids."""
+        super().attach(corpus, metric, **parameters)
+        self.ids = RowsById(corpus)
+
+    def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
+        """The corpus rows of the ids that the collection returns."""
+        if self.ids is None:
+            raise self.unbuilt()
+        with told(self.name):
+            return self.ids.matrix(self.lists(batch, k), k)
+
+    def in_process(self) -> bool:
+        """A database keeps its index in files or on a server."""
+        return False
+
+
+class LabelRows:
+    """Corpus rows by the integer labels of an index.
+
+    Labels are corpus ids where all of them are ids, else row numbers where all of them are in range. Where
+    both hold, stored vectors decide; an index that gives none back is read by ids, as `callable` is.
+    """
+
+    def __init__(
+        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None = None
+    ) -> None:
+        self.unknown = corpus.rows
+        rows = self._read(labels, corpus, name, stored)
+        self._identical = bool(np.array_equal(rows, labels))
+        order = np.argsort(labels)
+        self._sorted, self._rows = labels[order], rows[order]
+        self._table: NDArray[np.int64] | None = None
+        highest = int(labels.max(initial=0))
+        if labels.min(initial=0) >= 0 and highest < max(_TABLE_ROWS, _TABLE_SPREAD * len(labels)):
+            # The last place answers for padding, which is -1.
+            self._table = np.full(highest + 2, self.unknown, np.int64)
+            self._table[labels], self._table[-1] = rows, -1
+
+    def _read(
+        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None
+    ) -> NDArray[np.int64]:
+        by_id, outside = RowsById(corpus), labels[(labels < 0) | (labels >= corpus.rows)]
+        rows = labels
+        if by_id.rows is not None:
+            rows = np.array([by_id.row(each) for each in labels.tolist()], np.int64)
+            if ((rows >= 0) & (rows < self.unknown)).all():
+                numbered = not len(outside) and stored is not None and _nearer(stored, labels, rows, corpus)
+                return labels if numbered else rows
+        if len(outside):
+            known = "row numbers as ids" if by_id.rows is None else f"ids such as {by_id.example()!r}"
+            raise MismatchError(
+                f"label mismatch: {name} has {len(outside):,} labels that are no ids of the corpus, such as "
+                f"{int(outside[0])}; the corpus has {known}"
+            )
+        return labels
+
+    def rows(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of these labels; a label that the index did not state is unknown."""
+        if self._identical:
+            return found
+        if self._table is not None:
+            return self._table[found]
+        places = np.minimum(np.searchsorted(self._sorted, found), len(self._sorted) - 1)
+        rows = np.where(self._sorted[places] == found, self._rows[places], self.unknown)
+        return np.where(found == -1, -1, rows)
+
+
+def _nearer(stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64], corpus: Corpus) -> bool:
+    """Whether stored vectors are those of the rows that labels number, and not of these rows."""
+    count = len(stored)
+    vectors = np.asarray(corpus.vectors.read(0, corpus.rows))
+
+    def likeness(chosen: NDArray[np.int64]) -> float:
+        return float(np.mean(_unit(stored) * _unit(vectors[chosen[:count]])))
+
+    return likeness(labels) > likeness(rows)
+
+
+def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    wide = np.asarray(vectors, np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    unit: NDArray[np.float64] = wide / np.maximum(norms, np.finfo(np.float64).tiny)
+    return unit
+
+
+def metric_of(first: NDArray[Any], second: NDArray[Any], distance: float) -> Metric | None:
+    """The metric by which two vectors have this distance, for objects that do not state theirs."""
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    product, squared = float(a @ b), float(np.square(a - b).sum())
+    cosine = product / float(np.linalg.norm(a) * np.linalg.norm(b))
+    forms = {
+        Metric.L2: (squared, squared**0.5),
+        Metric.IP: (product, 1 - product, -product),
+        Metric.COSINE: (cosine, 1 - cosine, max(0.0, 2 - 2 * cosine) ** 0.5),
+    }
+    close = [
+        metric for metric, values in forms.items() if np.isclose(values, distance, rtol=1e-3, atol=1e-4).any()
+    ]
+    return close[0] if len(close) == 1 else None

@@ -1,0 +1,157 @@
+"""Qdrant as the caller holds it: an edge shard in this process, or a client with the name of a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from recallatk.adapters.attached import RowsById
+from recallatk.adapters.batch import float32_matrix
+from recallatk.adapters.database import told
+from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection, metric_of
+from recallatk.core import Corpus, Knob, Metric
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.batch import QueryBatch
+
+_DISTANCES = {"Euclid": Metric.L2, "Dot": Metric.IP, "Cosine": Metric.COSINE}
+
+
+class LiveQdrant(LiveCollection):
+    """Parts that shards and collections share."""
+
+    family = "qdrant"
+    call_knobs: ClassVar = (
+        Knob("hnsw_ef", default=0, high=1_000_000, effort=True, help="0: as the collection was configured"),
+    )
+    aliases: ClassVar = {"ef": "hnsw_ef"}
+    counts = (0, 0)
+    """Points, and those of them that are indexed."""
+
+    def effort(self, api: Any) -> Any:
+        """Search parameters; None leaves them to the collection."""
+        ef = self.settings.get("hnsw_ef")
+        return api.SearchParams(hnsw_ef=ef) if ef else None
+
+    def held(self) -> str:
+        """The collection, and how much of it the graph holds; other points are scanned."""
+        return f"{super().held()}, {self.counts[1]:,} of {self.counts[0]:,} points indexed"
+
+
+class LiveQdrantShard(LiveQdrant):
+    """A `qdrant_edge.EdgeShard`, which states neither its distance nor its dimension."""
+
+    distribution = "qdrant-edge-py"
+
+    def title(self) -> str:
+        """The class."""
+        return "qdrant_edge.EdgeShard"
+
+    def facts(self) -> IndexFacts:
+        """The number of points; searches show the rest."""
+        with told(self.name):
+            info = self.index.info()
+        self.counts = info.points_count, info.indexed_vectors_count
+        return IndexFacts(None, None, info.points_count)
+
+    @classmethod
+    def require_data(cls, corpus: Corpus, metric: Metric) -> None:
+        """Compare the score of an answer with the corpus, which tells the distance."""
+        super().require_data(corpus, metric)
+        engine, ids = cls(), RowsById(corpus)
+        first = float32_matrix(corpus.vectors.read(0, 1))
+        with told(cls.name):
+            # The row itself comes first, and its distance of 0 tells little.
+            *_, point = engine._answers(first, 2)[0]
+        row = ids.row(point.id)
+        near = float32_matrix(corpus.vectors.read(row, row + 1))[0]
+        found = metric_of(first[0], near, float(point.score))
+        engine.require_metric(IndexFacts(found, None, corpus.rows), corpus, metric)
+
+    def some_ids(self, corpus: Corpus) -> list[Any]:
+        """Some ids."""
+        import qdrant_edge
+
+        with told(self.name):
+            return [each.id for each in self.index.scroll(qdrant_edge.ScrollRequest(limit=SAMPLE))[0]]
+
+    def _answers(self, vectors: NDArray[Any], k: int) -> list[Any]:
+        import qdrant_edge
+
+        api: Any = qdrant_edge
+        effort = self.effort(api)
+        asked = [
+            api.QueryRequest(limit=k, query=api.Query.Nearest(vector), params=effort)
+            for vector in vectors.tolist()
+        ]
+        return list(self.index.query_batch(api.QueryBatchRequest(asked)))
+
+    def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
+        """One batch of searches."""
+        return [[point.id for point in line] for line in self._answers(batch.vectors, k)]
+
+
+class LiveQdrantCollection(LiveQdrant):
+    """A collection behind a `QdrantClient`, as `(client, "collection")`."""
+
+    distribution = "qdrant-client"
+    collection: ClassVar[str] = ""
+    using: str | None = None
+    """The name of the vector, where the collection names its vectors."""
+
+    @classmethod
+    def of(cls, held: Any, names: Collection[str] = ()) -> Any:
+        """The engine class of one collection."""
+        if not isinstance(held, tuple) or not isinstance(held[1], str):
+            raise UsageError('a Qdrant client alone names no collection. Give (client, "collection")')
+        made: Any = super().of(held[0], names)
+        made.collection = held[1]
+        return made
+
+    def title(self) -> str:
+        """The kind of collection."""
+        return "qdrant.collection"
+
+    def facts(self) -> IndexFacts:
+        """The distance, dimension and number of points."""
+        with told(self.name):
+            info = self.index.get_collection(self.collection)
+        vectors, self.using = info.config.params.vectors, None
+        if isinstance(vectors, dict):
+            if len(vectors) != 1:
+                many = f"{self.name} {self.collection} has {len(vectors)} vectors per point"
+                raise UsageError(f"{many}. Accepted: one")
+            self.using, vectors = next(iter(vectors.items()))
+        self.counts = info.points_count or 0, info.indexed_vectors_count or 0
+        return IndexFacts(_DISTANCES.get(str(vectors.distance.value)), vectors.size, info.points_count or 0)
+
+    def some_ids(self, corpus: Corpus) -> list[Any]:
+        """Some ids."""
+        with told(self.name):
+            found = self.index.scroll(self.collection, limit=SAMPLE, with_payload=False)[0]
+        return [each.id for each in found]
+
+    def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
+        """One batch of searches."""
+        from qdrant_client import models
+
+        effort = self.effort(models)
+        asked = [
+            models.QueryRequest(query=vector, limit=k, params=effort, using=self.using, with_payload=False)
+            for vector in batch.vectors.tolist()
+        ]
+        found = self.index.query_batch_points(self.collection, asked)
+        return [[point.id for point in line.points] for line in found]
+
+    def held(self) -> str:
+        """The collection by its name."""
+        return f"{self.collection}: {super().held()}"
+
+    def call(self) -> str:
+        """A call in process, or a request to the server."""
+        local = "Local" in type(getattr(self.index, "_client", None)).__name__
+        return super().call() if local else "round trip to the server"

@@ -1,0 +1,238 @@
+"""Measure one index against the ground truth: an engine by name, an index object, or a search function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.adapters import Engine, get_engine
+from recallatk.adapters.base import require_able, require_installed
+from recallatk.adapters.registry import live_engine, registered
+from recallatk.bench.job import TrialSettings
+from recallatk.bench.load import Questions
+from recallatk.bench.measurement import conclude, describe_run, require_measurable, require_separate_queries
+from recallatk.bench.plan import Plan, PlannedBuild
+from recallatk.bench.process_usage import Limits
+from recallatk.bench.run_sink import MemorySink
+from recallatk.bench.runner import Runner
+from recallatk.bench.settings.grid import combine, read_axes
+from recallatk.bench.settings.problems import Problems
+from recallatk.bench.truth_lookup import TruthFile
+from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
+from recallatk.deprecation import deprecated
+from recallatk.errors import EngineError, MismatchError, UsageError
+from recallatk.units import counted
+
+if TYPE_CHECKING:
+    from recallatk.bench.progress import Watch
+    from recallatk.core.trials import Parameters
+
+    Settings = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+_ACCEPTED = (
+    "the name of an engine, an Engine class, a function search(queries, k), or an index object of faiss, "
+    "hnswlib, usearch, voyager, annoy, scann, pynndescent, scikit-learn, LanceDB, Chroma or Qdrant"
+)
+
+
+def measure(
+    index: Any,
+    corpus: Any,
+    queries: Any = None,
+    *,
+    metric: Metric | str | None = None,
+    truth: Any = None,
+    build: Settings | None = None,
+    search: Settings = ({},),
+    load: Load | Sequence[Load] | None = None,
+    at: Sequence[int] = (1, 10, 100),
+    measures: Sequence[str] = (),
+    rounds: int = 5,
+    builds: int = 1,
+    seed: int = 0,
+    threads: int = 1,
+    limits: Limits | None = None,
+    watch: Watch | None = None,
+) -> Run:
+    """Measure recall, latency and throughput of one index at every setting, under every load.
+
+    An engine that is given by name is built and searched in a worker process. An index object, a function or
+    a class that is not registered is searched in this process: its memory is not measured and no limit
+    applies. An index object is neither rebuilt nor copied, and its parameters are put back afterwards.
+
+    Args:
+        index: the name of an engine, an Engine class, an index object that you hold, or a function
+            `search(queries, k, **parameters)` that returns ids.
+        corpus: the vectors that can be found, as `open_dataset` takes them, or a Dataset.
+        queries: the query vectors, likewise; none beside a Dataset.
+        metric: cosine, ip or l2; a Dataset states its own.
+        truth: the ground truth, or a file that holds it; computed by default.
+        build: build parameters; a list of values is a grid, several mappings are several builds.
+        search: search parameters, likewise.
+        load: how clients send queries, one client and one query at a time by default; several loads are
+            measured one after the other.
+        at: cutoffs to score; each call requests the largest.
+        measures: further measures, for example `"robust(0.9)@10"`.
+        rounds: how often every query is sent at every setting.
+        builds: how often to build, each time but the first with the rows in another order.
+        seed: random seed for all orders.
+        threads: threads of a search.
+        limits: limits on time and memory of a trial.
+        watch: called with the progress.
+    """
+    if isinstance(queries, Truth):
+        deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
+        queries, truth = None, queries
+    dataset, searches = _dataset(corpus, queries, metric), _listed(search)
+    engine = _engine(index, searches)
+    timing = TrialSettings(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
+    plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
+    return _measured(engine, dataset, truth, plan, timing, watch)
+
+
+def _measured(
+    engine: type[Engine], dataset: Dataset, truth: Any, plan: Plan, timing: TrialSettings, watch: Watch | None
+) -> Run:
+    known = _truth(truth, dataset, timing.at)
+    require_measurable(dataset, known, timing.at)
+    sink = MemorySink(describe_run(dataset, known, plan, {}))
+    runner = Runner(plan, dataset, known, sink, timing, watch=watch)
+    if _is_registered(engine):
+        runner.run()
+        return _concluded(runner, sink)
+    runner.run_here(engine, _questions(engine, runner.k, dataset))
+    return _concluded(runner, sink, _in_this_process(engine))
+
+
+def _dataset(corpus: Any, queries: Any, metric: Metric | str | None) -> Dataset:
+    if not isinstance(corpus, Dataset):
+        from recallatk.datasets import make_corpus, make_queries, open_dataset
+
+        rows = make_corpus(corpus) if isinstance(corpus, np.ndarray) else corpus
+        asked = make_queries(queries) if isinstance(queries, np.ndarray) else queries
+        return open_dataset(rows, asked, metric=metric)
+    if queries is not None:
+        raise UsageError(
+            "a Dataset has queries of its own. Give measure(index, dataset) or (index, corpus, queries)"
+        )
+    if metric is not None and Metric(metric) is not corpus.metric:
+        raise MismatchError(
+            f"metric mismatch: the dataset uses {corpus.metric}, metric={str(metric)!r} was given"
+        )
+    return corpus
+
+
+def _listed(settings: Settings) -> list[Mapping[str, Any]]:
+    return [settings] if isinstance(settings, Mapping) else list(settings)
+
+
+def _loads(load: Load | Sequence[Load] | None) -> tuple[Load, ...]:
+    given = [load or Load()] if load is None or isinstance(load, Load) else list(load)
+    return tuple(dict.fromkeys(given))
+
+
+def _engine(index: Any, searches: Sequence[Mapping[str, Any]]) -> type[Engine]:
+    if isinstance(index, str):
+        return get_engine(index)
+    if isinstance(index, type) and issubclass(index, Engine):
+        return index
+    found = live_engine(index, {name for each in searches for name in each})
+    if found is not None:
+        return found
+    if not callable(index):
+        raise UsageError(f"cannot measure a {type(index).__name__}. Accepted: {_ACCEPTED}")
+    from recallatk.adapters.callable import Callable as Function
+
+    return Function.of(index)
+
+
+def _is_registered(engine: type[Engine]) -> bool:
+    return engine.name in registered() and get_engine(engine.name) is engine
+
+
+def _truth(given: Any, dataset: Dataset, at: Sequence[int]) -> Truth:
+    if isinstance(given, Truth):
+        return given
+    if given is not None:
+        return TruthFile(given).read(dataset.corpus, dataset.metric)
+    from recallatk.truths import ground_truth
+
+    if not at or min(at) < 1:
+        raise UsageError(f"at = {list(at)}. Accepted: whole numbers from 1")
+    return ground_truth(dataset, depth=max(at))
+
+
+def _plan(
+    engine: type[Engine],
+    dataset: Dataset,
+    builds: Sequence[Mapping[str, Any]],
+    searches: Sequence[Mapping[str, Any]],
+    loads: tuple[Load, ...],
+    repeats: int,
+    timing: TrialSettings,
+) -> Plan:
+    """The plan for one engine, with every grid expanded and every parameter resolved."""
+    if not builds or not searches or not loads or repeats < 1 or timing.rounds < 1:
+        raise UsageError("at least one search setting, one load, one round and one build are needed")
+    if repeats > 1 and not _is_registered(engine):
+        raise UsageError(f"builds = {repeats}: only registered engines are built more than once")
+    require_separate_queries(dataset)
+    require_installed(engine)
+    require_able(engine, dataset)
+    corpus, problems = dataset.corpus, Problems()
+    known = {
+        "k": min(max(timing.at, default=1), corpus.rows),
+        "rows": corpus.rows,
+        "dimension": corpus.dimension,
+    }
+    planned: dict[Parameters, dict[Parameters, None]] = {}
+    dropped: dict[str, None] = {}
+    for build in builds:
+        for search in searches:
+            axes, found = read_axes(engine, build, search)
+            problems.include(found, ())
+            combined = combine(engine, axes, known)
+            for each in () if found.found else combined.refused:
+                problems.add((), each)
+            dropped |= {
+                f"{counted(n, 'combination', 'combinations')} left out: {why}": None
+                for why, n in combined.dropped.items()
+            }
+            for parameters, settings in combined.builds:
+                planned.setdefault(parameters, {}).update(dict.fromkeys(settings))
+    problems.require_none(engine.name)
+    return Plan(
+        tuple(
+            PlannedBuild(engine.name, parameters, repeat, tuple(settings), loads)
+            for parameters, settings in planned.items()
+            for repeat in range(repeats)
+        ),
+        tuple(dropped),
+    )
+
+
+def _questions(engine: type[Engine], k: int, dataset: Dataset) -> Questions:
+    vectors = engine.prepared(dataset.queries.vectors.read(0, dataset.queries.rows), dataset.metric)
+    filters = None if dataset.queries.filters is None else list(dataset.queries.filters)
+    return Questions(vectors, k, filters)
+
+
+def _in_this_process(engine: type[Engine]) -> Caution:
+    return Caution(
+        "in process",
+        f"{engine.name} was searched in the process that called measure: its memory was not measured, no "
+        "limit applied, and other work of the process adds to latencies",
+    )
+
+
+def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
+    """The run with its cautions; a run without any measurement is an error."""
+    run = sink.run()
+    if not run.measurements and run.failures:
+        first = run.failures[0]
+        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
+    left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
+    sink.update(seconds=runner.seconds, cautions=(*conclude(run), *left_out, *more))
+    return sink.run()
