@@ -138,13 +138,3 @@ def choices(names: Iterable[object]) -> str:
     if len(listed) < 2:
         return "".join(listed)
     return f"{', '.join(listed[:-1])} or {listed[-1]}"
-
-
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The refusal of a name, with the nearest and all that are known."""
-    from difflib import get_close_matches
-
-    names = list(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.6)
-    meant = f" Did you mean {near[0]}?" if near else ""
-    return f"no such {what}.{meant} Accepted: {choices(names) or 'none'}"
