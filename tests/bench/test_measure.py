@@ -389,9 +389,9 @@ def test_a_truth_of_other_data_is_refused(tiny):
     other = tiny_dataset(300, 25, metric="l2", seed=1)
     with pytest.raises(MismatchError, match="vectors, queries differ"):
         measure("faiss-hnsw", other, truth, at=(1,))
-    with pytest.raises(MismatchError, match="a truth by l2, and a dataset by ip"):
+    with pytest.raises(MismatchError, match="the truth uses l2, the dataset ip"):
         measure("faiss-hnsw", dataclasses.replace(dataset, metric=Metric.IP), truth, at=(1,))
-    with pytest.raises(MismatchError, match="a truth of 25 queries, and a dataset of 24"):
+    with pytest.raises(MismatchError, match="the truth has 25 queries, the dataset 24"):
         measure("faiss-hnsw", tiny_dataset(300, 24, metric="l2"), truth, at=(1,))
 
 

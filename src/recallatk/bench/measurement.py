@@ -261,16 +261,16 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
     if not at or not 1 <= min(at) <= max(at) <= truth.depth:
         raise UsageError(f"at = {list(at)}. Accepted: from 1 to {truth.depth}, the depth of the truth")
     if truth.metric not in (None, dataset.metric):
-        raise MismatchError(f"a truth by {truth.metric}, and a dataset by {dataset.metric}")
+        raise MismatchError(f"metric mismatch: the truth uses {truth.metric}, the dataset {dataset.metric}")
     if len(truth) != dataset.queries.rows:
-        raise MismatchError(f"a truth of {len(truth)} queries, and a dataset of {dataset.queries.rows}")
+        raise MismatchError(f"the truth has {len(truth)} queries, the dataset {dataset.queries.rows}")
     beyond = truth.overflow[1] if truth.overflow else truth.rows
     if max(truth.rows.max(initial=-1), beyond.max(initial=-1)) >= dataset.corpus.rows:
         raise MismatchError(f"the truth names rows beyond the corpus of {dataset.corpus.rows}")
     found = fingerprints(dataset)
     other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
     if other:
-        raise MismatchError(f"the truth was made from other data: {', '.join(other)} differ")
+        raise MismatchError(f"the truth was computed for different data: {', '.join(other)} differ")
     require_complete(truth, dataset.eligibility, max(at))
 
 
