@@ -166,7 +166,7 @@ def test_convert_keeps_numbers_and_ids(corpus, tmp_path, vectors):
 def test_convert_says_what_the_format_has_no_place_for(corpus, tmp_path):
     ran = recallatk("convert", corpus, tmp_path / "out.fvecs", "--json")
     assert json.loads(ran.stdout)["left_out"] == ["id", "size"]
-    assert "left out, fvecs has no place for it: id, size" in ran.stderr
+    assert "not written, because fvecs cannot hold it: id, size" in ran.stderr
 
 
 def test_convert_rounds_only_when_told(tmp_path):

@@ -79,7 +79,7 @@ def test_data_may_be_named(saved):
 def test_data_that_is_gone_or_changed_is_said_and_distances_are_not_known(saved):
     np.save("corpus.npy", np.ones((80, 4), np.float32))
     ran = exported("--to", "ann-benchmarks-hdf5", "--out", "results")
-    assert "cannot be used" in ran.stderr
+    assert "cannot use the data of the run" in ran.stderr
     assert "NaN" in ran.stderr
     assert np.isnan(distances()[1:]).all()
     Path("corpus.npy").unlink()

@@ -153,7 +153,7 @@ def test_a_sample_is_marked(folder):
     assert found["sampled_from"] == 300
     assert load_truth(folder / "part.parquet").sampled_from == 300
     words = recallatk("truth", "corpus.parquet", "queries.npy", "--metric", "cosine", "--corpus-sample", 50)
-    assert "a sample of 300 rows: recall on it does not carry over" in words.stdout
+    assert "a sample of 300 rows: recall on a sample does not transfer" in words.stdout
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_our_truth_is_proved_and_a_changed_corpus_is_noticed(folder):
     np.save("other.npy", CORPUS[::-1])
     ran = recallatk("truth", "verify", "truth.parquet", "other.npy", "queries.npy", "--sample", 5)
     assert ran.returncode == 1
-    assert "was made from other data: ids, vectors" in ran.stderr
+    assert "was computed for different data: ids, vectors" in ran.stderr
 
 
 def test_a_wrong_neighbour_in_somebody_elses_file_is_named(folder):

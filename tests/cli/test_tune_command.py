@@ -138,7 +138,7 @@ def test_a_tuning_stands_alone_and_needs_no_data(tuned_once):
     said, here = tuned_once
     out = here / said["out"]
     assert "is a tuning. Accepted: one tuning" in reported(out, out, code=2).stderr
-    assert "whose page needs no data" in reported(out, "--truth", "t.parquet", code=2).stderr
+    assert "whose report needs no data" in reported(out, "--truth", "t.parquet", code=2).stderr
 
 
 def test_errors_are_said_before_the_work_and_strict_ends_there(folder, monkeypatch):

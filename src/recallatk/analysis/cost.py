@@ -10,7 +10,7 @@ from typing import Any
 from recallatk.errors import UsageError
 
 _PRICE = re.compile(
-    r"(?P<before>[^\d\s./]*)\s*(?P<amount>\d+(?:\.\d+)?)\s*(?P<after>[^\d\s./]*)\s*/\s*(?P<unit>\w+)"
+    r"(?P<before>[^\d\s./,+-]*)\s*(?P<amount>\d+(?:\.\d+)?)\s*(?P<after>[^\d\s./,+-]*)\s*/\s*(?P<unit>\w+)"
 )
 _HOURS = {"h": 1.0, "hour": 1.0, "hr": 1.0, "d": 24.0, "day": 24.0, "month": 730.0, "mo": 730.0}
 

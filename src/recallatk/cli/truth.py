@@ -218,7 +218,7 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
     ]
     if truth.sampled_from is not None:
         lines.append(
-            f"  a sample of {truth.sampled_from:,} rows: recall on a sample is higher than on all rows"
+            f"  a sample of {truth.sampled_from:,} rows: recall on a sample does not transfer to all rows"
         )
     short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
     if truth.depth > rows:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 USUAL_K = (1, 10, 100)
 # A sweep goes from a quarter of the default to eight times it, doubling.
 _BELOW, _ABOVE, _STEPS = 4, 8, 6
-# So many rows for each list are what its centre is usually learned from.
+# Faiss asks for at least this many training rows per list.
 _ROWS_A_LIST = 39
-# Beyond so many numbers a second build is no small matter.
+# A second build of more numbers than this takes long.
 _SMALL = 50_000_000
 
 
