@@ -135,7 +135,7 @@ def test_a_rule(checkout, files):
 
 def test_a_measure(checkout):
     checkout.follow("Add a measure")
-    code = "recallatk.score([[1, 9]], [[1, 2]], at=[2], measures=['success@2'])['success@2']"
+    code = "recallatk.score(answers=[[1, 9]], truth=[[1, 2]], at=[2], measures=['success@2'])['success@2']"
     assert checkout.run("-c", f"import recallatk; print({code})").strip() == "1.0"
 
 

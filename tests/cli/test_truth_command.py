@@ -159,7 +159,7 @@ def test_a_sample_is_marked(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["corpus.parquet", "queries.npy"], "State it: cosine, ip or l2"),
+        (["corpus.parquet", "queries.npy"], "(--metric)"),
         (["corpus.parquet", "queries.npy", "--metric", "dot"], "no metric 'dot'"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--depth", "0"], "a depth of 0"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "1MiB"], "256 MiB or more"),

@@ -52,12 +52,12 @@ def test_a_query_that_is_one_of_the_new_rows_does_not_find_itself():
 @pytest.mark.parametrize(
     ("other", "depth", "said"),
     [
-        (made(metric="l2"), 10, "other metric"),
-        (made(), 9, "other depth"),
-        (made(queries=QUERIES[:5]), 10, "other queries"),
-        (made(queries=-QUERIES), 10, "other queries"),
-        (made(CORPUS[:200]), 10, "other rows"),
-        (made(CORPUS[::-1].copy()), 10, "other vectors"),
+        (made(metric="l2"), 10, "Different: metric"),
+        (made(), 9, "Different: depth"),
+        (made(queries=QUERIES[:5]), 10, "Different: queries"),
+        (made(queries=-QUERIES), 10, "Different: queries"),
+        (made(CORPUS[:200]), 10, "Different: rows"),
+        (made(CORPUS[::-1].copy()), 10, "Different: vectors"),
     ],
 )
 def test_an_earlier_truth_of_something_else_is_refused(other, depth, said):

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recallatk import load_truth, make_corpus, make_queries, open_dataset, save_truth
+from recallatk import make_corpus, make_queries, open_dataset, save_truth
 from recallatk.core import Origin, Truth
 from recallatk.core.truth import Decision
 from recallatk.errors import FormatError, RecallError, UsageError
 from recallatk.filters import Equals
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.testing import tiny_dataset
-from recallatk.truths import ground_truth, verify_truth
+from recallatk.truths import ground_truth, load_truth, verify_truth
 
 KEY = b"recallatk.truth"
 

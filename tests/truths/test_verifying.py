@@ -388,6 +388,14 @@ def test_any_of_more_ties_than_are_listed_will_do():
     assert only(verify_truth(foreign([[0, 9, 1503]]), dataset)).rank == 3
 
 
+def test_ties_at_the_boundary_do_not_take_the_place_of_a_better_row():
+    corpus = np.array([[1, 2], [1, 1], [1, 1]], "int8")
+    dataset = open_dataset(corpus, corpus[:1], metric="cosine")
+    assert verify_truth(foreign([[0, 2]]), dataset).right
+    wrong = only(verify_truth(foreign([[1, 2]]), dataset))
+    assert (wrong.rank, wrong.fault) == (2, Fault.NOT_AMONG_BEST)
+
+
 @given(st.data())
 def test_a_foreign_truth_is_right_just_if_each_neighbor_is_as_good_as_the_one_that_belongs_there(data):
     numbers = st.lists(st.lists(st.integers(1, 3), min_size=2, max_size=2), min_size=3, max_size=12)

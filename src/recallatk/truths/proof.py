@@ -67,6 +67,9 @@ class Proof:
 
     def _neighbors(self, line: int) -> Iterator[Wrong]:
         belongs = self._positions(line)
+        # Rows that tie at the boundary fill the places that better rows leave, and no more.
+        boundary = max((each.block for each in belongs.values()), default=0)
+        room = sum(each.block == boundary and each.place < self.truth.depth for each in belongs.values())
         seen: set[int] = set()
         before: _Position | None = None
         sound = True
@@ -74,8 +77,11 @@ class Proof:
             fault = self._membership(line, row, rank, belongs, seen)
             position = belongs[row] if fault is None and row >= 0 else None
             if position is not None:
+                room -= position.block == boundary
                 if before is not None and self._is_before(position, before):
                     fault = Fault.OUT_OF_ORDER
+                elif position.block == boundary and room < 0:
+                    fault = Fault.NOT_AMONG_BEST
                 elif sound and (position.place == rank or not self.listed.is_ours):
                     yield from self._cell_claims(line, rank, row, position, before if rank else None)
                 before = position
