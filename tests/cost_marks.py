@@ -40,7 +40,13 @@ SLOW_MODULES = {
     "engines are measured or tuned for real": {
         *("test_measured_by_run", "test_measure", "test_real_engines", "test_targets_kept", "test_tuning"),
         *("test_final_timing", "test_worker_process", "test_supervisor", "test_loads_on_engines"),
-        *("test_attached_command", "test_contract_catches", "test_memory_model", "test_snippets"),
+        *(
+            "test_attached_command",
+            "test_live_objects",
+            "test_contract_catches",
+            "test_memory_model",
+            "test_snippets",
+        ),
         *("test_demo_data", "test_clean", "test_data_rules", "test_run_rules", "test_truth_rules"),
     },
     "arrivals and clients take their time": {"test_open_loop", "test_processes", "test_closed_loops"},

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from attached_targets import QUERIES, attached, three_rows
 
+from recallatk import parse_filter
 from recallatk.adapters import QueryBatch
 from recallatk.adapters.command import Command
 from recallatk.errors import EngineError, UsageError
@@ -64,10 +65,10 @@ def starting(tmp_path):
     """Starts a program of some lines of Python on three rows."""
     made = []
 
-    def start(code, search=None, timeout=10.0):
+    def start(code, search=None, timeout=10.0, **more):
         (tmp_path / "it is mine.py").write_text(f"import json, os, sys, time\n{code}\n")
         command = f"'{sys.executable}' '{tmp_path / 'it is mine.py'}'"
-        build = {"command": command, "timeout": timeout}
+        build = {"command": command, "timeout": timeout, **more}
         made.append(attached(Command, three_rows(["a", "b", "c"]), build, search))
         return made[-1]
 
@@ -92,6 +93,18 @@ def test_a_program_hears_id_query_k_and_parameters(starting, tmp_path):
         "parameters": {"ef": 5},
     }
     assert engine.exercised().startswith("1 query answered by ")
+
+
+def test_a_program_that_can_filter_hears_filters_and_parameters_by_their_names(starting, tmp_path):
+    heard, chosen = tmp_path / "heard", parse_filter("category = 'x'")
+    code = LOOP.format(f"open({str(heard)!r}, 'a').write(line); {ANSWER}")
+    engine = starting(code, {"ef": 5}, filters="yes")
+    engine.search(QueryBatch(QUERIES[:2], [None, chosen]), 3)
+    lines = [json.loads(line) for line in heard.read_text().splitlines()][-2:]
+    assert [line["filter"] for line in lines] == [None, chosen.to_json()]
+    assert [line["parameters"] for line in lines] == [{"ef": 5}] * 2
+    with pytest.raises(EngineError, match="command cannot filter while it searches"):
+        starting(code).search(QueryBatch(QUERIES[:1], [chosen]), 1)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import ClassVar
 import pytest
 from attached_targets import QUERIES, attached, searcher, three_rows
 
+from recallatk import parse_filter
 from recallatk.adapters import QueryBatch
 from recallatk.adapters.http import Http
 from recallatk.errors import EngineError, UsageError
@@ -137,6 +138,23 @@ def test_a_connection_that_the_service_closed_is_opened_again(service, asking):
     engine = asking()
     assert engine.search(QueryBatch(QUERIES), 1).tolist() == [[0], [1], [2]]
     assert len(service.connections) == 4
+
+
+def test_parameters_of_any_name_fill_the_body(service, asking):
+    engine = asking({"ef": 40}, body='{"vector": "$vector", "k": "$k", "ef": "$ef"}')
+    engine.search(QueryBatch(QUERIES[:1]), 2)
+    assert service.requests[-1][2] == {"vector": [1.0, 0.0, 0.0], "k": 2, "ef": 40}
+
+
+def test_a_body_with_a_place_for_filters_gets_them_as_json(service, asking):
+    body = '{"vector": "$vector", "k": "$k", "where": "$filter"}'
+    assert Http.can_filter({"body": body})
+    assert not Http.can_filter({"body": '{"vector": "$vector", "price": "$$filter"}'})
+    engine, chosen = asking(body=body), parse_filter("category = 'x'")
+    engine.search(QueryBatch(QUERIES[:2], [chosen, None]), 1)
+    assert [each[2]["where"] for each in service.requests[-2:]] == [chosen.to_json(), None]
+    with pytest.raises(EngineError, match="http cannot filter while it searches"):
+        asking().search(QueryBatch(QUERIES[:1], [chosen]), 1)
 
 
 def test_the_body_is_what_the_template_says(service, asking):

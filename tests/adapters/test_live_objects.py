@@ -171,25 +171,19 @@ def test_faiss_parameters_and_threads_are_put_back():
 
 
 @pytest.mark.parametrize(
-    ("make", "name", "search", "most"),
+    ("make", "name", "search"),
     [
-        (hnsw, "hnswlib.Index", {"ef": [10, 300]}, True),
-        (brute_force, "hnswlib.BFIndex", {}, False),
-        (usearch, "usearch.Index", {"expansion_search": [10, 300]}, True),
-        (usearch, "usearch.Index", {"expansion": [10, 300]}, True),
-        (voyaging, "voyager.Index", {"ef": [10, 300]}, True),
-        (voyaging, "voyager.Index", {"query_ef": 300}, False),
-        (forest, "annoy.AnnoyIndex", {"search_k": [50, 10_000]}, True),
-        (lambda: NearestNeighbors().fit(VECTORS), "sklearn.NearestNeighbors", {}, False),
-        (
-            lambda: NNDescent(VECTORS, "euclidean", random_state=1),
-            "pynndescent.NNDescent",
-            {"epsilon": [0.0, 0.4]},
-            True,
-        ),
+        (hnsw, "hnswlib.Index", {"ef": [10, 300]}),
+        (brute_force, "hnswlib.BFIndex", {}),
+        (usearch, "usearch.Index", {"expansion_search": [10, 300]}),
+        (usearch, "usearch.Index", {"expansion": [10, 300]}),
+        (voyaging, "voyager.Index", {"ef": [10, 300]}),
+        (voyaging, "voyager.Index", {"query_ef": 300}),
+        (forest, "annoy.AnnoyIndex", {"search_k": [50, 10_000]}),
+        (lambda: NearestNeighbors().fit(VECTORS), "sklearn.NearestNeighbors", {}),
     ],
 )
-def test_objects_of_libraries(make, name, search, most):
+def test_objects_of_libraries(make, name, search):
     run = measured(make(), search=search)
     found = recalls(run)
     assert found[-1] >= 0.99
@@ -200,6 +194,14 @@ def test_objects_of_libraries(make, name, search, most):
     assert run.timed.endswith("nothing was built")
     assert [each.kind for each in run.cautions if each.kind == "in process"] == ["in process"]
     assert all(each.build.seconds is None for each in run.measurements)
+
+
+def test_a_graph_of_pynndescent():
+    index = NNDescent(VECTORS, "euclidean", random_state=1)
+    low, high = recalls(measured(index, search={"epsilon": [0.0, 0.4]}))
+    assert low <= high >= 0.99
+    with pytest.raises(MismatchError, match=r"pynndescent.NNDescent uses l2, the dataset cosine"):
+        measured(index, metric="cosine")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="scann has wheels for Linux only")
@@ -299,7 +301,6 @@ def test_ids_of_faiss_far_apart_are_found():
         (forest, "cosine", "annoy.AnnoyIndex uses l2, the dataset cosine"),
         (lambda: forest("angular"), "l2", "annoy.AnnoyIndex uses cosine, the dataset l2"),
         (lambda: NearestNeighbors().fit(VECTORS), "cosine", "sklearn.NearestNeighbors uses l2"),
-        (lambda: NNDescent(VECTORS, "cosine"), "l2", "pynndescent.NNDescent uses cosine, the dataset l2"),
         (lambda: collection([str(row) for row in range(ROWS)]), "ip", "chromadb.Collection uses l2"),
         (lambda: (client(), "items"), "ip", "qdrant.collection uses l2, the dataset ip"),
     ],

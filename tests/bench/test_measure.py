@@ -20,6 +20,7 @@ from recallatk import (
     open_dataset,
     queries_from_corpus,
     save_run,
+    save_truth,
     to_text,
 )
 from recallatk.adapters import QueryBatch, get_engine
@@ -437,3 +438,36 @@ def test_the_largest_cache_is_the_last_one(tmp_path):
         (tmp_path / f"index{number}" / "size").write_text(f"{text}\n")
     assert largest_cache(tmp_path) == 32 << 20
     assert largest_cache(tmp_path / "nowhere") is None
+
+
+def test_corpus_and_queries_stand_for_a_dataset(tiny, tmp_path):
+    dataset, truth = tiny
+    vectors, queries = (part.vectors.read(0, part.rows) for part in (dataset.corpus, dataset.queries))
+    run = measure("exact", vectors, queries, metric="l2", at=(10,), rounds=1)
+    assert run.measurements[0].score["recall@10"] == 1.0
+    path = tmp_path / "truth.parquet"
+    save_truth(truth, path)
+    assert measure("exact", dataset, truth=path, at=(10,), rounds=1).measurements[0].score["recall@10"] == 1.0
+    with pytest.raises(UsageError, match="a Dataset has queries of its own"):
+        measure("exact", dataset, queries)
+    with pytest.raises(MismatchError, match="metric mismatch: the dataset uses l2, metric='ip'"):
+        measure("exact", dataset, metric="ip")
+
+
+def test_a_truth_as_the_third_argument_still_works(tiny):
+    with pytest.warns(DeprecationWarning, match=r"use measure\(index, dataset, truth=truth\)"):
+        run = measure("exact", *tiny, at=(10,), rounds=1)
+    assert run.measurements[0].score["recall@10"] == 1.0
+
+
+def test_lists_of_values_are_grids(tiny):
+    dataset, truth = tiny
+    run = measure(
+        "faiss-hnsw", dataset, truth=truth, build={"M": [4, 8]}, search={"ef": [4, 16]}, at=(10,), rounds=1
+    )
+    assert [(dict(each.trial.build)["M"], dict(each.trial.search)["ef"]) for each in run.measurements] == [
+        (4, 4),
+        (4, 16),
+        (8, 4),
+        (8, 16),
+    ]

@@ -328,11 +328,11 @@ class LabelRows:
 
 def _nearer(stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64], corpus: Corpus) -> bool:
     """Whether stored vectors are those of the rows that labels number, and not of these rows."""
-    count = len(stored)
-    vectors = np.asarray(corpus.vectors.read(0, corpus.rows))
 
     def likeness(chosen: NDArray[np.int64]) -> float:
-        return float(np.mean(_unit(stored) * _unit(vectors[chosen[:count]])))
+        # Row by row: these are few, and the corpus may be larger than memory.
+        vectors = [np.array(corpus.vectors.read(row, row + 1)[0]) for row in chosen[: len(stored)].tolist()]
+        return float(np.mean(_unit(stored) * _unit(np.array(vectors))))
 
     return likeness(labels) > likeness(rows)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recallatk.bench.plan import make_plan
 from recallatk.bench.settings import SettingsError, open_data, read_settings, settings_from
 from recallatk.bench.settings.settings import toml_key, toml_value
 from recallatk.core.data import ArrayVectors
@@ -254,6 +255,37 @@ def test_settings_are_written_so_that_they_read_back_the_same(values):
     assert again == settings
     assert again.to_dict() == settings.to_dict() == json.loads(json.dumps(settings.to_dict()))
     assert again.loads == settings.loads
+
+
+def test_attached_engines_take_parameters_of_any_name(folder):
+    entries = [
+        {"name": "callable", "build": {"function": "m:f"}, "search": {"nprobe": [1, 8], "fast": True}},
+        {"name": "http", "search": {"ef": {"from": 1, "to": 3, "steps": 3}}},
+    ]
+    settings = settings_from({"data": {"corpus": "c"}, "engine": entries})
+    assert settings_from(tomllib.loads(settings.to_toml())) == settings
+    first, second = settings.to_dict()["engine"]
+    assert first["search"] == {"nprobe": [1, 8], "fast": [True]}
+    assert second["search"] == {"ef": [1, 2, 3]}
+    plan = make_plan(settings, rows=100, dimension=4)
+    assert [str(each) for each in plan.trials[:2]] == [
+        "callable(function=m:f)[nprobe=1, fast=True]",
+        "callable(function=m:f)[nprobe=8, fast=True]",
+    ]
+    with pytest.warns(DeprecationWarning, match="'parameters' of callable"):
+        settings_from(
+            {"data": {"corpus": "c"}, "engine": [{"name": "callable", "search": {"parameters": {"a": 1}}}]}
+        )
+
+
+def test_filters_need_a_target_that_takes_them(folder):
+    body = {"vector": "$vector", "filter": "$filter"}
+    data = {"corpus": "c", "where": "a = 1"}
+    settings_from({"data": data, "engine": [{"name": "http", "build": {"body": body}}]})
+    settings_from({"data": data, "engine": [{"name": "command", "build": {"filters": "yes"}}]})
+    for name in ("http", "command"):
+        with pytest.raises(SettingsError, match=f"{name} cannot filter while it searches"):
+            settings_from({"data": data, "engine": [{"name": name}]})
 
 
 def test_parameters_of_attached_engines_are_tables_or_json(folder):
