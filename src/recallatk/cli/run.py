@@ -96,17 +96,15 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, *, as_json:
         described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
-        logs, files = str(folder / "logs"), [_files(folder)]
+        logs, files = str(folder / "logs"), _files(folder)
         typer.echo(to_text(found, verdict=verdict, truth=truth, findings=findings, logs=logs, files=files))
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
 
 
-def _files(folder: Path) -> str:
-    name = shlex.quote(str(folder))
-    return (
-        f"Report: {shlex.quote(str(folder / 'report.html'))}. All files: {name}. Again: recallatk show {name}"
-    )
+def _files(folder: Path) -> list[str]:
+    report, name = (shlex.quote(str(each)) for each in (folder / "report.html", folder))
+    return [f"Report: {report}", f"Again: recallatk show {name}"]
 
 
 def _show_plan(benchmark: Benchmark, folder: Path, *, as_json: bool) -> None:

@@ -177,4 +177,4 @@ def _print(found: Tuned, findings: Sequence[Finding], folder: Path, *, as_json: 
         typer.echo(json.dumps({**described(found, findings), "out": str(folder)}, ensure_ascii=False))
     else:
         report, name = shlex.quote(str(folder / HTML)), shlex.quote(str(folder))
-        typer.echo(tuned_to_text(found, findings=findings, files=[f"Report: {report}. All files: {name}"]))
+        typer.echo(tuned_to_text(found, findings=findings, files=[f"Report: {report}", f"Files: {name}"]))
