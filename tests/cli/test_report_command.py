@@ -69,8 +69,8 @@ def test_further_runs_stand_beside_the_first(folder, tmp_path):
     save_run(other, data, tmp_path / "strange")
     ran = reported(folder, tmp_path / "later", tmp_path / "strange")
     page = (folder / "report.html").read_text()
-    assert "Runs side by side" in page and "later" in page
-    assert "strange cannot be compared: vectors" in ran.stderr
+    assert "Comparison of runs" in page and "later" in page
+    assert "strange cannot be compared: different vectors" in ran.stderr
 
 
 @pytest.mark.parametrize(

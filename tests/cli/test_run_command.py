@@ -50,7 +50,7 @@ def test_two_files_and_an_engine_are_enough_and_the_file_they_imply_is_saved(fil
     assert [each["search"] for each in again["trials"]] == [each["search"] for each in found["trials"]]
     shown = recallatk("show", folder)
     assert "exact" in shown.stdout
-    assert "Where the time went" in shown.stdout
+    assert "Pareto front" in shown.stdout
     listed = json.loads(recallatk("runs", tmp_path, "--json").stdout)
     assert len(listed) == 1
     assert all(each["done"] == each["planned"] for each in listed)

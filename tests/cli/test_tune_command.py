@@ -198,14 +198,14 @@ def test_nothing_that_meets_the_target_ends_with_one(folder):
         *("--budget", "p95 <= 0.000001ms", "--engine", "faiss-ivf-flat", "--out", "here"),
         code=1,
     )
-    assert found.stdout.startswith("No setting was proved to keep recall@10 >= 0.9 within p95 <= ")
+    assert found.stdout.startswith("Missed: no setting was shown to meet recall@10 >= 0.9 within p95 <=")
     assert json.loads((folder / "here" / "tuned.json").read_text())["met"] is False
 
 
 def test_a_bench_file_says_all_of_it(folder):
     (folder / "bench.toml").write_text(BENCH)
     found = ran("bench.toml")
-    assert found.stdout.startswith("Run faiss-ivf-flat built with nlist=")
+    assert found.stdout.startswith("Met: run faiss-ivf-flat (build nlist=")
     kept = json.loads((folder / "runs" / "mine-tune" / "tuned.json").read_text())
     assert kept["targets"] == ["recall@10 >= 0.9"] and kept["budgets"] == ["p95 <= 1h", "size <= 1TiB"]
     assert kept["worst_segment"] is not None

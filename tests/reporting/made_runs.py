@@ -168,3 +168,20 @@ def scored_run(metric=Metric.COSINE, loads=(PLAIN,), rows=80, queries=30, k=10, 
     prints = {**fingerprints(dataset), "truth": fingerprint_truth(truth)}
     run = make_run(measured, dataset="made", metric=metric, fingerprints=prints, **others)
     return run, dataset, truth
+
+
+def filtered_run(engine="other"):
+    """A run of two engines on queries with filters of three selectivities, with its truth."""
+    run, _, truth = scored_run()
+    rows = truth.corpus_rows
+    eligible = np.array([rows, rows // 4, rows // 40])[np.arange(len(truth)) % 3]
+    truth = dataclasses.replace(truth, eligible=eligible)
+    (made,) = run.measurements
+    worse = made.answers.copy()
+    worse[eligible < rows // 10] = -1
+    trial = dataclasses.replace(made.trial, engine=engine)
+    slower = dataclasses.replace(
+        make_measurement(trial, recall=0.5, scale=5.0, queries=len(truth), answers=worse), score=made.score
+    )
+    prints = {**run.fingerprints, "metadata": "x"}
+    return dataclasses.replace(run, measurements=(made, slower), fingerprints=prints), truth

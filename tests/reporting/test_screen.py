@@ -1,11 +1,9 @@
 """One terminal screen of a run: the result, in the width that there is."""
 
-import dataclasses
 import re
 
-import numpy as np
 import pytest
-from made_runs import HOSTILE, large_run, make_measurement, make_run, scored_run, varied_run
+from made_runs import HOSTILE, filtered_run, large_run, make_measurement, make_run, varied_run
 
 from recallatk import to_markdown, to_text
 from recallatk.core import Caution, Failure, Mean, Trial
@@ -162,23 +160,6 @@ def test_hostile_names_do_not_break_the_screen():
     run = varied_run((f"one{HOSTILE}", f"two{HOSTILE}"), dataset=HOSTILE)
     text = to_text(run, width=80)
     assert all(each.isprintable() for line in text.split("\n") for each in line)
-
-
-def filtered_run():
-    """A run of two engines on queries with filters of three selectivities, with its truth."""
-    run, _, truth = scored_run()
-    rows = truth.corpus_rows
-    eligible = np.array([rows, rows // 4, rows // 40])[np.arange(len(truth)) % 3]
-    truth = dataclasses.replace(truth, eligible=eligible)
-    (made,) = run.measurements
-    worse = made.answers.copy()
-    worse[eligible < rows // 10] = -1
-    trial = dataclasses.replace(made.trial, engine="other")
-    slower = dataclasses.replace(
-        make_measurement(trial, recall=0.5, scale=5.0, queries=len(truth), answers=worse), score=made.score
-    )
-    prints = {**run.fingerprints, "metadata": "x"}
-    return dataclasses.replace(run, measurements=(made, slower), fingerprints=prints), truth
 
 
 @pytest.mark.parametrize("width", WIDTHS)

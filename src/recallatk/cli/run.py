@@ -181,17 +181,15 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
                 truth=truth,
                 findings=None if manner.quiet else findings,
                 logs=str(folder / "logs"),
-                files=() if manner.quiet else [_files(folder)],
+                files=() if manner.quiet else _files(folder),
             )
         )
     return findings
 
 
-def _files(folder: Path) -> str:
-    name = shlex.quote(str(folder))
-    return (
-        f"Report: {shlex.quote(str(folder / 'report.html'))}. All files: {name}. Again: recallatk show {name}"
-    )
+def _files(folder: Path) -> list[str]:
+    report, name = (shlex.quote(str(each)) for each in (folder / "report.html", folder))
+    return [f"Report: {report}", f"Again: recallatk show {name}"]
 
 
 def _show_plan(benchmark: Benchmark, folder: Path, *, as_json: bool) -> None:

@@ -231,7 +231,7 @@ def _print(
         typer.echo(json.dumps(whole, ensure_ascii=False))
     else:
         report, name = shlex.quote(str(folder / HTML)), shlex.quote(str(folder))
-        files = [] if quiet else [f"Report: {report}. All files: {name}"]
+        files = [] if quiet else [f"Report: {report}", f"Files: {name}"]
         if costs.get("cost_per_million") is not None:
             unit = f"{costs['currency']} " if costs["currency"] else ""
             files.insert(0, f"Cost: {costs['cost_per_million']:.3g} {unit}per million queries")

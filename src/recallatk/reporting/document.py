@@ -130,7 +130,7 @@ class Lead(Block):
 
 @dataclass(frozen=True)
 class Drawing(Block):
-    """A chart drawn with characters, for terminals."""
+    """Lines for terminals that are never wrapped: a chart drawn with characters, or paths."""
 
     lines: Sequence[str]
 

@@ -11,6 +11,7 @@ from recallatk.redaction import public
 from recallatk.reporting.labels import cut, number
 from recallatk.reporting.run_tables import FRONT, in_order
 from recallatk.reporting.trial_lines import measure_names, prices
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -109,7 +110,8 @@ def _evidence(lines: list[TrialLine], names: Naming) -> list[str]:
         ordered = sorted(members, key=lambda line: _share(line.measurement.exercised))
         texts = list(dict.fromkeys(line.measurement.exercised for line in ordered))
         whose = f", {name}" if len(names.engines) > 1 else ""
-        more = f" (similar at {len(texts) - 1:,} other settings)" if len(texts) > 1 else ""
+        others = counted(len(texts) - 1, "other setting", "other settings")
+        more = f" (similar at {others})" if len(texts) > 1 else ""
         if len({_share(each) for each in texts}) > 1:
             whose += f", lowest at {names.label(ordered[0].trial)}"
             more = f"; up to {_share(texts[-1]):.1%} at other settings"

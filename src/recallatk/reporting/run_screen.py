@@ -108,10 +108,11 @@ def failed(report: RunReport) -> Section:
     more = len(groups) - _MOST_FAILURES
     lines = [f"failed: {each}" for each in groups[:_MOST_FAILURES]]
     lines += [f"{_MORE} {counted(more, 'more failure', 'more failures')}."] if more > 0 else []
-    lines += [f"Logs of failed trials: {report.logs}"] if groups and report.logs else []
-    return Section("", [Sentences(lines)])
+    logs = [f"Logs of failed trials: {report.logs}"] if groups and report.logs else []
+    return Section("", [Sentences(lines), Drawing(logs)])
 
 
 def files(report: RunReport) -> Section:
     """Where the files of the run are."""
-    return Section("", [Sentences(list(report.files))])
+    # A path that is wrapped cannot be copied.
+    return Section("", [Drawing(list(report.files))])

@@ -47,7 +47,7 @@ def tiles(tuned: Tuned) -> list[Tiles]:
         return []
     met = subject is tuned.choice
     means = tuned.validated if met else subject.measures
-    where = "held out" if met else "tuning"
+    where = "held-out" if met else "tuning"
     tiles = []
     for name, mean in means.items():
         tiles.append((name, with_margin(mean), f"95 % interval, {mean.n:,} {where} queries"))

@@ -83,4 +83,5 @@ def notices(report: TunedReport) -> Section:
 
 def files(report: TunedReport) -> Section:
     """Where the files of the tuning are."""
-    return Section("", [Sentences(list(report.files))])
+    # A path that is wrapped cannot be copied.
+    return Section("", [Drawing(list(report.files))])

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from chromium import ATTACK, FLAGS, LONG, MIRRORED, Browser
-from made_runs import HOSTILE, large_run, make_measurement, make_run, varied_run
+from made_runs import HOSTILE, filtered_run, large_run, make_measurement, make_run, varied_run
 
 from recallatk.core import Caution, Dataset, Failure, Metric, Trial
 from recallatk.datasets import make_corpus, make_queries
@@ -102,6 +102,15 @@ def endless_page(pages):
 @pytest.fixture(scope="session")
 def varied_page(pages):
     return pages("varied", lambda: to_html(varied_run()))
+
+
+@pytest.fixture(scope="session")
+def filtered_page(pages):
+    def page():
+        run, truth = filtered_run(engine="an-engine-with-a-very-long-name")
+        return to_html(run, truth=truth)
+
+    return pages("filtered", page)
 
 
 @pytest.fixture(scope="session")

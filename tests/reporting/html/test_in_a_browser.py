@@ -162,6 +162,83 @@ def test_a_phone_needs_no_sideways_scrolling(name, browser, request):
     assert browser.run("document.querySelector('[data-chart=recall-latency] svg').clientWidth") <= 390
 
 
+# Elements that are narrower than their content and do not scroll.
+CLIPPED = """[...document.querySelectorAll('body *')].filter((each) => {
+  if (each.closest('svg, .hidden, .skip') || !each.clientWidth) return false;
+  if (['auto', 'scroll'].includes(getComputedStyle(each).overflowX)) return false;
+  return each.scrollWidth > each.clientWidth + 1;
+}).map((each) => `${each.tagName} ${each.className} ${each.scrollWidth} > ${each.clientWidth}`)"""
+# Scrolling elements without the shadows at their edges that show it.
+SILENT = """[...document.querySelectorAll('body *')].filter((each) =>
+  each.clientWidth && each.scrollWidth > each.clientWidth + 1
+  && ['auto', 'scroll'].includes(getComputedStyle(each).overflowX)
+  && !getComputedStyle(each).backgroundImage.includes('gradient')
+).map((each) => `${each.tagName} ${each.className}`)"""
+OPENED = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1900])
+@pytest.mark.parametrize("name", ["real_page", "varied_page", "hostile_page", "filtered_page"])
+def test_nothing_is_clipped_and_what_scrolls_shows_it(name, width, browser, request):
+    browser.open(request.getfixturevalue(name), width=width)
+    browser.run(OPENED)
+    assert browser.run(CLIPPED) == []
+    assert browser.run(SILENT) == []
+
+
+@pytest.mark.parametrize("name", ["real_page", "varied_page", "hostile_page", "filtered_page"])
+def test_nothing_leaves_the_paper(name, browser, request):
+    # A4 at 96 dots an inch, without its margins.
+    browser.open(request.getfixturevalue(name), width=718, media="print")
+    browser.run(OPENED)
+    outside = browser.run(
+        "[...document.querySelectorAll('body *')].filter((each) => !each.closest('.hidden, .skip, svg') "
+        "&& each.getBoundingClientRect().right > 719).map((each) => `${each.tagName} ${each.className}`)"
+    )
+    assert outside == []
+    assert browser.run(CLIPPED) == []
+
+
+def test_tables_fit_a_laptop_without_scrolling(browser, real_page):
+    browser.open(real_page, width=1280)
+    wide = (
+        "[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth + 1)"
+    )
+    assert browser.run(f"{wide}.map((each) => each.getAttribute('aria-label'))") == []
+
+
+def test_a_wide_screen_is_used(browser, real_page):
+    browser.open(real_page, width=1700)
+    assert browser.run("document.querySelector('[data-chart=recall-latency]').clientWidth") > 1500
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_numbers_of_a_heat_map_stand_out_and_stay_in_their_cells(width, browser, filtered_page):
+    browser.open(filtered_page, width=width)
+    cells = browser.run(
+        "[...document.querySelectorAll('[data-chart=selectivity] .mark-rect.role-mark path')].map((each) => "
+        "[getComputedStyle(each).fill, each.getBoundingClientRect().width])"
+    )
+    numbers = browser.run(
+        "[...document.querySelectorAll('[data-chart=selectivity] .values_marks text')].map((each) => "
+        "[getComputedStyle(each).fill, each.getBoundingClientRect().width, getComputedStyle(each).opacity])"
+    )
+    assert len(cells) == len(numbers) == 6
+    for (cell, room), (ink, taken, shown) in zip(cells, numbers, strict=True):
+        assert contrast(cell, ink) >= 4.0
+        assert float(shown) == 0 or taken <= room
+
+
+def test_a_label_that_is_cut_has_its_whole_text_as_a_title(browser, filtered_page):
+    browser.open(filtered_page, width=390)
+    titles = browser.run(
+        "[...document.querySelectorAll('[data-chart=selectivity] .role-axis-label text')].map((each) => "
+        "[each.firstChild.data, each.querySelector('title')?.textContent])"
+    )
+    cut = [(shown, whole) for shown, whole in titles if shown.endswith("…")]
+    assert cut and all(whole.startswith(shown[:-1]) for shown, whole in cut)
+
+
 def test_paper_is_white_and_without_controls(browser, varied_page):
     browser.open(varied_page, dark=True, media="print")
     assert luminance(browser.run("getComputedStyle(document.body).backgroundColor")) > 0.9

@@ -17,7 +17,7 @@ from made_runs import large_run, make_measurement, make_run, scored_run, varied_
 
 from recallatk.analysis import score
 from recallatk.core import Load, Trial
-from recallatk.reporting import to_html
+from recallatk.reporting import to_html, to_markdown
 from recallatk.reporting.as_dict import run_to_dict
 from recallatk.reporting.charts.points import curve_of
 from recallatk.reporting.html.page import inert_json
@@ -46,7 +46,7 @@ def test_the_parts_stand_in_the_order_in_which_a_reader_asks(real_page):
         data(page)["charts"]
     )
     words = plain(page)
-    for said in ("The run states no target", "The worst queries", "hardness", "recallatk run bench.toml"):
+    for said in ("The run has no target", "The worst queries", "hardness", "recallatk run bench.toml"):
         assert said in words
 
 
@@ -117,7 +117,7 @@ def test_without_truth_single_queries_are_left_out_and_it_is_said():
     found = RunReport(varied_run(settings={}))
     assert found.facts == {}
     assert "does not say which files" in found.untold
-    assert "are left out" in plain(to_html(varied_run(settings={})))
+    assert "No distribution, segments or worst queries: " in plain(to_html(varied_run(settings={})))
 
 
 def test_truth_and_data_are_found_again_by_what_the_run_says(measured):
@@ -138,11 +138,11 @@ def test_truth_and_data_are_found_again_by_what_the_run_says(measured):
 @pytest.mark.parametrize(
     ("goals", "said", "met"),
     [
-        ([], "No target was given", None),
+        ([], "No target", None),
         (["recall@10 >= 0.8", "p95 <= 5ms"], "The cheapest setting that meets", True),
-        (["recall@10 >= 0.93"], "recall@10 >= 0.93 not decided", None),
+        (["recall@10 >= 0.93"], "The cheapest setting that may meet recall@10 >= 0.93", None),
         (["memory <= 1MiB"], "No setting meets memory <= 1MiB", False),
-        (["nonsense"], "nonsense not decided", None),
+        (["nonsense"], "The cheapest setting that may meet nonsense", None),
     ],
 )
 def test_the_verdict_is_against_the_goals_where_there_are_any(goals, said, met):
@@ -162,7 +162,7 @@ def test_without_a_target_no_setting_of_poor_recall_is_recommended():
         for ef, recall, cost in ((1, 0.20, 1.0), (2, 0.36, 1.1), (4, 0.4, 9.0))
     )
     found = spoken_verdict(curve_of(run))
-    assert "no setting reaches recall@10 of 0.8" in found.lead
+    assert "no setting reaches recall@10 0.8" in found.lead
     assert run_to_dict(run)["verdict"] == {"outcome": None, "met": None, "trial": None, "goals": []}
 
 
@@ -175,12 +175,12 @@ def test_a_front_on_which_recall_only_becomes_cheaper_has_no_knee():
 def test_one_setting_and_none_are_pages_too():
     one = make_run([make_measurement(Trial("engine", (), (("ef", 1),)))])
     assert "The only setting" in plain(to_html(one))
-    assert "No setting was measured" in plain(to_html(make_run([])))
+    assert "No setting has both recall and latency" in plain(to_html(make_run([])))
     # Without any measure there is nothing to draw.
     bare = dataclasses.replace(
         one.measurements[0], score=dataclasses.replace(one.measurements[0].score, measures={})
     )
-    assert "Nothing to recommend" in plain(to_html(make_run([bare])))
+    assert "No recommendation" in plain(to_html(make_run([bare])))
 
 
 def test_findings_stand_in_the_page_and_none_is_said_apart_from_nobody_looked():
@@ -191,13 +191,13 @@ def test_findings_stand_in_the_page_and_none_is_said_apart_from_nobody_looked():
     words = plain(to_html(run, findings=[finding]))
     for said in ("R03", "Too few", "12 queries", "Chance.", "Ask more."):
         assert said in words
-    assert "What the linter found" in plain(to_html(run, findings=[]))
-    assert "What the linter found" not in plain(to_html(run))
+    assert "Linter findings" in plain(to_html(run, findings=[]))
+    assert "Linter findings" not in plain(to_html(run))
 
 
 def test_what_failed_and_cautions_and_loads_are_said():
     words = plain(to_html(varied_run()))
-    for said in ("SIGSEGV", "own pace changed", "Under load", "812", "Where the time went"):
+    for said in ("SIGSEGV", "own pace changed", "Under load", "812", "Time spent"):
         assert said in words
     assert "geheim" not in to_html(varied_run())
 
@@ -213,18 +213,45 @@ def test_runs_of_the_same_data_are_compared_query_by_query():
     assert list(found.curves) == ["before", "after"]
     # Without a goal nothing is recommended, here as in the verdict.
     shown = plain(to_html(run, truth=truth, dataset=dataset, others=[other]))
-    assert "setting of each run" in shown and "Recommended" not in shown and "recommends" not in shown
+    assert "Verdict of each run" in shown and "Recommended" not in shown and "recommends" not in shown
     gained = 1 - run.measurements[0].score["recall@10"]
     assert found.paired.rows[0][2] == f"{gained:+.4f}"
-    assert "not chance" in found.paired.rows[0][4]
+    assert "significant (p" in found.paired.rows[0][4]
     assert found.paired.rows[0][5] == "1.00"
+
+
+@pytest.mark.parametrize("render", [to_html, to_markdown])
+def test_settings_that_only_one_run_has_are_listed(render):
+    run, _, truth = scored_run()
+    (first,) = run.measurements
+    rebuilt = dataclasses.replace(first.trial, build=(("M", 99),))
+    others = [dataclasses.replace(run, measurements=(dataclasses.replace(first, trial=rebuilt),))]
+    found = RunReport(run, truth, others=others, names=["before", "after"]).comparison
+    assert found.paired is None
+    assert [row[:2] for row in found.unpaired.rows] == [
+        ["before", "engine(M=8)[ef=10]"],
+        ["after", "engine(M=99)[ef=10]"],
+    ]
+    shown = plain(render(run, truth=truth, others=others, names=["before", "after"])).replace("\\", "")
+    for said in ("Comparison of runs", "no setting in common", "Unpaired settings", "engine(M=99)[ef=10]"):
+        assert said in shown, said
+
+
+def test_a_comparison_lists_pairs_and_what_has_none():
+    run, dataset, truth = scored_run()
+    (first,) = run.measurements
+    alone = dataclasses.replace(first, trial=dataclasses.replace(first.trial, search=(("ef", 77),)))
+    other = dataclasses.replace(run, measurements=(first, alone))
+    found = RunReport(run, truth, dataset, others=[other]).comparison
+    assert len(found.paired.rows) == 1 and len(found.unpaired.rows) == 1
+    assert "ef=77" in found.unpaired.rows[0][1]
 
 
 def test_runs_of_other_data_are_refused_with_what_differs():
     run, dataset, truth = scored_run()
     other = dataclasses.replace(run, fingerprints={**run.fingerprints, "queries": "others"})
     found = RunReport(run, truth, dataset, others=[other]).comparison
-    assert found.refusals == ["run 2 cannot be compared: queries differ."]
+    assert found.refusals == ["run 2 cannot be compared: different queries."]
     assert found.paired is None
     assert "cannot be compared" in plain(to_html(run, truth=truth, dataset=dataset, others=[other]))
 
