@@ -64,7 +64,7 @@ def test_a_look_too_many_is_said():
 def test_where_nothing_meets_the_target_the_nearest_and_the_reason_come_first():
     lines = tuned_to_text(missed_tuned()).splitlines()
     assert lines[0] == "No setting was proved to keep recall@10 >= 0.95 within p95 <= 5ms and memory <= 2GiB."
-    assert lines[1] == "recall@10 >= 0.95 binds: the build is the limit."
+    assert lines[1] == "recall@10 >= 0.95 is out of reach: the build is the limit."
     assert lines[2].startswith("The nearest miss is hnswlib built with M=16") and "0.9400" in lines[2]
     assert "To paste" not in lines and "Runner-up" not in lines
 
