@@ -143,7 +143,7 @@ def test_a_run_whose_data_are_gone_is_audited_as_far_as_it_goes_or_with_named_on
 
 
 def test_what_is_no_run_is_one_line_and_code_2(tmp_path):
-    assert "no run is here" in said(tmp_path, code=2).stderr
+    assert "this folder holds no run" in said(tmp_path, code=2).stderr
     assert "no such file" in said(tmp_path / "nowhere", code=2).stderr
     assert "no such file" in said(tmp_path / "nowhere.toml", code=2).stderr
 
