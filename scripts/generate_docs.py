@@ -82,16 +82,16 @@ def cell(parameter: Any) -> str:
 
 RULES_INTRODUCTION = """# The linter's rules
 
-Made from the rules by `make docs`; do not edit.
+Generated from the rules by `make docs`; do not edit.
 
-`recallatk audit bench.toml` looks at a benchmark before it is measured, `recallatk audit RUN` after it. A
-finding has the code of its rule, a severity, the number that it goes by and what that is held against.
+`recallatk audit bench.toml` checks a benchmark before it is measured, `recallatk audit RUN` afterwards.
+Each finding has a rule code, a severity, the measured number and its threshold.
 
-- **error**: a number of the benchmark means something else than it says. `--strict` exits with 1.
-- **warning**: a number can mislead whoever does not know this.
+- **error**: a number does not mean what it says. `--strict` exits with 1.
+- **warning**: a number can mislead readers who do not know about the problem.
 - **note**: worth knowing; nothing is wrong.
 
-A finding that is known and accepted is waived in the bench file, with a reason that reports show:
+To accept a finding, waive it in the bench file. Reports show the reason:
 
 ```toml
 [data]
@@ -104,37 +104,37 @@ name = "faiss-hnsw"
 
 [[waive]]
 rule = "R03"
-reason = "production has the same copies"
+reason = "production has the same duplicates"
 ```
 
-[Common mistakes](mistakes.md) has the faults behind many of these rules, measured.
+[Common mistakes](mistakes.md) measures the faults behind many of these rules.
 """
 
 
 def rules_page() -> str:
-    """All rules in a table, each with a link to its page."""
+    """Table of all rules with links to their pages."""
     rows = [f"| [{each.code}](rules/{file_name(each)}) | {each.severity} | {each.title} |" for each in RULES]
-    table = "\n".join(["| rule | at the most | finding |", "|---|---|---|", *rows, ""])
+    table = "\n".join(["| rule | highest severity | finding |", "|---|---|---|", *rows, ""])
     return f"{RULES_INTRODUCTION}\n{table}"
 
 
 def rule_page(rule: Rule) -> str:
-    """One rule: when it speaks, why, what to do, and how to accept it."""
+    """The page of one rule: threshold, reason, remedy and waiver."""
     needs = ", ".join(sorted(rule.needs))
-    # Rules speak of other pages as one beside them would.
+    # Rules link to other pages relative to docs/.
     why, remedy, source = (
         re.sub(r"\]\((?=[\w-]+\.md)", "](../", each) for each in (rule.why, rule.remedy, rule.source)
     )
     return f"""# {rule.code}: {rule.title}
 
-Made from `src/recallatk/linter/rules/{Path(inspect.getfile(type(rule))).name}` by `make docs`; do not edit.
+Generated from `linter/rules/{Path(inspect.getfile(type(rule))).name}` by `make docs`; do not edit.
 
 | | |
 |---|---|
 | rule | {rule.code} `{rule.name}` |
-| severity | {rule.severity} at the most |
-| found | {rule.threshold} |
-| looks at | {needs or "whatever is known"} |
+| severity | up to {rule.severity} |
+| threshold | {rule.threshold} |
+| needs | {needs or "nothing in particular"} |
 
 ## Why it matters
 
@@ -148,9 +148,9 @@ Made from `src/recallatk/linter/rules/{Path(inspect.getfile(type(rule))).name}` 
 
 {source}
 
-## To accept it
+## How to waive it
 
-In the bench file, with a reason that reports show:
+In the bench file, with a reason; reports show it:
 
 ```toml
 [[waive]]

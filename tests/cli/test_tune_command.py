@@ -188,7 +188,7 @@ def test_the_linter_sees_the_outcome_and_both_sides(folder):
     (folder / "out").mkdir()
     tuned = made_tuned(looks=3, choice=made_candidate(40, 0.96, 0.3, "qdrant"))
     rules = {each.rule: each for each in report_tuning(tuned, folder / "out", known, benchmark, seed=0)}
-    assert "looked at 3 times" in rules["R34"].message and rules["R34"].severity == "warning"
+    assert "used 3 times" in rules["R34"].message and rules["R34"].severity == "warning"
     assert "qdrant" in rules["R25"].message and "recallatk run" in rules["R25"].remedy
 
 

@@ -33,7 +33,7 @@ def test_a_trial_without_evidence_is_a_warning():
     # It was not asked for when the format was new.
     (warning,) = found("R22", run=load_run(FIRST_FORMAT))
     assert (warning.severity, warning.measured) == ("warning", 1)
-    assert "of 2 trials 1 shows no evidence" in warning.message
+    assert "1 of 2 trials gives no evidence" in warning.message
 
 
 def test_full_recall_at_the_least_effort_is_too_easy(easy, clean, exact):
@@ -172,13 +172,13 @@ def test_engines_with_other_threads_cannot_be_compared(crowded, exact, comparabl
     # A run of ours has the same threads for all; two runs in one table need not.
     table = dataclasses.replace(exact, measurements=(*crowded.measurements, *exact.measurements))
     said = found("R30", run=table)
-    assert [each.message for each in said] == ["threads that search: exact 1, faiss-hnsw 2"]
+    assert [each.message for each in said] == ["search threads: exact 1, faiss-hnsw 2"]
     assert not found("R30", run=comparable)
 
 
 def test_engines_that_cannot_be_told_their_threads_are_named(incomparable):
     (warning,) = found("R30", run=incomparable)
-    assert warning.message.startswith("sqlite-vec cannot be told")
+    assert warning.message.startswith("threads cannot be set for sqlite-vec")
 
 
 @pytest.mark.parametrize(("seconds", "said"), [((0.0, 0.002), 1), ((0.008,), 0)])
@@ -193,7 +193,7 @@ def test_latencies_that_never_settle(seconds, said):
 def test_no_warm_up_at_all_is_said():
     # Nor had runs a warm-up when their format was new.
     (warning,) = found("R31", run=load_run(FIRST_FORMAT))
-    assert "has no warm-up, as 1 more of 2 trials" in warning.message
+    assert "has no warm-up (and 1 more of 2 trials)" in warning.message
 
 
 def test_a_machine_with_other_work_is_not_steady():

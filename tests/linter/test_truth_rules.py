@@ -33,12 +33,14 @@ def test_a_truth_of_other_queries_or_by_another_metric_is_told(data, truth):
     fewer = with_queries(data, vectors(data.queries)[:100])
     assert "number of queries" in found("R16", dataset=fewer, truth=truth)[0].message
     other = dataclasses.replace(data, metric=Metric.L2)
-    assert "the metric (cosine there, l2 here)" in found("R16", dataset=other, truth=truth)[0].message
+    assert (
+        "metric (cosine in the truth, l2 in the data)" in found("R16", dataset=other, truth=truth)[0].message
+    )
 
 
 def test_a_run_on_other_data_or_against_another_truth_is_told(cosine, data, truth):
-    assert "measured on other data" in found("R16", run=cosine.run, dataset=data)[0].message
-    assert "another truth" in found("R16", run=cosine.run, truth=truth)[0].message
+    assert "measured on different data" in found("R16", run=cosine.run, dataset=data)[0].message
+    assert "a different truth" in found("R16", run=cosine.run, truth=truth)[0].message
     assert not found("R16", evidence=cosine)
 
 
@@ -115,7 +117,7 @@ def test_rows_beyond_the_corpus_and_rows_listed_twice_disprove_a_truth(data, tru
 def test_a_k_beyond_the_depth_of_the_truth_is_an_error(data, truth, cosine):
     shallow = anonymous(cosine.truth.rows[:, :5], cosine.dataset.corpus)
     (error,) = found("R16", truth=shallow, targets=("recall@10 >= 0.9",))
-    assert error.message == "k = 10 exceeds the depth of the truth, which is 5"
+    assert error.message == "k = 10 exceeds the truth's depth of 5"
     assert error.severity == "error"
     assert not found("R16", truth=shallow, targets=("recall@5 >= 0.9",))
 

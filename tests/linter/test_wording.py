@@ -13,7 +13,7 @@ def test_one_query_is_one_query():
 def test_one_trial_is_one_trial(cosine):
     first = dataclasses.replace(cosine.run.measurements[0], exercised=None)
     run = dataclasses.replace(cosine.run, measurements=(first,))
-    assert found("R22", run=run)[0].message.endswith("of 1 trial 1 shows no evidence of an index")
+    assert found("R22", run=run)[0].message.endswith("1 of 1 trial gives no evidence of an index")
 
 
 def test_one_difference_differs(euclidean):

@@ -292,11 +292,11 @@ def test_without_a_plan_whatever_is_there_is_kept_and_more_is_added(folder, data
 
 def test_nothing_is_measured_twice_or_beside_the_plan(begun, dataset):
     with RunFolder.open(begun, make_plan(4), dataset) as opened:
-        with pytest.raises(UsageError, match="is finished already, and nothing is measured twice"):
+        with pytest.raises(UsageError, match="already finished; trials are not measured twice"):
             opened.add(make_measurement(0))
-        with pytest.raises(UsageError, match="is finished already, so it did not fail"):
+        with pytest.raises(UsageError, match="already finished, so it cannot fail"):
             opened.fail(dataclasses.replace(FAILURE, trial=make_trial(0)))
-        with pytest.raises(UsageError, match="is not planned in"):
+        with pytest.raises(UsageError, match="not part of the plan of"):
             opened.add(make_measurement(9))
     with pytest.raises(UsageError, match="was closed"):
         opened.add(make_measurement(3))
@@ -316,17 +316,17 @@ def different(**changes):
         (different(fingerprints=lambda found: {**found, "truth": "other"}), r"Different: the truth\. "),
         (
             different(metric=lambda _: Metric.IP),
-            r"Different: the metric \(cosine there, ip here\)\. ",
+            r"Different: the metric \(stored cosine, requested ip\)\. ",
         ),
         (
             different(settings=lambda found: {**found, "rounds": 3, "seed": 1}),
-            r"the setting rounds \(2 there, 3 here\); the setting seed \(absent there, 1 here\)\. ",
+            r"rounds \(stored 2, requested 3\); the setting seed \(stored absent, requested 1\)\. ",
         ),
         (
             different(settings=lambda _: {"engines": [{"name": "exact", "search": {"ef": [10]}}]}),
-            r"the setting rounds \(2 there, absent here\); the setting engines\[0\]\.name "
-            r"\(\"faiss-hnsw\" there, \"exact\" here\); the setting engines\[0\]\.search\.ef "
-            r"\(\[10, 20\] there, \[10\] here\)\. ",
+            r"the setting rounds \(stored 2, requested absent\); the setting engines\[0\]\.name "
+            r"\(stored \"faiss-hnsw\", requested \"exact\"\); the setting engines\[0\]\.search\.ef "
+            r"\(stored \[10, 20\], requested \[10\]\)\. ",
         ),
         (
             different(
@@ -334,7 +334,7 @@ def different(**changes):
                 metric=lambda _: Metric.L2,
                 settings=lambda found: {**found, "rounds": 9},
             ),
-            r"Different: the truth; the metric \(cosine there, l2 here\); the setting rounds",
+            r"Different: the truth; the metric \(stored cosine, requested l2\); the setting rounds",
         ),
     ],
 )
@@ -347,7 +347,7 @@ def test_another_run_is_refused_with_every_difference_and_the_way_out(
     before = {each.name: each.read_bytes() for each in begun.iterdir()}
     with pytest.raises(MismatchError, match=said) as refusal:
         RunFolder.open(begun, run, dataset)
-    assert "another folder (--out), or begin anew in this one (--fresh)" in str(refusal.value)
+    assert "another folder (--out), or start over in this one (--fresh)" in str(refusal.value)
     assert {each.name: each.read_bytes() for each in begun.iterdir()} == before
 
 
@@ -355,7 +355,7 @@ def test_other_data_is_refused_by_name(begun):
     other = tiny_dataset(ROWS, 3, seed=1)
     with pytest.raises(MismatchError, match=r"Different: the data \(vectors, queries\)\. "):
         RunFolder.open(begun, make_plan(4, dataset=other), other)
-    with pytest.raises(MismatchError, match="measured on other data: vectors, queries differ"):
+    with pytest.raises(MismatchError, match="measured on different data: vectors, queries differ"):
         RunFolder.open(begun, make_plan(4), other)
 
 
@@ -370,7 +370,7 @@ def test_a_trial_of_another_run_among_these_is_refused(begun, dataset, tmp_path)
     with RunFolder.open(tmp_path / "other", make_plan(4, queries=4, dataset=other), other) as opened:
         opened.add(make_measurement(1, queries=4))
     shutil.copy(tmp_path / "other" / "trial-2.parquet", begun)
-    with pytest.raises(MismatchError, match=r"trial-2\.parquet is of another run.*the data \(queries\)"):
+    with pytest.raises(MismatchError, match=r"trial-2\.parquet belongs to a different run.*\(queries\)"):
         RunFolder.open(begun, make_plan(4), dataset)
 
 
@@ -401,7 +401,9 @@ def test_a_folder_of_other_people_is_refused_where_a_file_would_be_written_over(
     folder.mkdir(parents=True)
     (folder / name).write_bytes(content)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=rf"{name}: is no file of a run, and would be written over.*--out"):
+    with pytest.raises(
+        UsageError, match=rf"{name}: not a file of a run, but the run would overwrite it.*--out"
+    ):
         RunFolder.open(folder, make_plan(4), dataset, fresh=fresh)
     assert (folder / name).read_bytes() == content
     assert names(folder) == {name, "notes.txt"}
@@ -430,14 +432,14 @@ def test_versions_of_an_engine_are_not_mixed(begun, dataset):
     with RunFolder.open(begun, make_plan(4), dataset) as opened:
         for engine, version in [("faiss-hnsw", "faiss 1"), ("faiss-hnsw", None), ("exact", "exact 2")]:
             opened.require_version(engine, version)
-        with pytest.raises(MismatchError, match=r"trial-3\.parquet was measured with faiss 1, and"):
+        with pytest.raises(MismatchError, match=r"trial-3\.parquet was measured with faiss 1, but"):
             opened.require_version("faiss-hnsw", "faiss 2")
         opened.add(dataclasses.replace(make_measurement(3), build=make_build(version=None)))
         opened.require_version("faiss-hnsw", "faiss 1")
 
 
 def test_a_url_is_no_place_for_a_run(dataset):
-    with pytest.raises(UsageError, match=r"s3://bucket/run: runs are written to local folders only"):
+    with pytest.raises(UsageError, match=r"s3://bucket/run: runs can be written only to local folders"):
         RunFolder.open("s3://user:password@bucket/run", make_plan(4), dataset)
 
 
@@ -465,9 +467,9 @@ def test_two_processes_do_not_measure_into_one_folder(folder, dataset):
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(UsageError, match=rf"process {other.pid} is measuring into it.*--out"):
+        with pytest.raises(UsageError, match=rf"process {other.pid} is writing a run there.*--out"):
             RunFolder.open(folder, make_plan(4), dataset)
-        with pytest.raises(UsageError, match="is measuring into it"):
+        with pytest.raises(UsageError, match="is writing a run there"):
             RunFolder.open(folder, make_plan(4), dataset, fresh=True)
         assert load_run(folder).planned == make_plan(4).planned
         other.kill()
@@ -475,7 +477,7 @@ def test_two_processes_do_not_measure_into_one_folder(folder, dataset):
     # The system lets go of what a killed process held.
     with RunFolder.open(folder, make_plan(4), dataset) as opened:
         assert len(opened.missing()) == 4
-        with pytest.raises(UsageError, match="is measuring into it"):
+        with pytest.raises(UsageError, match="is writing a run there"):
             RunFolder.open(folder, make_plan(4), dataset)
     assert names(folder) == {"run.json"}
 

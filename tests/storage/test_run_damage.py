@@ -108,7 +108,7 @@ def test_other_values_in_a_column_are_refused_by_its_name(saved):
     place = table.column_names.index("value:recall@4")
     other = table.set_column(place, "value:recall@4", pa.array([1.0, 1.0, 1.0]))
     pq.write_table(other, path)
-    with pytest.raises(FormatError, match=r"the checksum of its column 'value:recall@4' does not match"):
+    with pytest.raises(FormatError, match=r"the checksum of column 'value:recall@4' does not match"):
         load_run(folder)
 
 

@@ -118,7 +118,7 @@ def test_a_file_that_cannot_grow_costs_that_trial_only(tmp_path, file):
     command = [sys.executable, "-c", LIMITED, str(tmp_path), "60", file]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"{file}: cannot be written: File too large. " in ran.stdout
-    assert "kept: free the way, and the same command goes on" in ran.stdout
+    assert "saved. Fix the cause and run the same command to resume" in ran.stdout
     assert [each for each in tmp_path.iterdir() if each.name.startswith(".")] == []
     finished = {make_trial(0)} if file != "run.json" else {make_trial(0), make_trial(1)}
     assert {each.trial for each in load_run(tmp_path).measurements} == finished

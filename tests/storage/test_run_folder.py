@@ -171,7 +171,7 @@ def test_a_run_is_not_saved_with_the_ids_of_other_data(saved):
             "queries, metadata",
         ),
     ]:
-        with pytest.raises(MismatchError, match=f"measured on other data: {parts} differ"):
+        with pytest.raises(MismatchError, match=f"measured on different data: {parts} differ"):
             save_run(run, other, saved)
         with pytest.raises(MismatchError):
             save_run(run, other, saved / "fresh")
@@ -279,11 +279,11 @@ def test_a_run_of_an_older_format_is_replaced_but_not_resumed(number, tmp_path):
 def test_files_of_other_people_are_not_written_over(tmp_path):
     run, dataset = make_run(), tiny_dataset(20, 3)
     (tmp_path / "run.json").write_text('{"my": "own"}')
-    with pytest.raises(UsageError, match=r"run\.json: is no file of a run, and would be written over"):
+    with pytest.raises(UsageError, match=r"run\.json: not a file of a run, but the run would overwrite it"):
         save_run(run, dataset, tmp_path)
     (tmp_path / "run.json").unlink()
     pq.write_table(pa.table({"mine": [1]}), tmp_path / "trial-2.parquet")
-    with pytest.raises(UsageError, match=r"trial-2\.parquet: is no file of a run"):
+    with pytest.raises(UsageError, match=r"trial-2\.parquet: not a file of a run"):
         save_run(run, dataset, tmp_path)
     save_run(make_run(1), dataset, tmp_path)
     assert len(load_run(tmp_path).measurements) == 1
@@ -294,5 +294,5 @@ def test_trials_of_another_run_are_not_read_with_this_one(tmp_path):
     save_run(make_run(queries=3), tiny_dataset(20, 3), tmp_path / "one")
     save_run(make_run(queries=4), tiny_dataset(20, 4), tmp_path / "other")
     shutil.copy(tmp_path / "other" / "trial-2.parquet", tmp_path / "one" / "trial-3.parquet")
-    with pytest.raises(FormatError, match=r"trial-3\.parquet: it belongs to another run"):
+    with pytest.raises(FormatError, match=r"trial-3\.parquet: the file belongs to another run"):
         load_run(tmp_path / "one")

@@ -116,7 +116,7 @@ def test_where_more_effort_would_break_a_budget_it_is_said_that_there_is_no_runn
     found = tune(data, target=TARGET, budgets=f"p95 <= {limit}ms", engines=["steady"])
     assert found.met
     assert found.runner_up is None
-    assert "more search effort would break p95" in found.no_runner_up
+    assert "more search effort would exceed p95" in found.no_runner_up
 
 
 def test_a_build_whose_ceiling_misses_the_target_is_dropped_and_said(curved, data):
@@ -125,7 +125,7 @@ def test_a_build_whose_ceiling_misses_the_target_is_dropped_and_said(curved, dat
     assert tuned.choice is None
     assert tuned.runner_up is None
     assert any("full effort" in each.why for each in tuned.attempts)
-    assert "binds" in tuned.binding or "No setting" in tuned.binding
+    assert "out of reach" in tuned.binding or "No setting" in tuned.binding
 
 
 def test_a_curve_that_falls_again_is_said_and_nothing_below_the_dip_is_chosen(curved, data):
@@ -185,7 +185,7 @@ def test_the_grid_of_an_engine_that_was_slower_on_the_part_takes_longer(curved, 
     virtual_time(monkeypatch, lambda engine, effort: effort * (4 if engine == "rival" else 1))
     tuned = tune(data, target=TARGET, engines=["steady", "rival"])
     assert {
-        each.engine for each in tuned.attempts if each.why == "the least effort that clears every target"
+        each.engine for each in tuned.attempts if each.why == "the lowest effort that meets every target"
     } == {"steady"}
     calls = 6 * data.queries.rows * np.geomspace(1, 8 * 32, 12).sum() / 1000
     assert tuned.grid_seconds_estimate == pytest.approx(5 * calls, rel=0.02)

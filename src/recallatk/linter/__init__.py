@@ -1,4 +1,4 @@
-"""The linter: rules that say when a benchmark misleads, each with its number and what to do."""
+"""The linter: rules that detect misleading benchmarks, each with a number and a remedy."""
 
 from recallatk.core.judgments import Finding, Severity, Waiver
 from recallatk.linter.audits import audit, audit_run, audit_settings, waivers_of

@@ -25,12 +25,12 @@ _ORDER = {severity: place for place, severity in enumerate(Severity)}
 
 
 def audit(evidence: Evidence, waivers: Iterable[Waiver] | None = None) -> list[Finding]:
-    """Every finding, errors first and then by the code of the rule.
+    """All findings, errors first, then by rule code.
 
     Args:
-        evidence: what is known; a rule that needs more finds nothing.
-        waivers: rules whose findings are accepted, by default those of the settings; they are marked, and
-            not left out.
+        evidence: what is known; rules that need more are skipped.
+        waivers: rules whose findings are accepted, by default those in the settings. Their findings are
+            marked, not dropped.
     """
     if waivers is None:
         waivers = () if evidence.settings is None else waivers_of(evidence.settings)
@@ -52,14 +52,14 @@ def audit_settings(
     production: QuerySet | None = None,
     targets: Iterable[str] = (),
 ) -> list[Finding]:
-    """What can be told before anything is measured.
+    """Findings that are known before anything is measured.
 
     Args:
         settings: of a bench file.
-        dataset: its data, where they are open already.
-        truth: the right answers, where they are known; otherwise those of the file or the store count.
-        production: queries as users ask them.
-        targets: goals beside those of the bench file, such as `recall@10 >= 0.95`.
+        dataset: its data, if already open.
+        truth: the ground truth; by default the one in the file or the store.
+        production: queries from production.
+        targets: goals in addition to the bench file's, such as `recall@10 >= 0.95`.
     """
     opened = Benchmark(settings, dataset, truth)
     found = opened.find_truth()
@@ -77,17 +77,17 @@ def audit_run(
     tuning_queries: QuerySet | None = None,
     targets: Iterable[str] = (),
 ) -> list[Finding]:
-    """What can be told of a run; of one in a folder, inputs that are not given are looked for where it says.
+    """Findings on a run. For a run folder, missing inputs are opened from the recorded paths.
 
     Args:
-        run: what was measured, or its folder.
-        dataset: the data that it was measured on.
-        truth: what it was scored against.
+        run: a run or its folder.
+        dataset: the data that the run was measured on.
+        truth: the ground truth that the run was scored against.
         settings: its bench file; by default the one in its folder.
-        production: queries as users ask them.
-        tuned: the outcome of a tuning that it belongs to.
-        tuning_queries: the queries that settings were chosen by.
-        targets: what recall is asked for, such as `recall@10 >= 0.95`.
+        production: queries from production.
+        tuned: the outcome of the tuning that the run belongs to.
+        tuning_queries: the queries that the settings were chosen by.
+        targets: recall targets, such as `recall@10 >= 0.95`.
     """
     from recallatk.storage import load_run
 
@@ -106,5 +106,5 @@ def waivers_of(settings: Settings) -> tuple[Waiver, ...]:
     known = rule_codes()
     strange = [each.rule for each in settings.waive if each.rule not in known]
     if strange:
-        raise UsageError(f"waive: no rule {strange[0]!r}. Accepted: {known[0]} to {known[-1]}")
+        raise UsageError(f"waive: unknown rule {strange[0]!r}. Accepted: {known[0]} to {known[-1]}")
     return tuple(Waiver(each.rule, each.reason) for each in settings.waive)

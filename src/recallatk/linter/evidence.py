@@ -1,4 +1,4 @@
-"""Everything that is known of a benchmark, and what rules share in looking at it; nothing is read twice."""
+"""Evidence for the rules: everything known about a benchmark, each part read once."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ if TYPE_CHECKING:
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Measurement, QuerySet, Run, Truth
 
-# Queries whose neighbours are looked at one by one.
+# Queries whose neighbors are examined one by one.
 _SOME = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of a benchmark; None for what is not, which no rule guesses."""
+    """Everything known about a benchmark; None where unknown. Rules do not guess."""
 
     settings: Settings | None = None
     dataset: Dataset | None = None
     truth: Truth | None = None
     run: Run | None = None
     production: QuerySet | None = None
-    """Queries as users ask them."""
+    """Queries from production."""
     tuned: Any = None
-    """The outcome of a tuning, with `targets`, `looks` and `cautions`."""
+    """The outcome of tuning, with `targets`, `looks` and `cautions`."""
     tuning_queries: QuerySet | None = None
-    """The queries that settings were chosen by, where `dataset` has those that the choice is proved on."""
+    """The queries that settings were chosen by; `dataset` then has the validation queries."""
     targets: tuple[str, ...] = field(default=())
     """Goals, such as `recall@10 >= 0.95`."""
 
     def __post_init__(self) -> None:
-        # A goal that names nothing measurable is an error before anything is looked at.
+        # Refuse goals that cannot be measured before any data is read.
         targets, _ = sort_goals(self.targets)
         if self.dataset is not None:
             require_answerable(targets, self.dataset)
 
     def measured(self, run: Run, truth: Truth | None = None) -> Evidence:
-        """The same benchmark after its run.
+        """The evidence after a run.
 
         Args:
-            run: what was measured.
-            truth: what it was scored against, unless that was known before.
+            run: the run.
+            truth: the ground truth that it was scored against, unless already known.
         """
         return self._later(self._seen, run=run, truth=self.truth if truth is None else truth)
 
     def tuned_as(self, tuned: Any) -> Evidence:
-        """The same benchmark after its tuning, whose held-out queries are not known."""
+        """The evidence after tuning whose held-out queries are unknown."""
         return self._later(self._seen, tuned=tuned)
 
     def tuned_on(
         self, dataset: Dataset, truth: Truth, numbers: NDArray[np.int64], tuned: Any, tuning_queries: QuerySet
     ) -> Evidence:
-        """The outcome of a tuning beside the queries that it was proved on.
+        """The evidence after tuning, with the validation queries.
 
         Args:
-            dataset: the same corpus with these queries alone.
-            truth: theirs.
-            numbers: which of all queries they are.
-            tuned: the outcome.
-            tuning_queries: those that it was chosen by.
+            dataset: the same corpus with only the validation queries.
+            truth: the ground truth of these queries.
+            numbers: their numbers among all queries.
+            tuned: the outcome of tuning.
+            tuning_queries: the queries that the setting was chosen by.
         """
         seen = self._seen and self._seen.of_some(numbers, dataset)
         return self._later(seen, dataset=dataset, truth=truth, tuned=tuned, tuning_queries=tuning_queries)
@@ -79,24 +79,24 @@ class Evidence:
         return vars(self).get("survey")
 
     def _later(self, seen: Survey | None, **changes: Any) -> Evidence:
-        """What is known by now; whoever looked at all of the data need not do so again."""
+        """Extended evidence that keeps the survey, so that the data is not read again."""
         later = replace(self, **changes)
         if seen is not None:
             vars(later)["survey"] = seen
         return later
 
     def has(self, needs: frozenset[str]) -> bool:
-        """Whether all of these are known."""
+        """Whether all of these fields are known."""
         return all(getattr(self, name) is not None for name in needs)
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """What was measured; empty without a run."""
+        """Measurements of the run; empty without a run."""
         return () if self.run is None else self.run.measurements
 
     @cached_property
     def cutoffs(self) -> tuple[int, ...]:
-        """Every k of recall@k that is measured, or is to be."""
+        """Every k of recall@k, measured or planned."""
         found = recall_cutoffs(name for each in self.measurements for name in each.score.measures)
         if not found and self.settings is not None:
             found = sorted(set(self.settings.measure.at))
@@ -104,7 +104,7 @@ class Evidence:
 
     @property
     def deepest(self) -> int:
-        """The largest k that is measured, or is to be; 0 where nobody said."""
+        """The largest k, measured or planned; 0 if unknown."""
         wanted = [int(name.rpartition("@")[2]) for name in self.asked]
         tuning = self.tuned is not None or self.targets
         if self.run is not None:
@@ -115,17 +115,17 @@ class Evidence:
 
     @property
     def k(self) -> int:
-        """The k of the recall that readers look at."""
+        """The k of the headline recall."""
         return headline_k(self.cutoffs) or USUAL_K
 
     @property
     def headline(self) -> str:
-        """What that recall is called."""
+        """Name of the headline recall."""
         return f"recall@{self.k}"
 
     @cached_property
     def asked(self) -> dict[str, float]:
-        """The least value of each measure that was asked for in the mean of all queries."""
+        """Lower bound per measure, from targets on the mean over all queries."""
         stated = () if self.settings is None else self.settings.tune.target
         recorded = () if self.run is None else goals_of(self.run).goals
         targets, _ = sort_goals([*self.targets, *getattr(self.tuned, "targets", ()), *stated, *recorded])
@@ -134,12 +134,12 @@ class Evidence:
 
     @cached_property
     def survey(self) -> Survey | None:
-        """One pass over the corpus and the queries; None without a dataset."""
+        """Survey of corpus and queries from one pass; None without a dataset."""
         return None if self.dataset is None else survey(self.dataset)
 
     @cached_property
     def usable_truth(self) -> Truth | None:
-        """The truth where its shape fits the dataset; whatever else is wrong with it, it can be looked at."""
+        """The truth if its shape fits the dataset, even if it is wrong otherwise."""
         truth, dataset = self.truth, self.dataset
         if truth is None or dataset is None or not truth.depth:
             return None
@@ -148,7 +148,7 @@ class Evidence:
 
     @cached_property
     def some_queries(self) -> NDArray[np.int64]:
-        """Which queries to look at closely, always the same ones."""
+        """Fixed sample of queries to examine closely."""
         count = 0 if self.dataset is None else self.dataset.queries.rows
         drawn = np.random.default_rng(0).permutation(count)[:_SOME]
         return np.sort(drawn)

@@ -22,14 +22,14 @@ _FOLDS = 2
 
 
 def unit(vectors: NDArray[Any]) -> Floats:
-    """Vectors of length one; a vector of zeros stays as it is."""
+    """Vectors scaled to unit length; zero vectors stay zero."""
     wide = np.asarray(vectors, np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     return np.asarray(wide / np.where(lengths > 0, lengths, 1.0))
 
 
 def nearness(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Floats:
-    """(queries, rows): higher is nearer, whatever the metric."""
+    """(queries, rows) nearness: higher is nearer for every metric."""
     if metric is Metric.L2:
         return -distances(metric, queries, rows)
     if metric is Metric.COSINE:
@@ -38,7 +38,7 @@ def nearness(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Float
 
 
 def pair_nearness(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Floats:
-    """(queries, k) for rows of shape (queries, k, dimension): the same for each query's own rows."""
+    """(queries, k) nearness of each query's own rows, which have shape (queries, k, dimension)."""
     asked, found = np.asarray(queries, np.float64), np.asarray(rows, np.float64)
     if metric is Metric.L2:
         return np.asarray(-np.linalg.norm(found - asked[:, None], axis=2))
@@ -50,7 +50,7 @@ def pair_nearness(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> 
 
 
 def distances(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Floats:
-    """(queries, rows) distances; between unit vectors under cosine."""
+    """(queries, rows) distances; for cosine, between unit vectors."""
     asked, found = np.asarray(queries, np.float64), np.asarray(rows, np.float64)
     if metric is Metric.COSINE:
         asked, found = unit(asked), unit(found)
@@ -59,10 +59,10 @@ def distances(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Floa
 
 
 def held_out_auc(first: NDArray[Any], second: NDArray[Any], seed: int = 0) -> float:
-    """How well a linear classifier tells two sets apart on vectors that it has not seen; 0.5: not at all.
+    """AUC of a linear classifier that separates two sets, on held-out vectors; 0.5 is chance.
 
-    Fisher's discriminant with a shrunken covariance, fitted on one half of either set and tried on the other,
-    both ways. Vectors of more than 512 numbers are projected to 512 at random.
+    Fisher's discriminant with a shrunken covariance, fitted on one half of each set and tested on the other,
+    both ways. A random projection reduces vectors of more than 512 dimensions to 512.
     """
     draw = np.random.default_rng(seed)
     both = [np.asarray(each, np.float64) for each in (first, second)]
@@ -84,16 +84,16 @@ def held_out_auc(first: NDArray[Any], second: NDArray[Any], seed: int = 0) -> fl
 
 
 def _discriminant(first: Floats, second: Floats) -> Floats:
-    centres = [each.mean(axis=0) for each in (first, second)]
-    spread = np.concatenate([first - centres[0], second - centres[1]])
+    centers = [each.mean(axis=0) for each in (first, second)]
+    spread = np.concatenate([first - centers[0], second - centers[1]])
     covariance = spread.T @ spread / max(1, len(spread) - 2)
     level = float(np.trace(covariance)) / len(covariance)
     covariance = (1 - _SHRINKAGE) * covariance + (_SHRINKAGE * level + 1e-12) * np.eye(len(covariance))
-    return np.asarray(np.linalg.solve(covariance, centres[1] - centres[0]))
+    return np.asarray(np.linalg.solve(covariance, centers[1] - centers[0]))
 
 
 def _auc(low: Floats, high: Floats) -> float:
-    """The share of pairs in which the second is the larger, halves for ties."""
+    """The share of pairs in which the second value is larger; ties count half."""
     from scipy.stats import rankdata
 
     ranks = rankdata(np.concatenate([low, high]))
@@ -102,7 +102,7 @@ def _auc(low: Floats, high: Floats) -> float:
 
 
 def dimension_of(distances_in_order: Floats) -> Floats:
-    """The local intrinsic dimension of each line of ascending distances; NaN where there is none."""
+    """Local intrinsic dimension per row of ascending distances; NaN where undefined."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(distances_in_order / distances_in_order[:, -1:])
         usable = np.isfinite(logs)
@@ -110,14 +110,14 @@ def dimension_of(distances_in_order: Floats) -> Floats:
         return np.asarray(np.where(means < 0, -1.0 / means, np.nan))
 
 
-# More queries than this say no more about a share of 1 %, and cost more.
+# More queries would cost more without a better estimate of a 1 % share.
 MOST_QUERIES = 2_000
 _NEAREST = 20
 _MOST = 500
 
 
 def production_vectors(evidence: Evidence) -> Floats | None:
-    """Some queries of production; None where they are of another dimension than the corpus."""
+    """A sample of production queries; None if their dimension differs from the corpus."""
     sample, dataset = evidence.production, evidence.dataset
     if sample is None or dataset is None or sample.dimension != dataset.corpus.dimension:
         return None
@@ -126,9 +126,9 @@ def production_vectors(evidence: Evidence) -> Floats | None:
 
 
 def nearest_distances(evidence: Evidence) -> tuple[Floats, Floats] | None:
-    """For queries of the benchmark and of production, the distances of their nearest sampled rows, ascending.
+    """Ascending distances to the nearest sampled rows, for benchmark queries and for production queries.
 
-    None under inner product, which has no distances, and where there is no production to compare with.
+    None for inner product, which has no distances, and without production queries.
     """
     dataset, looked = evidence.dataset, evidence.survey
     theirs = production_vectors(evidence)
@@ -143,12 +143,12 @@ def nearest_distances(evidence: Evidence) -> tuple[Floats, Floats] | None:
     return nearest(looked.queries[:_MOST]), nearest(theirs[:_MOST])
 
 
-# Float32 engines and other people's files round; what differs by less says nothing of the metric.
+# Float32 engines and imported files round; smaller differences say nothing about the metric.
 ROUNDING = 1e-5
 
 
 def vectors_of(dataset: Dataset, rows: NDArray[np.int64]) -> Floats:
-    """(queries, k, dimension) vectors of named rows; whatever is no row has the vector of row 0."""
+    """(queries, k, dimension) vectors of listed rows; invalid rows get the vector of row 0."""
     known = np.where((rows >= 0) & (rows < dataset.corpus.rows), rows, 0)
     distinct, inverse = np.unique(known, return_inverse=True)
     array = gather(dataset.corpus.vectors, distinct).array.astype(np.float64)
@@ -156,7 +156,7 @@ def vectors_of(dataset: Dataset, rows: NDArray[np.int64]) -> Floats:
 
 
 def out_of_order(metric: Metric, queries: Floats, vectors: Floats, named: NDArray[np.bool_]) -> float | None:
-    """The share of neighbouring pairs in which the second is nearer than the first; None without pairs."""
+    """Share of adjacent pairs whose second row is nearer than the first; None without pairs."""
     near = pair_nearness(metric, queries, vectors)
     both = named[:, 1:] & named[:, :-1]
     if not both.any():
@@ -168,9 +168,9 @@ def out_of_order(metric: Metric, queries: Floats, vectors: Floats, named: NDArra
 def better_metric(
     metric: Metric, queries: Floats, vectors: Floats, named: NDArray[np.bool_], most: float
 ) -> tuple[Metric, float, float] | None:
-    """Another metric that lists are ordered by, with the shares out of order by this one and by that one.
+    """The metric that lists are really ordered by, with the shares out of order by `metric` and by it.
 
-    None unless more than `most` of the pairs are out of order by this metric, and at the most a fifth as many
+    None unless more than `most` of the pairs are out of order by `metric`, and at most a fifth of that share
     by the other.
     """
     own = out_of_order(metric, queries, vectors, named)

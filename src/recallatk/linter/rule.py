@@ -1,4 +1,4 @@
-"""A rule of the linter: code, severity, reason, remedy, and the check."""
+"""A linter rule: code, severity, reason, remedy and check."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _LONGEST = 400
 
 
 class Rule:
-    """One way in which a benchmark misleads. Subclasses write `check` and say everything else about it."""
+    """One way in which a benchmark misleads. Subclasses implement `check` and set the attributes."""
 
     code: ClassVar[str]
     name: ClassVar[str]
-    """In words with hyphens, for links."""
+    """Hyphenated, for links."""
     severity: ClassVar[Severity]
-    """Of its gravest finding."""
+    """Severity of its worst finding."""
     title: ClassVar[str]
     threshold: ClassVar[str]
-    """What it goes by, in words."""
+    """The threshold in words."""
     source: ClassVar[str]
     """Where the threshold comes from."""
     why: ClassVar[str]
-    """Why it matters, in two sentences."""
+    """Why it matters, in at least two sentences."""
     remedy: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What it cannot do without: the names of fields of Evidence."""
+    """Fields of Evidence that the rule requires."""
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Everything that is wrong, as far as it can be told from what is known."""
+        """Findings of this rule that the evidence supports."""
         raise NotImplementedError
 
     def finding(
@@ -47,7 +47,7 @@ class Rule:
         severity: Severity | None = None,
         remedy: str | None = None,
     ) -> Finding:
-        """A finding of this rule, without secrets and no longer than can be read."""
+        """A finding of this rule, redacted; long messages are truncated."""
         said = str(public(message))
         return Finding(
             rule=self.code,

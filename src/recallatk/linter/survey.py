@@ -1,4 +1,4 @@
-"""One pass over a corpus and its queries: copies, norms, and some rows to look at closely."""
+"""Survey of a corpus and its queries in one pass: duplicates, norms, and a sample of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Vectors
 
-# Rows beyond this many are counted by one of so many digests, which keeps copies of a row together.
+# Larger corpora are subsampled by digest value, which keeps duplicates of a row together.
 _MOST_DIGESTS = 4_000_000
 _SAMPLE_ROWS = 4_000
 _DIGEST = [("a", np.uint64), ("b", np.uint64)]
@@ -26,27 +26,27 @@ _SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one pass over the vectors tells."""
+    """Facts about the vectors from one pass."""
 
     duplicate_share: float
-    """Of the corpus rows, those that another row equals."""
+    """Share of corpus rows that have a duplicate."""
     largest_group: int
-    """How many rows the largest group of equal rows has."""
+    """Number of rows in the largest group of duplicates."""
     found_queries: NDArray[np.bool_]
-    """Which queries are, number for number, a row of the corpus."""
+    """Queries whose vector equals a corpus row."""
     repeated_queries: NDArray[np.bool_]
-    """Which queries another query equals, under the same filter."""
+    """Queries that have a duplicate with the same filter."""
     sample_rows: NDArray[np.int64]
     sample: NDArray[np.float64]
-    """Some rows of the corpus, evenly drawn, in their order."""
-    neighbours: NDArray[np.float64]
-    """The row after each of these, or the one before the last."""
+    """A uniform sample of corpus rows, in corpus order."""
+    neighbors: NDArray[np.float64]
+    """The row after each sampled row; for the last row, the one before it."""
     sample_norms: NDArray[np.float64]
     queries: NDArray[Any]
     query_norms: NDArray[np.float64]
 
     def of_some(self, numbers: NDArray[np.int64], dataset: Dataset) -> Survey:
-        """The same corpus with some of the queries, which are those of a dataset; nothing is read for it."""
+        """The survey for a subset of the queries, without reading the data again."""
         queries = self.queries[numbers]
         return replace(
             self,
@@ -58,22 +58,22 @@ class Survey:
 
 
 def digests(block: NDArray[Any]) -> NDArray[Any]:
-    """One value per vector, equal where vectors are equal."""
-    # Adding 0 leaves only one of the two zeros.
+    """One value per vector; equal vectors have equal values."""
+    # Adding 0 turns -0.0 into 0.0.
     plain = np.ascontiguousarray(block + block.dtype.type(0))
     found: NDArray[Any] = row_digests(plain).view(_DIGEST)[:, 0]
     return found
 
 
 def matching_digests(block: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The digests of vectors as another type has them, and which of them that type can hold as they are."""
+    """Digests of the vectors cast to another type, and which of them that type represents exactly."""
     with np.errstate(all="ignore"):
         cast = block.astype(dtype, copy=False)
     return digests(cast), np.asarray((cast == block).all(axis=1))
 
 
 def survey(dataset: Dataset) -> Survey:
-    """Look at everything once."""
+    """Read everything once."""
     corpus = dataset.corpus.vectors
     queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
     asked, held = matching_digests(queries, corpus.dtype)
@@ -89,7 +89,7 @@ def survey(dataset: Dataset) -> Survey:
         repeated_queries=_repeated(digests(queries), dataset),
         sample_rows=rows,
         sample=sample,
-        neighbours=taken[np.searchsorted(looked.wanted, after)],
+        neighbors=taken[np.searchsorted(looked.wanted, after)],
         sample_norms=norms(sample),
         queries=queries,
         query_norms=norms(queries),
@@ -97,7 +97,7 @@ def survey(dataset: Dataset) -> Survey:
 
 
 class _Pass:
-    """The corpus, block by block."""
+    """One pass over the corpus, block by block."""
 
     def __init__(self, vectors: Vectors, asked: NDArray[Any], wanted: NDArray[np.int64]) -> None:
         count, dimension = vectors.shape
@@ -109,14 +109,14 @@ class _Pass:
             first, last = np.searchsorted(wanted, [start, start + len(block)])
             self.taken[first:last] = block[wanted[first:last] - start]
             values = digests(block)
-            # Halves of digests first: whole ones are compared only where these agree.
+            # Compare half digests first, whole ones only where these match: it is faster.
             alike = values[np.isin(values["a"], asked["a"])]
             found.append(alike[np.isin(alike, asked)])
             self._kept.append(values[values["a"] % self.modulus == 0])
         self.found = np.concatenate(found)
 
     def copies(self) -> tuple[float, int]:
-        """The share of rows that have a copy, and how many the largest group has."""
+        """The share of rows that have a duplicate, and the size of the largest group."""
         kept = np.concatenate(self._kept)
         if not len(kept):
             return 0.0, 1
@@ -132,7 +132,7 @@ def _sample_rows(count: int) -> NDArray[np.int64]:
 
 
 def _repeated(asked: NDArray[Any], dataset: Dataset) -> NDArray[np.bool_]:
-    """Equal vectors with different filters are different queries."""
+    """Which queries have a duplicate; equal vectors with different filters are different queries."""
     group = np.zeros(len(asked), np.int64)
     if dataset.queries.filters is not None:
         group = distinct_filters(dataset.queries.filters).numbers

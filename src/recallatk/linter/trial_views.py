@@ -1,4 +1,4 @@
-"""Trials of a run as rules see them: recall, effort, engine, and a name."""
+"""Trials of a run as rules see them: recall, effort, engine and name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 80
 
 
 def engine_of(name: str) -> type[Engine] | None:
-    """The class of an engine; None where it is not installed here."""
+    """The class of an engine; None if it is not installed."""
     if name not in registered():
         return None
     try:
@@ -28,13 +28,13 @@ def engine_of(name: str) -> type[Engine] | None:
 
 
 def is_exact(name: str) -> bool:
-    """Whether an engine compares every row, so that its recall is no question of effort."""
+    """Whether an engine compares every row, so that its recall does not depend on effort."""
     engine = engine_of(name)
     return engine is not None and engine.family == "exact"
 
 
 def effort(trial: Trial) -> tuple[float, ...]:
-    """The values of the engine's knobs of effort, in its order; empty where it has none."""
+    """Values of the engine's effort knobs, in the engine's order; empty if it has none."""
     engine = engine_of(trial.engine)
     given = dict(trial.search)
     knobs = () if engine is None else engine.search_knobs
@@ -43,13 +43,13 @@ def effort(trial: Trial) -> tuple[float, ...]:
 
 
 def recall_of(measurement: Measurement, name: str) -> Mean | None:
-    """The mean of that name, where it was measured and has a value."""
+    """The mean of that name, if it was measured and has a value."""
     mean = measurement.score.measures.get(name)
     return None if mean is None or mean.value is None else mean
 
 
 def sweeps(measurements: Iterable[Measurement]) -> Mapping[Any, list[Measurement]]:
-    """Measurements of one build under one load that differ in effort, by ascending effort."""
+    """Measurements of one build under one load, by ascending effort."""
     groups: dict[Any, list[Measurement]] = {}
     for each in measurements:
         if effort(each.trial):
@@ -59,7 +59,7 @@ def sweeps(measurements: Iterable[Measurement]) -> Mapping[Any, list[Measurement
 
 
 def by_engine(measurements: Iterable[Measurement]) -> dict[str, list[Measurement]]:
-    """Measurements of each engine, engines in the order of their names."""
+    """Measurements by engine, sorted by engine name."""
     groups: dict[str, list[Measurement]] = {}
     for each in measurements:
         groups.setdefault(each.trial.engine, []).append(each)
@@ -67,7 +67,7 @@ def by_engine(measurements: Iterable[Measurement]) -> dict[str, list[Measurement
 
 
 def called(trial: Trial) -> str:
-    """The trial in a few words, without secrets."""
+    """Short name of a trial, without secrets."""
     search = ", ".join(f"{name}={public(value, name)}" for name, value in trial.search)
     load = "" if str(trial.load) == "latency" else f" {trial.load}"
     text = f"{trial.engine}[{search}]{load}" if search else f"{trial.engine}{load}"

@@ -1,4 +1,4 @@
-"""Runs on disk: written trial by trial, resumed, read back, and named by their content."""
+"""Run folders on disk: written trial by trial, resumed, loaded and listed."""
 
 from recallatk.storage.listing import ListedRun, list_runs
 from recallatk.storage.run_folder import RunFolder

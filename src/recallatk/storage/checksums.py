@@ -1,4 +1,4 @@
-"""Checksums of what run files say: damage is refused, and never shown as if it had been measured."""
+"""Checksums of run files: damaged files are refused, never shown as measurements."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHECKSUM = "checksum"
-# The first run format whose files have them.
+# The first run format with checksums.
 CHECKED_VERSION = 3
 _HEX_DIGITS = 32
 
 
 def text_checksum(text: str) -> str:
-    """The checksum of a text."""
+    """Checksum of a text."""
     return blake3(text.encode()).hexdigest()[:_HEX_DIGITS]
 
 
 def sealed(header: Mapping[str, Any]) -> str:
-    """A header as JSON, its checksum included."""
+    """A header as JSON, including its checksum."""
     return json.dumps({**header, CHECKSUM: text_checksum(json.dumps(header))})
 
 
 def require_sound(where: str, header: Mapping[str, Any], text: str) -> None:
-    """Refuse a header whose checksum is not that of its text; formats without one pass.
+    """Refuse a header whose checksum does not match; formats without checksums pass.
 
     Args:
-        where: whose header it is, for the message.
-        header: what was read.
-        text: what was read, written again without the checksum.
+        where: the file, for the message.
+        header: the header as read.
+        text: the header as text, without the checksum.
     """
     version, stated = int(header["format_version"]), header.get(CHECKSUM)
-    # A digit of the version may be what is damaged: a checksum counts in every version.
+    # The version itself may be damaged, so a checksum counts in every version.
     if version < CHECKED_VERSION and stated is None:
         return
     if stated != text_checksum(text):
@@ -49,20 +49,20 @@ def require_sound(where: str, header: Mapping[str, Any], text: str) -> None:
 
 
 def require_columns(where: str, table: pa.Table, stated: Mapping[str, str]) -> None:
-    """Refuse a table with a column whose checksum is not the stated one."""
+    """Refuse a table with a column whose checksum does not match."""
     for name in table.column_names:
         if column_checksum(table[name]) != stated.get(name):
-            raise damaged(where, f"the checksum of its column {name!r} does not match")
+            raise damaged(where, f"the checksum of column {name!r} does not match")
 
 
 def damaged(where: str, found: str) -> FormatError:
-    """The refusal of a file that is not what was written."""
-    hint = "Restore a sound copy, or resume the run: `recallatk run` measures damaged trials again"
-    return FormatError(where, found, "the file as it was written", hint=hint)
+    """The error for a file whose content changed after it was written."""
+    hint = "Restore an intact copy, or resume the run: `recallatk run` measures damaged trials again"
+    return FormatError(where, found, "the file as originally written", hint=hint)
 
 
 def column_checksum(column: pa.ChunkedArray) -> str:
-    """The checksum of a column's values, whatever its chunks and encodings."""
+    """Checksum of a column's values, independent of chunks and encodings."""
     state = blake3()
     _take(state.update, column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
     return state.hexdigest()[:_HEX_DIGITS]
@@ -99,5 +99,5 @@ def _bytes(values: NDArray[Any]) -> Any:
 
 
 def column_checksums(table: pa.Table) -> dict[str, str]:
-    """The checksum of every column by its name."""
+    """Checksum of every column by name."""
     return {name: column_checksum(table[name]) for name in table.column_names}

@@ -1,4 +1,4 @@
-"""Contents and lock of a run folder: files of a run, files of others, and who is writing."""
+"""Contents and lock of a run folder: its own files, foreign files, and the process that writes to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = ".lock"
 
 
 class FolderLock:
-    """The right to write into a folder, until it is released or the process ends, however that may be."""
+    """An exclusive lock on a folder, held until it is released or the process ends for any reason."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
@@ -36,11 +36,11 @@ class FolderLock:
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                # Where the system has no locks, a run is better than none.
+                # On systems without file locks, an unlocked run is better than none.
                 if try_lock(descriptor) is False:
                     raise UsageError(
-                        f"{folder}: {_holder(self._path)} is measuring into it. Wait for it to end, or "
-                        "measure into another folder (--out)"
+                        f"{folder}: {_holder(self._path)} is writing a run there. Wait for it to finish, or "
+                        "choose another folder (--out)"
                     )
                 if self._is_ours(descriptor):
                     return descriptor
@@ -50,7 +50,7 @@ class FolderLock:
             os.close(descriptor)
 
     def _is_ours(self, descriptor: int) -> bool:
-        """Whether the file that was locked is still the one that others would find."""
+        """Whether the locked file is still the one at the path."""
         try:
             return os.path.samestat(os.fstat(descriptor), self._path.stat())
         except FileNotFoundError:
@@ -58,14 +58,14 @@ class FolderLock:
 
     @property
     def held(self) -> bool:
-        """Whether it was not released yet."""
+        """Whether the lock is still held."""
         return self._descriptor is not None
 
     def release(self) -> None:
-        """Let others in; may be called twice."""
+        """Release the lock; safe to call twice."""
         if self._descriptor is None:
             return
-        # Removed while it is locked: whoever has opened it meanwhile sees that it is gone, and opens anew.
+        # Remove it before unlocking: a process that has it open notices that it is gone, and opens a new one.
         with contextlib.suppress(OSError):
             self._path.unlink()
         os.close(self._descriptor)
@@ -81,33 +81,33 @@ def _holder(path: Path) -> str:
 LOGS = "logs"
 _TRIAL = re.compile(r"trial-([1-9][0-9]*)\.parquet")
 _LOG = re.compile(r"build-[0-9]+\.txt")
-# What a killed process leaves of files that it was about to write.
+# Temporary files that a killed process leaves behind.
 _SCRATCH = re.compile(r"\.(trial-[0-9]+\..*\.parquet|run\..*\.json)")
 
 
 @dataclass(frozen=True)
 class FolderScan:
-    """The files of a run that stand in a folder, as far as their headers tell."""
+    """The files of a run in a folder, judging by their headers."""
 
     folder: Path
     header: Record | None
-    """What run.json says; None where there is none, or none that is ours and sound."""
+    """The content of run.json; None if it is missing, foreign or damaged."""
     foreign_header: bool
-    """There is a run.json that is not ours, as far as it can be told."""
+    """Whether there is a run.json that does not seem to belong to a run."""
     trials: dict[int, Record] = field(default_factory=dict)
-    """The headers of our trial files by number."""
+    """Headers of the run's trial files by number."""
     unreadable: tuple[int, ...] = ()
     foreign: tuple[int, ...] = ()
-    """Sound Parquet files of such names that somebody else wrote."""
+    """Valid Parquet files with the name of a trial file that no run wrote."""
 
     @property
     def is_run(self) -> bool:
-        """Whether anything here is known to be ours."""
+        """Whether the folder holds files of a run."""
         return self.header is not None or bool(self.trials)
 
     @property
     def damaged(self) -> tuple[int, ...]:
-        """The unreadable files that can only be trials of the run that is here."""
+        """Unreadable files that can only be trials of this run."""
         if self.header is None:
             return self.unreadable if self.trials else ()
         lists = (self.header.get(name) for name in ("planned", "trials"))
@@ -115,7 +115,7 @@ class FolderScan:
         return tuple(number for number in self.unreadable if number <= last)
 
     def require_room(self, numbers: Iterable[int]) -> None:
-        """Refuse to write over files of other people."""
+        """Refuse to overwrite foreign files."""
         if self.foreign_header and not self.trials:
             raise self._refusal(RUN)
         strange = {*self.foreign, *self.unreadable}.difference(self.damaged)
@@ -124,30 +124,30 @@ class FolderScan:
 
     def _refusal(self, name: str) -> UsageError:
         return UsageError(
-            f"{self.folder / name}: is no file of a run, and would be written over. Move it away, or measure "
-            "into another folder (--out)"
+            f"{self.folder / name}: not a file of a run, but the run would overwrite it. Move it away, or "
+            "choose another folder (--out)"
         )
 
 
 def trial_name(number: int) -> str:
-    """What the file of a trial is called."""
+    """File name of a trial."""
     return f"trial-{number}.parquet"
 
 
 def trial_number(name: str) -> int | None:
-    """The number in the name of a trial file; None for all other names."""
+    """The number in the name of a trial file; None for any other name."""
     found = _TRIAL.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def trial_numbers(folder: Path) -> list[int]:
-    """The numbers of all files that are called like trials."""
+    """The numbers of all files named like trials."""
     found = (trial_number(each.name) for each in folder.iterdir())
     return sorted(number for number in found if number is not None)
 
 
 def survey(folder: Path) -> FolderScan:
-    """Look at everything that a run could have written."""
+    """Scan a folder for files of a run."""
     trials: dict[int, Record] = {}
     unreadable, foreign = [], []
     for number in trial_numbers(folder):
@@ -170,14 +170,14 @@ def survey(folder: Path) -> FolderScan:
 
 
 def require_reachable(problem: FormatError) -> None:
-    """Tell a file that the system did not let us read from one that is damaged."""
+    """Raise a UsageError if the system could not read the file, as opposed to damage."""
     cause = problem.__cause__
     if isinstance(cause, OSError) and cause.errno:
         raise UsageError(f"{problem.where}: {problem.found}") from problem
 
 
 def forget(contents: FolderScan) -> None:
-    """Remove the files of an older run: none of them may stand beside the new ones."""
+    """Remove the files of an older run, so that none mixes with the new ones."""
     folder = contents.folder
     if not contents.is_run:
         return
@@ -192,7 +192,7 @@ def forget(contents: FolderScan) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process had not finished writing."""
+    """Remove files that a killed process left unfinished."""
     for path in folder.iterdir():
         if _SCRATCH.fullmatch(path.name):
             path.unlink(missing_ok=True)

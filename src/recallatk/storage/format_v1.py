@@ -1,4 +1,4 @@
-"""Runs written in format 1, whose trials are described by run.json alone."""
+"""Runs in format 1, whose trials are described only by run.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_format_one(header: Mapping[str, Any], folder: Path) -> Run:
-    """The run of which a run.json of format 1 tells."""
+    """The run described by a run.json of format 1."""
     return Run(
         dataset=header["dataset"],
         metric=Metric[header["metric"].upper()],
@@ -38,7 +38,7 @@ def read_format_one(header: Mapping[str, Any], folder: Path) -> Run:
 
 
 def _search_threads(timed: str) -> int:
-    """How many threads a search had, which stood in the words about timing only."""
+    """Number of search threads, which format 1 recorded only in the text about timing."""
     found = re.search(r"(\d+) search thread", timed)
     return 1 if found is None else int(found[1])
 
@@ -71,7 +71,7 @@ def _measurement(trial: Mapping[str, Any], path: Path, search_threads: int) -> M
 
 
 def _calls(latencies: NDArray[np.int64]) -> Calls:
-    """One client that asked query by query: each call was sent when the one before was answered."""
+    """Calls of a single client: each was sent when the previous one was answered."""
     rounds, queries = latencies.shape
     before = np.cumsum(latencies, axis=1) - latencies
     return Calls(

@@ -1,4 +1,4 @@
-"""Every run below a folder, told from its headers without reading what was measured."""
+"""List of all runs below a folder, from their headers alone."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListedRun:
-    """One run on disk, in short."""
+    """Summary of one run on disk."""
 
     name: str
-    """Its folder, below the one that was listed."""
+    """Its folder, relative to the listed one."""
     folder: str
     dataset: str | None
     metric: str | None
     engines: tuple[str, ...]
     done: int
-    """Trials that are finished."""
+    """Number of finished trials."""
     planned: int | None
-    """All trials that were to be measured; None where nobody said."""
+    """Number of planned trials; None if unknown."""
     failed: int
     begun: str | None
     size_bytes: int
     format_version: int | None
     problem: str | None = None
-    """Why it cannot be told what it is; the numbers are those of its files then."""
+    """Why its headers cannot be read, if so; the numbers are then counts of files."""
 
 
 def list_runs(folder: PathLike) -> list[ListedRun]:
@@ -74,7 +74,7 @@ def _listed(root: Path, path: Path) -> ListedRun | None:
 
 
 def _header(path: Path, numbers: list[int]) -> Mapping[str, Any] | None:
-    """run.json, or else the head that a trial file has of it; None where nothing here is ours."""
+    """run.json, or else the head stored in a trial file; None if no file here belongs to a run."""
     header = read_run_header(path)
     if header is not None:
         return header

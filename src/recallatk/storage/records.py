@@ -1,4 +1,4 @@
-"""JSON records of trials and measurements, and records of format 2 in today's terms."""
+"""JSON records of trials and measurements, and the upgrade of format 2 records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 
 def trial_record(trial: Trial) -> Record:
-    """A trial as it may be written."""
+    """Redacted record of a trial."""
     record: Record = public(
         {
             "engine": trial.engine,
@@ -31,7 +31,7 @@ def trial_record(trial: Trial) -> Record:
 
 
 def read_trial_record(record: Mapping[str, Any]) -> Trial:
-    """The trial that was written."""
+    """The trial of a record."""
     return Trial(
         engine=record["engine"],
         build=parameters(record["build"]),
@@ -42,12 +42,12 @@ def read_trial_record(record: Mapping[str, Any]) -> Trial:
 
 
 def written(trial: Trial) -> Trial:
-    """The trial as it comes back from a file: its secrets are gone."""
+    """The trial as read back from a file, without secrets."""
     return read_trial_record(trial_record(trial))
 
 
 def parameters(record: Mapping[str, Any]) -> Parameters:
-    """Parameters that can be compared and looked up."""
+    """Hashable parameters."""
     return tuple((name, _frozen(value)) for name, value in record.items())
 
 
@@ -58,7 +58,7 @@ def _frozen(value: Any) -> Any:
 
 
 def measurement_record(measurement: Measurement) -> Record:
-    """Everything about a measurement but its answers and calls."""
+    """Everything about a measurement except its answers and calls."""
     calls, sentinel, warm_up = measurement.calls, measurement.sentinel_ns, measurement.warm_up
     return {
         "trial": trial_record(measurement.trial),
@@ -82,18 +82,18 @@ def _score_record(score: Score) -> Record:
         "measures": {name: public(asdict(mean)) for name, mean in score.measures.items()},
         "anomalies": public(dict(score.anomalies)),
         "sampled_from": score.sampled_from,
-        # Ids are the user's, and stand beside the answers as they are.
+        # Ids are the user's and are not redacted, as in the answers.
         "missing": [each if isinstance(each, str) else int(each) for each in score.missing],
     }
 
 
 def read_build(record: Mapping[str, Any]) -> Build:
-    """The build that was written."""
+    """The build of a record."""
     return Build(**{**record, "parameters": parameters(record["parameters"])})
 
 
 def read_score(record: Mapping[str, Any]) -> Score:
-    """The score that was written, without each query's own."""
+    """The score of a record, without per-query values."""
     measures = {name: read_mean(mean) for name, mean in record["measures"].items()}
     return Score(
         queries=record["queries"],
@@ -106,7 +106,7 @@ def read_score(record: Mapping[str, Any]) -> Score:
 
 
 def read_mean(record: Mapping[str, Any]) -> Mean:
-    """The mean that was written, whose numbers need not be finite."""
+    """The mean of a record; its numbers may be infinite or NaN."""
     numbers: dict[str, Any] = {
         name: float(each) if isinstance(each, str) else each for name, each in record.items()
     }
@@ -114,12 +114,12 @@ def read_mean(record: Mapping[str, Any]) -> Mean:
 
 
 def read_warm_up(record: Mapping[str, Any] | None) -> WarmUp | None:
-    """The warm-up that was written, if any was."""
+    """The warm-up of a record, if any."""
     return None if record is None else WarmUp(**record)
 
 
 def summary(record: Mapping[str, Any], file: str, calls: int, differing: int) -> Record:
-    """What run.json says of a finished trial: the record with its parts side by side."""
+    """The entry of a finished trial in run.json: the record, flattened."""
     build = {
         name: value
         for name, value in record["build"].items()
@@ -142,12 +142,12 @@ def summary(record: Mapping[str, Any], file: str, calls: int, differing: int) ->
 
 
 def timed_call(summary: Mapping[str, Any]) -> TimedCall:
-    """What the latencies of a finished trial cover, by what run.json says of it."""
+    """What the latencies of a finished trial cover, from its entry in run.json."""
     return TimedCall(*(summary[each.name] for each in fields(TimedCall)))
 
 
 def failure_record(failure: Failure) -> Record:
-    """A failure as it may be written."""
+    """Redacted record of a failure."""
     record: Record = public(
         {each.name: getattr(failure, each.name) for each in fields(failure) if each.name != "trial"}
     )
@@ -155,18 +155,18 @@ def failure_record(failure: Failure) -> Record:
 
 
 def read_failure(record: Mapping[str, Any]) -> Failure:
-    """The failure that was written."""
+    """The failure of a record."""
     return Failure(**{**record, "trial": read_trial_record(record["trial"])})
 
 
 def caution_record(caution: Caution) -> Record:
-    """A caution as it may be written."""
+    """Redacted record of a caution."""
     record: Record = public(asdict(caution))
     return record
 
 
 def read_caution(record: Mapping[str, Any]) -> Caution:
-    """The caution that was written."""
+    """The caution of a record."""
     numbers = {
         name: float(record[name]) if isinstance(record[name], str) else record[name] for name in _NUMBERS
     }
@@ -177,11 +177,11 @@ _NUMBERS = ("value", "limit")
 
 
 OLDEST_VERSION = 2
-"""The oldest format whose trial files describe themselves."""
+"""The oldest format with self-describing trial files."""
 
 
 def upgraded(header: Record) -> Record:
-    """A header of run.json or of a trial file as the current format would have it; newer ones unchanged."""
+    """A header of run.json or a trial file in the current format; newer ones unchanged."""
     if int(header["format_version"]) != OLDEST_VERSION:
         return header
     new: Record = _upgraded(header)
@@ -191,13 +191,13 @@ def upgraded(header: Record) -> Record:
 
 
 def _upgraded(value: Any) -> Any:
-    """Every load in it with the number of clients that its author gave."""
+    """The value with the number of clients as the user gave it in every load."""
     if isinstance(value, list):
         return [_upgraded(each) for each in value]
     if not isinstance(value, dict):
         return value
     new = {name: _upgraded(each) for name, each in value.items()}
     if "p99_ms" in new and new.get("mode") == "rate" and new.get("clients") == 1:
-        # Format 2 wrote 1 for "not given", and used as many clients as the engine took.
+        # Format 2 wrote 1 for "not given", but used as many clients as the engine supports.
         new["clients"] = None
     return new

@@ -1,4 +1,4 @@
-"""Resuming a run: finished trials are reused where settings match, and differences are named."""
+"""Resuming a run: finished trials are reused if the settings match; differences are named."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MISSING = object()
 _JUDGMENTS = ("tune.", "cost.")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
-# Names and places, whose content tells them apart.
+# Ignored: names and paths, because fingerprints identify the content.
 _PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Every difference in data, truth, metric and settings between what is there and what is wanted."""
+    """Every difference in data, truth, metric and settings between a stored run and the requested one."""
     one, other = there["fingerprints"], here["fingerprints"]
     parts = [name for name in {**other, **one} if one.get(name) != other.get(name)]
     said = []
@@ -42,9 +42,9 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     if "truth" in parts:
         said.append("the truth")
     if there["metric"] != here["metric"]:
-        said.append(f"the metric ({there['metric']} there, {here['metric']} here)")
+        said.append(f"the metric (stored {there['metric']}, requested {here['metric']})")
     settings = _changed(there["settings"], here["settings"])
-    return said + [f"the setting {name} ({one} there, {other} here)" for name, one, other in settings]
+    return said + [f"the setting {name} (stored {one}, requested {other})" for name, one, other in settings]
 
 
 def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
@@ -56,7 +56,7 @@ def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value with its path; an empty table or list is a value."""
+    """Every value with its path; an empty table or list counts as a value."""
     if isinstance(value, dict) and value:
         for key, each in value.items():
             yield from _leaves(each, f"{name}.{key}" if name else key)
@@ -74,21 +74,21 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
-WAY_OUT = "Measure into another folder (--out), or begin anew in this one (--fresh)"
+WAY_OUT = "Choose another folder (--out), or start over in this one (--fresh)"
 
 
 class FinishedTrials(Mapping[Trial, Measurement]):
-    """Measurements that stand on the disk, each read when it is asked for."""
+    """Measurements on disk, each read on access."""
 
     def __init__(self) -> None:
         self.paths: dict[Trial, Path] = {}
 
     def add(self, trial: Trial, path: Path) -> None:
-        """Say where a trial stands."""
+        """Register the file of a trial."""
         self.paths[trial] = path
 
     def __getitem__(self, trial: Trial) -> Measurement:
-        # The file has no secrets, and the trial that was asked for may.
+        # The file is redacted, but the requested trial may have secrets.
         return replace(read_trial(self.paths[trial]).measurement, trial=trial)
 
     def __contains__(self, trial: object) -> bool:
@@ -102,7 +102,7 @@ class FinishedTrials(Mapping[Trial, Measurement]):
 
 
 def stored_run(found: FolderScan, run: Run) -> Run | None:
-    """What is known of the run in a folder; None where there is none, and another one is refused."""
+    """The run in a folder, without measurements; None if there is none. A different run is refused."""
     heads = {trial_name(number): header for number, header in found.trials.items()}
     if found.header is not None:
         heads = {RUN: found.header, **heads}
@@ -115,10 +115,10 @@ def stored_run(found: FolderScan, run: Run) -> Run | None:
             said = differences(there, here)
         if said:
             raise MismatchError(
-                f"{where} is of another run, and runs are not mixed. Different: {'; '.join(said)}. {WAY_OUT}"
+                f"{where} belongs to a different run. Different: {'; '.join(said)}. {WAY_OUT}"
             )
     for name, header in heads.items():
-        # The first says most: run.json, where there is one.
+        # The first is the most complete: run.json, if there is one.
         with reading(str(found.folder / name), "run"):
             return read_run(header if name == RUN else header["run"], ())
     return None
@@ -131,20 +131,18 @@ def _require_going_on(where: Path, version: int) -> None:
 
 
 def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[FinishedTrials, dict[Trial, Record]]:
-    """Take over every trial file that is sound, with what run.json says of it; others are measured again.
+    """Reuse every intact trial file, with its entry for run.json; damaged ones are measured again.
 
     Args:
-        found: the folder, whose run was found to be the same.
-        planned: what is to be measured; None: whatever is there.
+        found: the folder, which holds the same run.
+        planned: the trials to measure; None to accept whatever is there.
     """
     summaries, damaged = _read_all(found)
     owners = _owners({number: read_trial_record(each) for number, each in summaries.items()}, planned)
     strangers = [number for number in summaries if number not in owners]
     if strangers:
         said = ", ".join(f"{read_trial_record(summaries[each])} ({trial_name(each)})" for each in strangers)
-        raise MismatchError(
-            f"{found.folder} has trials that are not planned, and none is thrown away: {said}. {WAY_OUT}"
-        )
+        raise MismatchError(f"{found.folder} has finished trials that are not in the plan: {said}. {WAY_OUT}")
     for number in damaged:
         (found.folder / trial_name(number)).unlink()
     places = {trial: number for number, trial in enumerate(planned or (), 1)}
@@ -158,7 +156,7 @@ def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[Finishe
 
 
 def _read_all(found: FolderScan) -> tuple[dict[int, Record], list[int]]:
-    """What run.json is to say of each trial file, and the numbers of those that are damaged."""
+    """Entries for run.json by trial number, and the numbers of damaged files."""
     summaries, damaged = {}, list(found.damaged)
     for number in found.trials:
         try:
@@ -170,10 +168,10 @@ def _read_all(found: FolderScan) -> tuple[dict[int, Record], list[int]]:
 
 
 def _owners(files: dict[int, Trial], planned: tuple[Trial, ...] | None) -> dict[int, Trial]:
-    """Which planned trial each file is of; one that stands in its place comes before one that does not."""
+    """The planned trial of each file; a file in its planned position takes precedence."""
     if planned is None:
         return {number: trial for trial, number in {trial: number for number, trial in files.items()}.items()}
-    # Files hold no secrets, so that trials which differ in nothing else look the same there.
+    # Files are redacted, so trials that differ only in secrets look the same there.
     alike: dict[Trial, list[Trial]] = {}
     for trial in planned:
         alike.setdefault(written(trial), []).append(trial)
@@ -192,7 +190,7 @@ def _owners(files: dict[int, Trial], planned: tuple[Trial, ...] | None) -> dict[
 
 
 def _move(folder: Path, places: dict[int, int]) -> None:
-    """Bring files to their places in the plan; by what they say of themselves, none is lost on the way."""
+    """Rename files to their positions in the plan. Each describes itself, so an interruption loses none."""
     moved = {number: place for number, place in places.items() if number != place}
     beyond = max([*places, *places.values()], default=0)
     parked = {}
@@ -206,7 +204,7 @@ def _move(folder: Path, places: dict[int, int]) -> None:
 def adopt_failures(
     failures: Iterable[Failure], planned: tuple[Trial, ...] | None, finished: FinishedTrials
 ) -> dict[Trial, Failure]:
-    """Take over the failures of trials that are planned and not finished."""
+    """Reuse the failures of planned trials that are not finished."""
     names = None if planned is None else {written(trial): trial for trial in planned}
     adopted = {}
     for failure in failures:

@@ -1,4 +1,4 @@
-"""run.json: what a run is, what was planned, and what came of it so far."""
+"""run.json: the description of a run, its plan, and its results so far."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ RUN = "run.json"
 
 
 def identity(metric: str, fingerprints: Mapping[str, str]) -> str:
-    """What two trials must have in common to stand in one run: data, truth and metric."""
+    """What all trials of a run must share: data, truth and metric."""
     return Hash("run", str(metric), dict(sorted(fingerprints.items()))).text()
 
 
 def run_head(run: Run, timed: str | None) -> Record:
-    """The description of a run in run.json and in every trial file, which must be readable alone.
+    """The description of a run in run.json and in every trial file, so that each can be read alone.
 
     Args:
-        run: the run, whose measurements need not be loaded.
-        timed: what the latencies beside this head cover; not read back, because builds say it too.
+        run: the run; its measurements need not be loaded.
+        timed: what the latencies cover; not read back, because builds record it too.
     """
     return {
         "identity": identity(run.metric, run.fingerprints),
@@ -59,21 +59,21 @@ def run_head(run: Run, timed: str | None) -> Record:
 
 
 def line(record: Any) -> str:
-    """A record as it stands in run.json, where each trial is one line."""
+    """A record as one line of run.json."""
     return json.dumps(record, ensure_ascii=False)
 
 
 def planned_lines(run: Run) -> list[str] | None:
-    """The lines of all planned trials, which do not change while a run is measured."""
+    """Lines of all planned trials, which do not change during a run."""
     return None if run.planned is None else [line(trial_record(each)) for each in run.planned]
 
 
 def write_run_file(
     folder: Path, run: Run, timed: str | None, planned: list[str] | None, trials: Iterable[str]
 ) -> None:
-    """Write run.json with the lines of what is planned and of what is finished.
+    """Write run.json with the lines of planned and finished trials.
 
-    It is written after each trial, so nothing that was turned into text before is turned again.
+    It is written after each trial, so lines are reused instead of being serialized again.
     """
     head = {name: line(value) for name, value in run_head(run, timed).items() if name != "identity"}
     parts = {
@@ -96,7 +96,7 @@ def _document(parts: Mapping[str, str]) -> str:
 
 
 def read_run_header(folder: Path) -> Record | None:
-    """What run.json says; None where there is none, and a damaged one is refused."""
+    """The content of run.json; None if it is missing. A damaged file is refused."""
     path = folder / RUN
     with reading(str(path), "run"):
         require_ordinary(path)
@@ -110,7 +110,7 @@ def read_run_header(folder: Path) -> Record | None:
 
 
 def _rewritten(header: Mapping[str, Any]) -> str:
-    """The text that a checksum in run.json is of."""
+    """The text that the checksum in run.json covers."""
     return _document(
         {
             name: _listed(map(line, value)) if isinstance(value, list) else line(value)
@@ -126,7 +126,7 @@ def _listed(lines: Iterable[str]) -> str:
 
 
 def read_run(header: Mapping[str, Any], measurements: tuple[Measurement, ...]) -> Run:
-    """The run of which run.json, or the head in a trial file, tells."""
+    """The run described by run.json or by the head of a trial file."""
     finished = {each.trial for each in measurements}
     planned = header.get("planned")
     failures = (read_failure(each) for each in header.get("failures", ()))
@@ -137,7 +137,7 @@ def read_run(header: Mapping[str, Any], measurements: tuple[Measurement, ...]) -
         environment=header["environment"],
         measurements=measurements,
         sampled_from=header["sampled_from"],
-        # A trial that was tried again and killed before run.json could say so is finished all the same.
+        # A retried trial is finished even if the process was killed before run.json was updated.
         failures=tuple(each for each in failures if each.trial not in finished),
         cautions=tuple(read_caution(each) for each in header.get("cautions", ())),
         planned=None if planned is None else tuple(read_trial_record(each) for each in planned),

@@ -1,4 +1,4 @@
-"""A run folder during measurement: locked, and consistent at every moment."""
+"""A run folder during measurement: locked, and consistent at all times."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from recallatk.storage.resume import WAY_OUT, adopt, adopt_failures, stored_run
 from recallatk.storage.run_file import RUN, line, planned_lines, run_head, write_run_file
 from recallatk.storage.run_store import local_folder, require_same_data
 from recallatk.storage.trial_file import file_summary, write_trial
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class RunFolder:
-    """A run while it is being measured: every trial is on the disk as soon as it is finished."""
+    """A run during measurement: every finished trial is written to disk at once."""
 
     def __init__(
         self, folder: Path, run: Run, dataset: Dataset, lock: FolderLock, *, fresh: bool, retry_failed: bool
@@ -51,11 +52,11 @@ class RunFolder:
         run = replace(run, planned=planned, settings=public(dict(run.settings)), measurements=())
         stored = stored_run(found, run)
         self.earlier_environment: Mapping[str, Any] | None = None if stored is None else stored.environment
-        """Where the trials that were found were measured; None where the run begins here."""
+        """The environment of the trials found in the folder; None for a new run."""
         if stored is not None:
             kept = {name: getattr(stored, name) for name in ("environment", "begun", "cautions", "seconds")}
             run = replace(run, **kept)
-        # Kept, so that no trial has to be read again, or turned into text again, to write run.json.
+        # Kept so that writing run.json needs neither to read trials again nor to serialize them again.
         self._finished, self._summaries = adopt(found, planned)
         self._lines = {trial: line(summary) for trial, summary in self._summaries.items()}
         self._planned_lines = planned_lines(run)
@@ -74,14 +75,14 @@ class RunFolder:
         fresh: bool = False,
         retry_failed: bool = False,
     ) -> RunFolder:
-        """Begin a run in a folder, or go on with the one that is there.
+        """Start a run in a folder, or resume the one that is there.
 
         Args:
-            folder: where to write; made if need be.
-            run: everything but measurements: what is planned, on which data, with which settings.
-            dataset: the data, whose ids stand beside the answers.
-            fresh: remove a run that is there, and begin anew.
-            retry_failed: measure trials again that have failed.
+            folder: the folder to write to; created if missing.
+            run: everything except measurements: plan, data and settings.
+            dataset: the data; its ids are written with the answers.
+            fresh: remove an existing run and start over.
+            retry_failed: measure failed trials again.
         """
         target = local_folder(folder)
         require_same_data(run, dataset)
@@ -98,28 +99,28 @@ class RunFolder:
 
     @property
     def finished(self) -> Mapping[Trial, Measurement]:
-        """What was measured, here or before, each read from its file when it is asked for."""
+        """Finished trials, now or earlier; each is read from its file on access."""
         return self._finished
 
     @property
     def failed(self) -> Mapping[Trial, Failure]:
-        """What could not be measured, here or before."""
+        """Failed trials, now or earlier."""
         return self._failed
 
     def missing(self) -> tuple[Trial, ...]:
-        """What is planned and neither finished nor failed, in order."""
+        """Planned trials that are neither finished nor failed, in order."""
         planned = self._run.planned or ()
         return tuple(each for each in planned if each not in self._finished and each not in self._failed)
 
     def require_version(self, engine: str, version: str | None) -> None:
-        """Refuse to mix versions of an engine; one that cannot be told is passed over."""
+        """Refuse to mix versions of an engine; unknown versions pass."""
         for trial in self._ordered():
             summary = self._summaries[trial]
             found = summary["version"]
             if summary["engine"] == engine and None not in (found, version) and found != version:
                 raise MismatchError(
-                    f"{self.folder / summary['file']} was measured with {found}, and this is {version}: "
-                    f"versions of {engine} are not mixed. {WAY_OUT}"
+                    f"version mismatch: {self.folder / summary['file']} was measured with {found}, but "
+                    f"{engine} now uses {version}. {WAY_OUT}"
                 )
 
     def add(self, measurement: Measurement) -> None:
@@ -127,22 +128,22 @@ class RunFolder:
         trial = measurement.trial
         path = self._path(trial)
         if trial in self._finished:
-            raise UsageError(f"{trial}: is finished already, and nothing is measured twice")
+            raise UsageError(f"{trial}: already finished; trials are not measured twice")
         with self._writing(path):
             head = run_head(self._run, describe_calls([measurement.timed_call]))
             write_trial(path, measurement, self._dataset, head)
         self._summaries[trial] = file_summary(path, measurement)
         self._lines[trial] = line(self._summaries[trial])
-        # Last: after Ctrl-C at any moment above, run.json is still written, of what is complete here.
+        # Last, so that run.json lists only complete trials if Ctrl-C hits at any point above.
         self._finished.add(trial, path)
         self._failed.pop(trial, None)
         self._write_run_file()
 
     def fail(self, failure: Failure) -> None:
-        """Write down that a trial could not be measured."""
+        """Record that a trial could not be measured."""
         self._path(failure.trial)
         if failure.trial in self._finished:
-            raise UsageError(f"{failure.trial}: is finished already, so it did not fail")
+            raise UsageError(f"{failure.trial}: already finished, so it cannot fail")
         self._failed[failure.trial] = failure
         self._write_run_file()
 
@@ -153,19 +154,19 @@ class RunFolder:
         cautions: tuple[Caution, ...] | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> None:
-        """Replace what is given, and write run.json."""
+        """Replace the given fields, and write run.json."""
         given = {"environment": environment, "cautions": cautions, "seconds": seconds}
         new: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         self._run = replace(self._run, **new)
         self._write_run_file()
 
     def run(self) -> Run:
-        """The run so far, with everything that is finished."""
+        """The run so far, with all finished trials."""
         measurements = tuple(self._finished[trial] for trial in self._ordered())
         return replace(self.described, measurements=measurements)
 
     def close(self) -> None:
-        """Let others write into the folder; may be called twice."""
+        """Release the folder; safe to call twice."""
         self._lock.release()
 
     def __enter__(self) -> RunFolder:
@@ -176,21 +177,21 @@ class RunFolder:
 
     @property
     def described(self) -> Run:
-        """The run so far without its measurements, for which no file has to be read."""
+        """The run so far without measurements, which reads no files."""
         places = self._places or {}
         failures = sorted(self._failed.values(), key=lambda each: places.get(each.trial, 0))
         return replace(self._run, failures=tuple(failures))
 
     def _path(self, trial: Trial) -> Path:
-        """Where a trial stands, or is to stand."""
+        """File of a trial, existing or planned."""
         if not self._lock.held:
-            raise UsageError(f"{self.folder}: was closed")
+            raise UsageError(f"{self.folder}: the run folder is closed")
         if trial in self._finished:
             return self._finished.paths[trial]
         if self._places is None:
             return self.folder / trial_name(max(trial_numbers(self.folder), default=0) + 1)
         if trial not in self._places:
-            raise UsageError(f"{trial}: is not planned in {self.folder}")
+            raise UsageError(f"{trial}: not part of the plan of {self.folder}")
         return self.folder / trial_name(self._places[trial])
 
     def _ordered(self) -> list[Trial]:
@@ -209,8 +210,9 @@ class RunFolder:
             yield
         except WriteError as problem:
             kept = len(self._finished)
-            said = f"{kept} finished trial{'s are' if kept != 1 else ' is'} kept: free the way, and the same "
-            raise WriteError(path, problem.reason, said + "command goes on" if kept else "") from problem
+            saved = f"{counted(kept, 'finished trial is', 'finished trials are')} saved."
+            hint = f"{saved} Fix the cause and run the same command to resume" if kept else ""
+            raise WriteError(path, problem.reason, hint) from problem
 
 
 def _reason(problem: OSError) -> str:

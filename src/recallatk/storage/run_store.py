@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 def save_run(run: Run, dataset: Dataset, folder: PathLike) -> Path:
-    """Write a whole run at once: the trials, then run.json.
+    """Write a complete run: the trials, then run.json.
 
     Args:
-        run: what was measured.
-        dataset: the data that it was measured on, whose ids stand beside the answers.
-        folder: where to write; a run that is there already is replaced.
+        run: the run.
+        dataset: the data that it was measured on; its ids are written with the answers.
+        folder: the folder to write to; an existing run in it is replaced.
     """
     target = local_folder(folder)
     require_same_data(run, dataset)
@@ -70,21 +70,21 @@ def save_run(run: Run, dataset: Dataset, folder: PathLike) -> Path:
 
 
 def local_folder(folder: PathLike) -> Path:
-    """The folder, which must not be a URL."""
+    """The folder as a path; refuses URLs."""
     if is_url(str(folder)):
-        raise UsageError(f"{without_secrets(str(folder))}: runs are written to local folders only")
+        raise UsageError(f"{without_secrets(str(folder))}: runs can be written only to local folders")
     return Path(folder)
 
 
 def require_same_data(run: Run, dataset: Dataset) -> None:
-    """Refuse to write the answers of a run with the ids of other data."""
+    """Refuse to write a run with the ids of different data."""
     other = [part for part, text in fingerprints(dataset).items() if run.fingerprints.get(part) != text]
     if other:
-        raise MismatchError(f"the run was measured on other data: {', '.join(other)} differ")
+        raise MismatchError(f"the run was measured on different data: {', '.join(other)} differ")
 
 
 def _numbers(run: Run) -> list[int]:
-    """The place of each measurement in the plan; what was not planned comes after it."""
+    """The number of each measurement in the plan; unplanned ones come last."""
     free: dict[Trial, list[int]] = {}
     for number, trial in enumerate(run.planned or (), 1):
         free.setdefault(trial, []).append(number)
@@ -93,9 +93,9 @@ def _numbers(run: Run) -> list[int]:
 
 
 def load_run(folder: PathLike) -> Run:
-    """Read a run back, as far as it is finished.
+    """Load a run with all finished trials.
 
-    Damaged files are refused. Runs of formats 1 and 2 have no checksums, and no values of single queries.
+    Damaged files are refused. Runs of formats 1 and 2 have no checksums and no per-query values.
     """
     location = locate(Path(folder))
     where, path = f"{location.text}/{RUN}", Path(folder)
@@ -114,13 +114,13 @@ def load_run(folder: PathLike) -> Run:
 
 
 def _trials(folder: Path, own: str, listed: list[str], planned: int | None) -> list[TrialFile]:
-    """Every finished trial of a run, whether run.json knows of it or not."""
+    """Every finished trial of a run, whether or not run.json lists it."""
     numbers = trial_numbers(folder)
     missing = set(listed).difference(map(trial_name, numbers))
     for name in listed:
         if name in missing:
             raise FormatError(
-                str(folder / name), "there is no such file, and run.json lists it", "a whole run"
+                str(folder / name), "the file is missing, but run.json lists it", "a complete run"
             )
     files, known = [], frozenset(listed)
     for number in numbers:
@@ -128,18 +128,18 @@ def _trials(folder: Path, own: str, listed: list[str], planned: int | None) -> l
         if path.name in known or _is_ours(path, number, planned):
             files.append(read_trial(path))
             if files[-1].identity != own:
-                raise FormatError(str(path), "it belongs to another run", "trials of one run")
+                raise FormatError(str(path), "the file belongs to another run", "trials of one run")
     return files
 
 
 def _is_ours(path: Path, number: int, planned: int | None) -> bool:
-    """Whether a file that run.json does not list is a trial; a damaged one only where one is planned."""
+    """Whether a file that run.json does not list is a trial; a damaged one counts only if it is planned."""
     try:
         if read_header(path) is not None:
             return True
-        # A run begins only where no file of somebody else has the place of one of its trials.
+        # A run starts only if no foreign file has the name of one of its trials.
         if planned is not None and number <= planned:
-            raise FormatError(str(path), "no record of a trial in its metadata", "a trial file")
+            raise FormatError(str(path), "its metadata has no trial record", "a trial file")
         return False
     except FormatError:
         if planned is None or number <= planned:
@@ -154,7 +154,7 @@ def _without_run_file(folder: Path, where: str) -> Run:
         if header is not None and "run" in header:
             headers.append(header)
     if not headers:
-        raise UsageError(f"{where}: no such file, so no run is here")
+        raise UsageError(f"{where}: no such file, so this folder holds no run")
     head = headers[0]["run"]
     with reading(where, "run"):
         return _run(head, _trials(folder, head["identity"], [], None), FORMAT_VERSION)

@@ -1,4 +1,4 @@
-"""Trial files: one finished trial as self-contained Parquet, calls included."""
+"""Trial files: one finished trial as self-contained Parquet, including its calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NAMES = ("calls", *_COLUMNS, "others")
 
 
 def call_columns(calls: Calls, others: Others | None, queries: int) -> dict[str, pa.Array]:
-    """The columns of a trial's calls."""
+    """Columns of a trial's calls."""
     order = np.argsort(calls.query, kind="stable")
     lengths = np.bincount(calls.query, minlength=queries)
     columns = {"calls": _lists(order.astype(np.int64), lengths)}
@@ -82,7 +82,7 @@ def _lists(flat: Any, lengths: NDArray[np.int64]) -> pa.ListArray:
 def lists(
     flat: pa.Array, lengths: NDArray[np.int64], present: NDArray[np.bool_] | None = None
 ) -> pa.ListArray:
-    """Lists of these lengths; null where they are not present."""
+    """Lists of the given lengths; null where not present."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     absent = None if present is None else np.append(~present, False)
@@ -90,12 +90,12 @@ def lists(
 
 
 def read_calls(table: pa.Table, round_ns: Sequence[int], batch: int, clients: int | None) -> Calls:
-    """The calls in their order."""
+    """The calls in order."""
     numbers, lengths = _flat(table["calls"])
     order = np.empty(len(numbers), np.int64)
     order[numbers] = np.arange(len(numbers))
     if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
-        raise ValueError("the numbers of its calls are not 0, 1, 2 and so on")
+        raise ValueError("its calls are not numbered 0, 1, 2 and so on")
     parts = {}
     for column, (name, dtype) in _COLUMNS.items():
         values, found = _flat(table[column])
@@ -107,7 +107,7 @@ def read_calls(table: pa.Table, round_ns: Sequence[int], batch: int, clients: in
 
 
 def read_others(column: pa.ChunkedArray) -> Others | None:
-    """The answers that differed, in the order of their calls; None where none did."""
+    """Answers that differed from the first, in call order; None if none did."""
     array = _one(column)
     lengths = array.value_lengths().to_numpy().astype(np.int64)
     answers = array.flatten()
@@ -137,7 +137,7 @@ _VALUES = "value:"
 
 @dataclass(frozen=True, eq=False)
 class TrialFile:
-    """A trial file that was read whole: what was measured, and what the file says of itself."""
+    """A trial file read in full: the measurement and the file's header."""
 
     path: Path
     measurement: Measurement
@@ -145,29 +145,29 @@ class TrialFile:
 
     @property
     def checked(self) -> bool:
-        """Whether the file has checksums, which were compared."""
+        """Whether the file has checksums, which were verified."""
         return int(self.header["format_version"]) >= CHECKED_VERSION
 
     @property
     def identity(self) -> str:
-        """Of the run that it belongs to."""
+        """Identity of the run that it belongs to."""
         return str(self.header["run"]["identity"])
 
     @property
     def summary(self) -> Record:
-        """What run.json says of it."""
+        """Its entry in run.json."""
         return file_summary(self.path, self.measurement)
 
 
 def file_summary(path: Path, measurement: Measurement) -> Record:
-    """What run.json says of a finished trial."""
+    """The entry of a finished trial in run.json."""
     others = measurement.others
     differing = 0 if others is None else len(others)
     return summary(measurement_record(measurement), path.name, len(measurement.calls), differing)
 
 
 def write_trial(path: Path, measurement: Measurement, dataset: Dataset, run: Mapping[str, Any]) -> None:
-    """Write a trial with the head of its run, whole or not at all."""
+    """Write a trial with the head of its run, atomically."""
     table = _table(measurement, dataset)
     header = {**_header(measurement, run), "columns": column_checksums(table)}
     table = table.replace_schema_metadata({_KEY: sealed(header)})
@@ -183,7 +183,7 @@ def _header(measurement: Measurement, run: Mapping[str, Any]) -> Record:
 def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
     answers = measurement.answers
     queries, width = answers.shape
-    # An answer is proof enough that somebody asked.
+    # A query with an answer was sent, even if it is not marked as such.
     present = measurement.asked | (answers >= 0).any(axis=1)
     lengths = np.where(present, width, 0)
     rows = answers[present].reshape(-1)
@@ -200,7 +200,7 @@ def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
 
 
 def _value_columns(measurement: Measurement, queries: int) -> dict[str, pa.Array]:
-    """Each measure of every query, null where it was not asked; NaN where it has no value."""
+    """Each measure per query; null if the query was not sent, NaN if it has no value."""
     columns = {}
     for name, values in measurement.score.per_query.items():
         asked = np.ones(queries, bool) if len(values) == queries else measurement.asked
@@ -211,14 +211,14 @@ def _value_columns(measurement: Measurement, queries: int) -> dict[str, pa.Array
 
 
 def _times(measurement: Measurement) -> NDArray[np.int64]:
-    """How often each query was asked."""
+    """How often each query was sent."""
     if measurement.times is not None:
         return measurement.times
     return np.bincount(measurement.calls.query, minlength=len(measurement.answers))
 
 
 def read_header(path: Path) -> Record | None:
-    """What a trial file says of itself; None where it is a sound file and none of ours."""
+    """The header of a trial file; None for a valid Parquet file that no run wrote."""
     with reading(str(path), _KIND):
         require_ordinary(path)
         return _header_of(str(path), pq.read_schema(path))
@@ -236,12 +236,12 @@ def _header_of(where: str, schema: pa.Schema) -> Record | None:
 
 
 def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
-    """Read a trial file; a damaged one is refused, and its ids are only looked at with every column."""
+    """Read a trial file. Damaged files are refused; ids are read and checked only with `every_column`."""
     require_ordinary(path)
     with reading(str(path), _KIND), pq.ParquetFile(path, page_checksum_verification=True) as file:
         header = _header_of(str(path), file.schema_arrow)
         if header is None or int(header["format_version"]) < OLDEST_VERSION:
-            raise FormatError(str(path), "no record of a trial in its metadata", "a trial file")
+            raise FormatError(str(path), "its metadata has no trial record", "a trial file")
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
         stated = header.get("columns")
         values = [name for name in stated or () if name.startswith(_VALUES)]
@@ -270,12 +270,12 @@ def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurem
 
 
 def _per_query(table: pa.Table, names: list[str]) -> dict[str, NDArray[np.float64]]:
-    """Each measure of every query that was asked."""
+    """Each measure for every query that was sent."""
     return {name.removeprefix(_VALUES): table[name].drop_null().to_numpy() for name in names}
 
 
 def _answers(rows: pa.ListArray, k: int) -> NDArray[np.int64]:
-    """One line a query; those that were not asked have -1 all along."""
+    """One row per query; queries that were not sent have -1 throughout."""
     present = rows.is_valid().to_numpy(zero_copy_only=False)
     flat = rows.flatten().to_numpy()
     width = len(flat) // int(present.sum()) if present.any() else k

@@ -1,4 +1,4 @@
-"""From a target to a setting: screen, build, compare, validate and explain."""
+"""Tuning: from a target to a setting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["tune"]
 
 
 def __getattr__(name: str) -> Any:
-    # Tuning imports most of the package, which nobody else should pay for.
+    # Tuning imports most of the package, so it loads only on first use.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from recallatk.tuning.flow import tune

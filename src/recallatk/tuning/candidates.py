@@ -1,4 +1,4 @@
-"""Measured settings: what each reached, what it costs, and which of them no other beats."""
+"""Measured settings: quality, cost, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from recallatk.tuning.study import Study
 
 PREFERENCES = ("p95", "qps", "memory", "build")
-# Whatever was not measured is dearer than everything that was, and a broken budget is worse still.
+# Unmeasured settings rank after measured ones, and settings that exceed a budget rank last.
 _NOT_MEASURED, _BROKEN = 1e18, 1e6
 
 
 def candidate_of(targets: Sequence[Target], proposal: Proposal, built: Built, look: Look) -> Candidate:
-    """The setting of a look with everything that was measured of it."""
+    """A setting with everything measured for it."""
     candidate = Candidate(
         engine=proposal.engine.name,
         build=tuple(proposal.build.items()),
@@ -49,7 +49,7 @@ def candidate_of(targets: Sequence[Target], proposal: Proposal, built: Built, lo
 
 
 def in_units(target: Target, bound: float | None) -> float | None:
-    """The bound in units of the target: for a loss, the most that is lost."""
+    """The bound in units of the target: for a loss, an upper bound."""
     return bound if bound is None or not target.relevance else 1 - 2 * bound
 
 
@@ -66,7 +66,7 @@ def key_of(candidate: Candidate) -> tuple[object, ...]:
 
 
 def cost_of(candidate: Candidate, prefer: str) -> float | None:
-    """The cost of a setting by a preference; less is better, None where it was not measured."""
+    """Cost of a setting by a preference, lower is better; None if not measured."""
     if prefer == "qps":
         return 1 / candidate.qps if candidate.qps else None
     found = {"memory": candidate.memory_bytes, "build": candidate.build_seconds}
@@ -74,7 +74,7 @@ def cost_of(candidate: Candidate, prefer: str) -> float | None:
 
 
 def rank_cost(study: Study, candidate: Candidate) -> float:
-    """The cost to rank by: settings without a cost come late, those that break a budget last."""
+    """Cost to rank by: settings without a cost rank late, those that exceed a budget last."""
     found = cost_of(candidate, study.prefer)
     if found is None:
         found = candidate.latency_ms.get("p50")
@@ -83,13 +83,13 @@ def rank_cost(study: Study, candidate: Candidate) -> float:
 
 
 def broken_by(budgets: Sequence[Budget], candidate: Candidate) -> Budget | None:
-    """The first budget that a setting is known to break; None where it breaks none."""
+    """The first budget that a setting is known to exceed; None if there is none."""
     results = zip(budgets, evaluate(budgets, Costs(candidate)), strict=True)
     return next((budget for budget, result in results if result.outcome is Outcome.MISSED), None)
 
 
 def recall_of(candidate: Candidate, measure: Measure | str | None = None) -> float | None:
-    """The mean of a measure, by default of the candidate's first; for a loss, what is kept."""
+    """Mean of a measure, by default the candidate's first; for a loss, one minus the loss."""
     name = str(measure) if measure is not None else next(iter(candidate.measures), None)
     mean = None if name is None else candidate.measures.get(name)
     if mean is None or mean.value is None or name is None:
@@ -100,7 +100,7 @@ def recall_of(candidate: Candidate, measure: Measure | str | None = None) -> flo
 def front_of(
     candidates: Sequence[Candidate], prefer: str = "p95", measure: Measure | str | None = None
 ) -> tuple[Candidate, ...]:
-    """The settings that no other beats in both recall and cost, by rising recall."""
+    """The Pareto front of recall and cost, by ascending recall."""
     places = front(
         [recall_of(each, measure) for each in candidates], [cost_of(each, prefer) for each in candidates]
     )

@@ -1,4 +1,4 @@
-"""The least search effort of one build that clears the targets, with as few queries as each step needs."""
+"""Search for the lowest effort of one build that meets the targets, with as few queries as possible."""
 
 from __future__ import annotations
 
@@ -22,89 +22,89 @@ if TYPE_CHECKING:
     from recallatk.tuning.study import Study
 
 _FIRST_BATCH = 64
-# Above the generous effort, each try has this many times the effort of the one before.
+# Above the generous effort, each try multiplies the effort by this factor.
 _HIGHER = 4.0
-# Standard errors; many pairs are compared.
+# In standard errors; high because many pairs are compared.
 _BEYOND_CHANCE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One setting with the answers to the queries it was asked so far, and the verdict on them."""
+    """One setting with its answers so far, and the verdict on them."""
 
     effort: float
     search: dict[str, Any]
     answers: tuple[ScoredAnswers, ...] = ()
     verdict: SequentialVerdict = SequentialVerdict.UNDECIDED
     bound: float | None = None
-    """The lower bound of the first target's mean, once settled."""
+    """Lower confidence bound of the first target's mean, once settled."""
     settled: bool = False
-    """Whether the answers are of all queries, asked after a warm-up."""
+    """Whether the answers cover all queries, sent after a warm-up."""
 
     @property
     def asked(self) -> int:
-        """The number of queries that it was asked."""
+        """Number of queries sent."""
         return sum(len(each.which) for each in self.answers)
 
     def values(self, target: int) -> NDArray[np.float64]:
-        """The shaped values of a target in the order asked, without NaN."""
+        """Values of a target scaled to 0 to 1, in query order, without NaN."""
         found: NDArray[np.float64] = np.concatenate([each.values[target] for each in self.answers])
         return np.asarray(found[~np.isnan(found)])
 
     def raw(self, target: int) -> NDArray[np.float64]:
-        """The measure or loss of each query that a target is about."""
+        """The measure or loss per query that a target covers."""
         return np.concatenate([each.raw[target] for each in self.answers])
 
     @property
     def latencies_ns(self) -> NDArray[np.int64]:
-        """The latency of each call."""
+        """Latency of each call."""
         return np.concatenate([each.latencies_ns for each in self.answers])
 
     @property
     def mean(self) -> float:
-        """The mean of the first target's values."""
+        """Mean of the first target's values."""
         values = self.values(0)
         return float(values.mean()) if len(values) else 0.0
 
     @property
     def passed(self) -> bool:
-        """Whether the setting clears every target, as far as is known."""
+        """Whether the setting meets every target, as far as known."""
         return self.verdict is SequentialVerdict.PASS
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The outcome of the search on one ladder, with every look to continue from."""
+    """Outcome of the search on one ladder, with every look to continue from."""
 
     ladder: Ladder
     looks: Mapping[float, Look]
-    """Every setting that was asked, by its effort."""
+    """Every setting that was tried, by effort."""
     alpha: float
-    """The error that a bound may make on this ladder."""
+    """Error probability of the bounds on this ladder."""
     top: float
-    """The effort above which recall falls again and nothing counts."""
+    """The effort above which recall falls again; higher efforts are ignored."""
     look: Look | None = None
-    """The setting with the least effort that clears every target; None where none does."""
+    """The setting with the lowest effort that meets every target; None if none does."""
     violated: bool = False
-    """Whether some setting failed though one of less effort had passed."""
+    """Whether some setting failed although one with less effort had passed."""
 
     @property
     def by_effort(self) -> list[Look]:
-        """The looks by rising effort."""
+        """Looks by ascending effort."""
         return [self.looks[each] for each in sorted(self.looks)]
 
     @property
     def counted(self) -> list[Look]:
-        """The looks by rising effort, up to the one where recall falls again."""
+        """Looks by ascending effort, up to the effort where recall falls again."""
         return [look for look in self.by_effort if look.effort <= self.top]
 
 
-class OutOfTime(Exception):  # noqa: N818 - nothing is wrong
-    """The time for choosing is over."""
+class OutOfTime(Exception):  # noqa: N818 - not an error
+    """The time limit for choosing has passed."""
 
 
 def least_effort(study: Study, index: IndexClient, ladder: Ladder, alpha: float) -> Chosen:
-    """Start at full effort, bisect down, then go up until the bound clears; or stop when time is over."""
+    """Start at full effort, bisect down, then step up until the bound meets the targets."""
     prober = Prober(study, index, Chosen(ladder, {}, alpha, ladder.most), limited=True)
     try:
         look, violated = _choose(prober)
@@ -116,9 +116,9 @@ def least_effort(study: Study, index: IndexClient, ladder: Ladder, alpha: float)
 def settled_above(
     study: Study, index: IndexClient, chosen: Chosen, effort: float, factor: float
 ) -> tuple[Look | None, Chosen]:
-    """The next effort of at least `factor` times as much whose bound clears every target; None at the top.
+    """The next effort, at least `factor` times higher, whose bound meets every target; None at the top.
 
-    The second value is the search with the looks that this added. The time limit does not apply.
+    Also returns the search with the added looks. The time limit does not apply.
     """
     prober = Prober(study, index, chosen)
     higher = chosen.ladder.above(effort, factor)
@@ -132,7 +132,7 @@ def settled_above(
 
 
 class Prober:
-    """Asks settings of one ladder during one search, and adds their looks to what is known."""
+    """Tries settings of one ladder during one search, and records their looks."""
 
     def __init__(self, study: Study, index: IndexClient, known: Chosen, *, limited: bool = False) -> None:
         self.study, self.index, self.ladder, self.limited = study, index, known.ladder, limited
@@ -140,7 +140,7 @@ class Prober:
         self.known = known
 
     def look(self, effort: float) -> Look:
-        """Ask growing batches until the sequential test decides, or there are no more queries."""
+        """Send growing batches until the sequential test decides or the queries run out."""
         if effort in self.known.looks:
             return self.known.looks[effort]
         look, size = Look(effort, self.ladder.search(effort)), _FIRST_BATCH
@@ -149,7 +149,7 @@ class Prober:
                 raise OutOfTime
             look = self._learned(self._asked(look, self.order[look.asked : look.asked + size]))
             size *= 2
-        # Near 1 the test needs more queries than there may be: it spreads its bets, and the bound does not.
+        # Near 1 the sequential test may need more queries than exist, where the bound decides already.
         if look.verdict is SequentialVerdict.UNDECIDED and bounds_clear(*self._evidence(look))[0]:
             look = self._learned(replace(look, verdict=SequentialVerdict.PASS))
         return look
@@ -168,7 +168,7 @@ class Prober:
         return targets, [look.values(place) for place in range(len(targets))], self.known.alpha
 
     def settle(self, effort: float) -> Look:
-        """Ask all queries after a warm-up: their bound is the verdict, and their latency counts."""
+        """Send all queries after a warm-up: the bound decides, and the latencies count."""
         look = self.look(effort)
         if look.settled:
             return look
@@ -176,7 +176,7 @@ class Prober:
             self.study.side, self.study.targets, look.search, self.order, warm=True, purpose="settle"
         )
         whole = replace(look, answers=(answers,), settled=True)
-        # The bound over all queries is the verdict; the test was there to save queries.
+        # The bound over all queries decides; the sequential test only saves queries.
         cleared, bounds = bounds_clear(*self._evidence(whole))
         verdict = SequentialVerdict.PASS if cleared else SequentialVerdict.UNDECIDED
         return self._learned(replace(whole, bound=float(bounds[0]), verdict=verdict))
@@ -197,7 +197,7 @@ def _choose(prober: Prober) -> tuple[Look | None, bool]:
 
 
 def _rescued(prober: Prober) -> Look | None:
-    """The least effort that stands when time is over, if its bound clears."""
+    """The lowest effort that has passed when time runs out, if its bound meets the targets."""
     prober.limited = False
     if not prober.known.looks:
         prober.look(prober.ladder.generous)
@@ -218,9 +218,9 @@ def _ceiling(prober: Prober) -> Look:
 
 
 def _better_below(prober: Prober, ceiling: Look) -> Look | None:
-    """A lower effort that passes though full effort did not; on a rising curve it fails with few queries.
+    """A lower effort that passes although full effort did not. On a rising curve, few queries rule it out.
 
-    A claim below such a fall is a claim of its own, and gets half of the error.
+    A claim below such a fall is a separate claim, so it gets half of the error probability.
     """
     for effort in prober.ladder.lower(ceiling.effort):
         if prober.look(effort).passed:
@@ -235,7 +235,7 @@ def _better_below(prober: Prober, ceiling: Look) -> Look | None:
 
 
 def _bisect(prober: Prober, low: float, high: float) -> None:
-    """Bisect between an effort that did not pass and one that did, until nothing is between."""
+    """Bisect between an effort that failed and one that passed, until none is left between."""
     if low >= high or prober.look(low).passed:
         return
     while (middle := prober.ladder.between(low, high)) is not None:
@@ -246,7 +246,7 @@ def _bisect(prober: Prober, low: float, high: float) -> None:
 
 
 def _probe_below(prober: Prober) -> None:
-    """Look at one setting below all that did not pass: on a rising curve it fails with few queries."""
+    """Try one setting below all that failed. On a rising curve, it fails after few queries."""
     failed = [look.effort for look in prober.known.counted if not look.passed]
     if failed:
         below = prober.ladder.between(prober.ladder.least, max(failed))
@@ -255,10 +255,10 @@ def _probe_below(prober: Prober) -> None:
 
 
 def _standing(prober: Prober) -> float | None:
-    """The least effort such that it and all tried above it passed.
+    """The lowest effort that passed together with all higher efforts tried.
 
-    Where recall rises with effort, "below target" at one effort holds at all lower ones: a claim that needs
-    all tried settings above it to have passed is a closed test, and keeps its level however many were tried.
+    If recall rises with effort, a miss at one effort implies a miss at all lower ones. Requiring that all
+    higher efforts passed is therefore a closed test: it keeps its level however many efforts are tried.
     """
     found = None
     for look in reversed(prober.known.counted):
@@ -269,7 +269,7 @@ def _standing(prober: Prober) -> float | None:
 
 
 def _recheck(prober: Prober) -> bool:
-    """Whether a setting fails on all queries, not just on a batch, though one of less effort passed."""
+    """Whether a setting fails on all queries, not just on a batch, although one with less effort passed."""
     violated = False
     for look in prober.known.counted:
         lower = any(other.passed for other in prober.known.looks.values() if other.effort < look.effort)
@@ -285,7 +285,7 @@ def _recheck(prober: Prober) -> bool:
 
 
 def _falls(prober: Prober) -> bool:
-    """Whether some effort did worse than a lower one on the queries that both were asked, beyond chance."""
+    """Whether some effort did worse than a lower one on their common queries, beyond chance."""
     for lower, higher in combinations(prober.known.by_effort, 2):
         below, above = lower.values(0), higher.values(0)
         common = min(len(below), len(above))
@@ -296,7 +296,7 @@ def _falls(prober: Prober) -> bool:
 
 
 def _cleared(prober: Prober) -> Look | None:
-    """The standing effort, or the next above it whose bound clears."""
+    """The standing effort, or the next one above it whose bound meets the targets."""
     effort = _standing(prober)
     while effort is not None:
         look = prober.settle(effort)
@@ -307,7 +307,7 @@ def _cleared(prober: Prober) -> Look | None:
 
 
 def _next_safer(prober: Prober, effort: float, factor: float = 1.08) -> float | None:
-    """A little more effort, but no more than the next that passed."""
+    """Slightly more effort, at most the next that passed."""
     higher, known = prober.ladder.above(effort, factor), prober.known
     if higher is None or effort >= known.top:
         return None

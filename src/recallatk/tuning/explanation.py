@@ -1,4 +1,4 @@
-"""Explanation: the knee, the price of recall, the worst segment; or why nothing meets the goals."""
+"""Explanation of a tuning: knee, price of recall and worst segment, or why no setting meets the goals."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from recallatk.goals.budget import LATENCIES
 from recallatk.goals.target import is_loss
 from recallatk.redaction import public
 from recallatk.tuning.candidates import cost_of, recall_of
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from recallatk.analysis.measures import Measure
     from recallatk.goals import Budget, Target
 
-# Smaller segments say too little to be called the worst while there are larger ones.
+# Smaller segments are too noisy to be called the worst if larger ones exist.
 FEWEST_QUERIES = FEWEST_RESAMPLED
 _ROUND = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-# Recall is flat where the highest effort adds less than this to the one below.
+# Recall has leveled off if the highest effort gains less than this over the one below.
 _FLAT = 0.002
 _LEAST_MISS = 1e-4
 
@@ -39,7 +40,7 @@ _LEAST_MISS = 1e-4
 def knee_of(
     front: Sequence[Candidate], prefer: str = "p95", measure: Measure | str | None = None
 ) -> Candidate | None:
-    """The knee of the front by `analysis.pareto.knee`; None where it has none."""
+    """The knee of the front by `analysis.pareto.knee`; None if it has none."""
     points = _curve(front, prefer, measure)
     recalls, costs = [point[0] for point in points], [point[1] for point in points]
     place = knee(recalls, costs, [each.queries for _, _, each in points])
@@ -49,11 +50,11 @@ def knee_of(
 def prices_of(
     front: Sequence[Candidate], measure: Measure | str | None = None, prefer: str = "p95"
 ) -> tuple[Price, ...]:
-    """The cost of each round recall over the one before it, interpolated between measured settings only."""
+    """Relative cost from each round recall to the next, interpolated between measured settings."""
     points = _curve(front, prefer, measure)
     if len(points) < 2 or is_loss(str(measure or next(iter(front[0].measures)))):
         return ()
-    # The front's last point may be exact, and has no more nines than its queries can show.
+    # The last point may have recall 1; its number of queries limits the nines it can show.
     known = [nines(recall, each.queries) for recall, _, each in points]
     costs = [math.log(cost) for _, cost, _ in points]
     inside = [each for each in _ROUND if known[0] <= nines(each) <= known[-1]]
@@ -67,7 +68,7 @@ def worst_segment(
 ) -> tuple[str, Mean] | None:
     """The segment with the lowest mean, named `column=value`, among those with enough queries.
 
-    Where none has 30 queries it is the lowest of all; its mean has the number of queries.
+    If none has 30 queries, the lowest of all; its mean carries the number of queries.
 
     Args:
         values: one value per query; NaN for queries without one.
@@ -94,7 +95,7 @@ def worst_segment(
 def _curve(
     front: Sequence[Candidate], prefer: str, measure: Measure | str | None
 ) -> list[tuple[float, float, Candidate]]:
-    """Recall, cost and setting of each point, by rising recall."""
+    """Recall, cost and setting of each point, by ascending recall."""
     points = []
     for each in front:
         recall, cost = recall_of(each, measure), cost_of(each, prefer)
@@ -106,7 +107,7 @@ def _curve(
 def nearest_of(
     targets: Sequence[Target], budgets: Sequence[Budget], candidates: Sequence[Candidate]
 ) -> Candidate | None:
-    """The setting whose worst miss, of targets and budgets, is the smallest."""
+    """The setting with the smallest worst miss over targets and budgets."""
     known = [each for each in candidates if not math.isinf(_miss(targets, budgets, each))]
     return min(known, key=lambda each: _miss(targets, budgets, each), default=None)
 
@@ -117,13 +118,13 @@ def binding_of(
     candidates: Sequence[Candidate],
     attempts: Sequence[Attempt] = (),
 ) -> str:
-    """Which target or budget binds, and whether build, codes or search effort is the limit.
+    """The goal that no setting meets, and whether the build, quantization or search effort is the limit.
 
     Args:
         targets: the targets to meet.
         budgets: the budgets to stay within.
-        candidates: every setting that was measured on the whole corpus.
-        attempts: everything that was tried, for the reason where nothing could be measured.
+        candidates: every setting measured on the full corpus.
+        attempts: everything tried, for the reason if nothing could be measured.
     """
     if not candidates:
         return _nothing(attempts)
@@ -133,7 +134,7 @@ def binding_of(
     keeping = [each for each in candidates if _meets(targets, each)]
     if not keeping:
         listed = " and ".join(map(str, targets))
-        return f"No single setting keeps {listed} together, though each is kept by some."
+        return f"No single setting meets all of {listed}, though each is met by some setting."
     broken = [
         budget for budget in budgets if all(budget.within(budget.of(each)) is False for each in keeping)
     ]
@@ -141,10 +142,10 @@ def binding_of(
         return _budget_binds(broken[0], targets, candidates, keeping)
     if all(any(budget.within(budget.of(each)) is False for budget in budgets) for each in keeping):
         listed = " and ".join(map(str, budgets))
-        return f"No setting that keeps the target is within {listed} together, though each is kept by some."
+        return f"No setting that meets the target stays within all of {listed}, only within some."
     return (
-        "Some settings reach the target in the mean, but not with the confidence of a decision: more queries "
-        "would tell, or a lower target."
+        "Some settings reach the target in the mean, but not with enough confidence. "
+        "Add queries or lower the target."
     )
 
 
@@ -159,7 +160,7 @@ def _meets(targets: Sequence[Target], candidate: Candidate) -> bool:
 
 
 def _miss(targets: Sequence[Target], budgets: Sequence[Budget], candidate: Candidate) -> float:
-    """The logarithm of the factor by which the worst goal is missed; infinite where recall is unknown."""
+    """Logarithm of the factor by which the worst goal is missed; infinite if recall is unknown."""
     misses = [0.0]
     for target in targets:
         mean = candidate.measures.get(target.name)
@@ -179,9 +180,10 @@ def _miss(targets: Sequence[Target], budgets: Sequence[Budget], candidate: Candi
 def _target_binds(target: Target, candidates: Sequence[Candidate]) -> str:
     known = [each for each in candidates if _value(target, each) is not None]
     if not known:
-        return f"{target} binds: no setting has a {target.name} at all."
+        return f"{target} cannot be checked: no setting has a value for {target.name}."
     best = (min if target.relevance else max)(known, key=lambda each: _value(target, each) or 0.0)
-    reached = f"{target} binds: of {len(known)} settings the best reaches {_value(target, best):.4f}"
+    tried = counted(len(known), "setting", "settings")
+    reached = f"{target} is out of reach: the best of {tried} reaches {_value(target, best):.4f}"
     return f"{reached} ({_named(best)}). {_limit(target, best, known)}"
 
 
@@ -195,11 +197,11 @@ def _limit(target: Target, best: Candidate, candidates: Sequence[Candidate]) -> 
     by_cost = sorted(same, key=lambda each: (each.latency_ms.get("p95") or 0.0, each.search))
     values = [_value(target, each) or 0.0 for each in by_cost[-2:]]
     if len(values) == 2 and abs(values[1] - values[0]) > _FLAT and by_cost[-1] is best:
-        return "Search effort is the limit: recall still rises with it at the highest that was tried."
+        return "Search effort is the limit: recall still rises at the highest effort tried."
     codes = get_engine(best.engine).codes(dict(best.build))
     if codes:
-        return f"Quantisation is the limit: {codes} loses neighbours that no search effort brings back."
-    return "The build is the limit: at full search effort its index still misses them."
+        return f"Quantization is the limit: {codes} loses neighbors that no search effort recovers."
+    return "The build is the limit: its index misses neighbors even at full search effort."
 
 
 def _budget_binds(
@@ -207,22 +209,22 @@ def _budget_binds(
 ) -> str:
     known = [each for each in keeping if budget.of(each) is not None]
     cheapest = (max if budget.at_least else min)(known, key=lambda each: budget.of(each) or 0.0)
-    kept, verb = " and ".join(map(str, targets)), "has at most" if budget.at_least else "takes at least"
-    said = f"{budget} binds: what keeps {kept} {verb} {_shown(budget, cheapest)} ({_named(cheapest)})."
+    kept, verb = " and ".join(map(str, targets)), "reaches at most" if budget.at_least else "needs at least"
+    said = f"{budget} is out of reach: {kept} {verb} {_shown(budget, cheapest)} ({_named(cheapest)})."
     target = targets[0]
     within = [
         each for each in candidates if budget.within(budget.of(each)) and _value(target, each) is not None
     ]
     if within:
         best = (min if target.relevance else max)(within, key=lambda each: _value(target, each) or 0.0)
-        said += f" Within it, the best {target.name} is {_value(target, best):.4f} ({_named(best)})."
+        said += f" Within the budget, the best {target.name} is {_value(target, best):.4f} ({_named(best)})."
     return f"{said} {_WHAT_BINDS[_kind(budget)]}"
 
 
 _WHAT_BINDS = {
-    "effort": "Search effort is the limit: the target needs more of it than the budget allows.",
-    "codes": "Quantisation is the limit: what is small enough keeps too little of the vectors.",
-    "build": "The build is the limit: what is built in time is not good enough.",
+    "effort": "Search effort is the limit: the target needs more effort than the budget allows.",
+    "codes": "Quantization is the limit: indexes that are small enough lose too much of the vectors.",
+    "build": "The build is the limit: indexes that are built in time do not meet the target.",
 }
 
 
@@ -236,10 +238,10 @@ def _shown(budget: Budget, candidate: Candidate) -> str:
     value = budget.of(candidate)
     if value is None:
         return "-"
-    return f"{value:,.0f} queries a second" if budget.name == "qps" else budget.shown(value)
+    return f"{value:,.0f} queries per second" if budget.name == "qps" else budget.shown(value)
 
 
 def _named(candidate: Candidate) -> str:
-    """A setting in one line, without secrets."""
+    """A setting in one line, redacted."""
     parts = [f"{name}={public(value, name)}" for name, value in (*candidate.build, *candidate.search)]
     return " ".join([candidate.engine, *(part for part in parts if not part.endswith("="))])

@@ -1,4 +1,4 @@
-"""The final timing: every setting that is shown beside another is timed in turns, in one phase."""
+"""The final timing: all settings to be shown are timed in interleaved blocks, in one phase."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 _CURVE, _CURVE_QUERIES = 6, 500
 _BLOCKS, _FEWEST_CALLS, _MOST_CALLS = 5, 100, 1_000
 _MOST_SETTINGS = 16
-# It may take this share of the time spent before, or this many seconds.
+# The phase may take this share of the elapsed time, or this many seconds.
 _SHARE, _SECONDS = 0.1, 2.0
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Settings with latencies that compare, and cautions about the machine meanwhile."""
+    """Settings with comparable latencies, and cautions about the machine."""
 
     settings: tuple[Candidate, ...]
     cautions: tuple[Caution, ...] = ()
 
     def of(self, candidate: Candidate | None) -> Candidate | None:
-        """A setting with its latencies of this phase; unchanged where it was no part of it."""
+        """A setting with its latencies from this phase; unchanged if it was not timed."""
         if candidate is None:
             return None
         found = (each for each in self.settings if key_of(each) == key_of(candidate))
@@ -51,7 +51,7 @@ class Timing:
 
 
 def draw_curve(study: Study, proven: Proven, trail: Trail) -> Trail:
-    """Measure some more efforts of the chosen build, so that the front shows the price of recall."""
+    """Measure more efforts of the chosen build, so that the front shows the price of recall."""
     log, ladder, look = Log(study, trail), proven.chosen.ladder, proven.chosen.look
     if look is None or study.over() or ladder.knob is None:
         return trail
@@ -78,13 +78,13 @@ def time_together(
     first: Sequence[Candidate | None],
     trail: Trail,
 ) -> Timing:
-    """Time settings in interleaved blocks, because a machine drifts while it is measured.
+    """Time settings in interleaved blocks, because machine speed drifts.
 
     Args:
         study: the tuning.
-        indexes: every whole build.
+        indexes: every full build.
         known: every setting that may be shown.
-        first: those that must be among them: the choice and what it is compared with.
+        first: settings that must be timed: the choice and its alternatives.
         trail: the trail so far, for the progress.
     """
     phase, settings, calls = _entrants(study, indexes, known, [each for each in first if each is not None])
@@ -101,10 +101,10 @@ def time_together(
 def _entrants(
     study: Study, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
 ) -> tuple[str, list[Candidate], int]:
-    """A name for the phase, which settings are timed, and with how many calls each.
+    """The name of the phase, the settings to time, and the number of calls for each.
 
-    A resumed tuning decides as before. One that went further than before has a phase of its own: latencies of
-    two phases do not compare.
+    A resumed tuning decides as before. If it got further than before, it starts a new phase, because
+    latencies of two phases are not comparable.
     """
     by_key = {_text(each): each for each in (*known, *first)}
     phase = blake2b("\n".join([*map(_text, first), "", *by_key]).encode(), digest_size=8).hexdigest()
@@ -116,7 +116,7 @@ def _decided(
     study: Study, indexes: Indexes, known: Sequence[Candidate], first: Sequence[Candidate]
 ) -> dict[str, Any]:
     ranked = [*first, *front_of(list(known), study.prefer, study.targets[0].name), *known]
-    # The indexes of those that come first are needed anyway; no other is built again for a timing.
+    # The indexes of `first` are needed anyway; no other index is rebuilt for timing.
     needed = {(each.engine, each.build) for each in first}
     held = [
         each
@@ -129,7 +129,7 @@ def _decided(
 
 
 def _calls(study: Study, settings: Sequence[Candidate]) -> int:
-    """As many calls as the time allows, and as many as the percentiles of the budgets need."""
+    """As many calls as time allows, and at least as many as the budgets' percentiles need."""
     allowed = max(_SECONDS, _SHARE * study.elapsed)
     if study.seconds is not None:
         allowed = min(allowed, max(0.0, study.seconds - study.elapsed))

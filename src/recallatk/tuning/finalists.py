@@ -1,4 +1,4 @@
-"""Finalists: the best few settings timed in turns, because a machine drifts; and the runner-up."""
+"""Finalists: the best few settings timed in interleaved blocks, and the runner-up."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from recallatk.tuning.validation import Validated
 
 _FINALISTS, _BLOCKS, _BLOCK_QUERIES = 3, 5, 200
-# Drift does not explain a cost beyond this factor.
+# Machine drift does not explain a larger cost ratio.
 _NEAR = 1.3
-# Turns that only the runner-up needs may take this share of the time spent, or this many seconds.
+# Timing for the runner-up alone may take this share of the elapsed time, or this many seconds.
 _SHARE, _SECONDS = 0.1, 1.0
-# Clearly more effort is this many times as much.
+# A clearly higher effort is at least this many times as high.
 _SAFER = 1.2
 
 
 def compare(study: Study, proven: Sequence[Proven], trail: Trail) -> tuple[list[Proven], Trail]:
-    """The proven builds, the cheapest first, those that were near with latencies measured in turns.
+    """The proven builds, cheapest first; close contenders are timed in interleaved blocks.
 
-    Where none was near, the first takes turns with what would be its runner-up, so that the two compare.
+    Without a close contender, the first is timed with its potential runner-up, so the two are comparable.
     """
     log, found = Log(study, trail), list(proven)
     if not found or study.prefer in ("memory", "build"):
@@ -65,12 +65,12 @@ def in_turns(
     study: Study, entrants: Sequence[tuple[IndexClient, Candidate]], blocks: Sequence[NDArray[np.int64]],
     purpose: str, *, pace: bool = False,
 ) -> tuple[dict[int, NDArray[np.int64]], list[int]]:  # fmt: skip
-    """The latencies of settings that take turns block by block, and the machine's pace after each turn.
+    """Latencies of settings timed in interleaved blocks, and the machine's pace after each block.
 
     Args:
         study: the tuning.
-        entrants: the settings, each with its index; one that fails has the latencies of its other blocks.
-        blocks: the queries of each block, by their place on the side to choose by.
+        entrants: the settings, each with its index; one that fails keeps the latencies of its other blocks.
+        blocks: the queries of each block, numbered within the side to choose by.
         purpose: the name of the phase in the journal.
         pace: whether to measure the machine's pace.
     """
@@ -94,10 +94,10 @@ def in_turns(
 
 
 def _with_another(study: Study, log: Log, proven: Sequence[Proven]) -> tuple[Proven, list[int]]:
-    """The first build, and the places that take turns: the first and the next that keeps the budgets.
+    """The first build, and the positions to time together: the first and the next within the budgets.
 
-    Where no other build keeps them, the first gets a safer effort to take turns with. No places where the
-    turns would take too long.
+    If no other build is within the budgets, the first is paired with a safer effort of its own. Empty if the
+    timing would take too long.
     """
     first = proven[0]
     others = [n for n, each in enumerate(proven) if n and broken_by(study.budgets, each.candidate) is None][
@@ -114,7 +114,7 @@ def _with_another(study: Study, log: Log, proven: Sequence[Proven]) -> tuple[Pro
 
 
 def _seconds(study: Study, *candidates: Candidate) -> float:
-    """The estimated seconds of their turns."""
+    """Estimated seconds of timing these candidates."""
     calls = min(_BLOCKS * _BLOCK_QUERIES, len(study.side))
     return sum((each.latency_ms.get("p50") or 0.0) * calls / 1000 for each in candidates)
 
@@ -122,10 +122,10 @@ def _seconds(study: Study, *candidates: Candidate) -> float:
 def runner_up(
     study: Study, proven: Sequence[Proven], validated: Validated, trail: Trail
 ) -> tuple[Candidate | None, str, list[Proven], Trail]:
-    """The best alternative to the choice that keeps every target and budget.
+    """The best alternative to the choice that meets every target and budget.
 
-    It is another proven build, or else more effort on the chosen one. Returns the candidate, or None and the
-    reason; the builds with the efforts that this looked at; and the trail.
+    It is another proven build, or else the chosen build with more effort. Returns the candidate, or None with
+    the reason; the builds with the efforts tried here; and the trail.
     """
     log, builds = Log(study, trail), list(proven)
     for place, each in enumerate(builds):
@@ -138,16 +138,16 @@ def runner_up(
         same, builds[validated.place] = _safer(study, log, chosen, validated.effort)
     why = ""
     if same is None:
-        why = "No other build was proven, and the choice has no more search effort to give."
+        why = "No other build was proven, and the choice already uses full search effort."
     elif (broken := broken_by(study.budgets, same)) is not None:
-        same, why = None, f"No other build was proven, and more search effort would break {broken}."
+        same, why = None, f"No other build was proven, and more search effort would exceed {broken}."
     return same, why, builds, log.trail
 
 
 def _safer(study: Study, log: Log, proven: Proven, effort: float) -> tuple[Candidate | None, Proven]:
-    """The same build with clearly more effort that clears every target; None at full effort."""
+    """The same build with clearly more effort that meets every target; None at full effort."""
     if study.over():
-        # Nothing new is asked when time is over, as long as something is known.
+        # When time is over, use an effort that was measured already, if any.
         passed = [each for each in proven.chosen.counted if each.effort >= effort * _SAFER and each.passed]
         if passed:
             candidate = candidate_of(study.targets, proven.proposal, proven.built, passed[0])
@@ -160,7 +160,7 @@ def _safer(study: Study, log: Log, proven: Proven, effort: float) -> tuple[Candi
 def next_safer(
     study: Study, log: Log, proven: Proven, effort: float, factor: float
 ) -> tuple[tuple[Look, Candidate] | None, Proven]:
-    """The next effort of at least `factor` times as much that clears every target, and the updated build."""
+    """The next effort, at least `factor` times higher, that meets every target, and the updated build."""
     began = study.elapsed
     try:
         look, chosen = settled_above(study, proven.index, proven.chosen, effort, factor)

@@ -50,20 +50,20 @@ def tune(
     truth: Truth | None = None,
     watch: Callable[[TuningProgress], None] | None = None,
 ) -> Tuned:
-    """The cheapest setting that meets every target on queries that it was not chosen by.
+    """Find the cheapest setting that meets every target, validated on held-out queries.
 
     Args:
-        dataset: the corpus and the queries; a third of the queries is held out.
-        target: one or several constraints on quality, for example `"recall@10 >= 0.95"`.
-        budgets: constraints on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
+        dataset: the corpus and the queries; a third of the queries are held out.
+        target: one or more quality targets, for example `"recall@10 >= 0.95"`.
+        budgets: limits on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
         prefer: the cost to minimize: p95, qps, memory or build.
         engines: names of engines; by default the usual ones that are installed.
-        seconds: the time limit; the result is the best setting that is proven by then.
-        by: columns of the queries in which to look for the worst segment.
+        seconds: the time limit; the result is the best setting proven by then.
+        by: query columns in which to find the worst segment.
         seed: random seed for the query split and every order.
-        out: a folder for the journal; the same call with the same folder resumes a killed one.
+        out: a folder for the journal; the same call with the same folder resumes an interrupted one.
         truth: the ground truth of this dataset; by default from the store, or computed.
-        watch: called with a `TuningProgress` now and then.
+        watch: called with a `TuningProgress` from time to time.
     """
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
@@ -112,18 +112,18 @@ def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
             require_installed(engine)
             _require_fit(engine, dataset)
         if not found:
-            raise UsageError("engines = (). Accepted: at least one")
+            raise UsageError("engines = (). Accepted: at least one engine")
         return found
     usual = [get_engine(each) for each in USUAL_ENGINES if each in registered()]
     fitting = [each for each in usual if installed_version(each) is not None and _fits(each, dataset)]
     if not fitting:
-        raise UsageError(f"none of {choices(USUAL_ENGINES)} is installed and fits these data")
+        raise UsageError(f"none of {choices(USUAL_ENGINES)} is installed and supports this data")
     return fitting
 
 
 def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
     if engine.abilities.attaches:
-        raise EngineError(f"{engine.name} measures what exists already: there is no build to tune")
+        raise EngineError(f"{engine.name} attaches to an existing index: there is no build to tune")
     require_able(engine, dataset)
 
 
@@ -140,13 +140,13 @@ def _several(given: Any) -> list[Any]:
 
 
 def _k(targets: Sequence[Target]) -> int:
-    # recall1@50 looks for the best in the first 50 answers.
+    # recall1@50 looks for the best row among the first 50 answers.
     return max(max(each.measure.k, getattr(each.measure, "within", 0)) for each in targets)
 
 
 def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: float | None) -> None:
     if not targets:
-        raise UsageError('no target. Accepted: for example target="recall@10 >= 0.95"')
+        raise UsageError('no target given. Accepted: for example target="recall@10 >= 0.95"')
     if prefer not in PREFERENCES:
         raise UsageError(f"prefer = {prefer!r}. Accepted: {choices(PREFERENCES)}")
     if seconds is not None and not seconds > 0:
@@ -155,6 +155,8 @@ def _require(targets: Sequence[Target], prefer: str, dataset: Dataset, seconds: 
     require_answerable(targets, dataset)
     for each in targets:
         if not each.measure.bounded:
-            raise UsageError(f"{each}: {each.measure} has no upper limit, so that no bound can decide it")
+            raise UsageError(
+                f"{each}: {each.measure} has no upper limit, so no confidence bound can decide it"
+            )
         if each.threshold >= 1:
-            raise UsageError(f"{each}: no sample of queries can prove 1. Accepted: below 1, such as 0.99")
+            raise UsageError(f"{each}: no number of queries can prove 1. Accepted: below 1, such as 0.99")

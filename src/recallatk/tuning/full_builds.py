@@ -1,4 +1,4 @@
-"""Whole builds in the order of their promise: the cheapest proven effort of each, and when to stop."""
+"""Full builds in order of promise: the cheapest proven effort of each, and when to stop."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from recallatk.tuning.effort_search import Chosen, Look, least_effort
 from recallatk.tuning.screening import MARGIN, Proposal
 from recallatk.tuning.search_space import Ladder, usual_build
 from recallatk.tuning.study import Log, Study, Trail
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 MOST_BUILDS = 3
-# Until a build is proven, this many are tried.
+# At most this many builds are tried before one is proven.
 _MOST_FAILED = 6
 _WORSE = 1.10
-# The share of a grid's time that a second or third build may bring the tuning to.
+# Another build must keep the tuning within this share of the grid's time.
 _OF_THE_GRID = 0.08
-# Values of the fixed search knobs to try, the second where the first does not reach the target.
+# Values of the fixed search knobs to try; the second only if the first misses the target.
 _LADDERS = 2
-# This many times the usual search effort calls for this many times the build effort.
+# If search needs this many times the usual effort, try this many times the build effort.
 _FAR_MORE, _TIMES = 2.0, 2
-# The grid that somebody would measure instead: builds of each engine and efforts of each build.
+# The grid search to compare with: builds per engine and efforts per build.
 GRID_BUILDS, GRID_EFFORTS = 6, 12
 
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """One whole build with the setting that was proven for it."""
+    """A full build with its proven setting."""
 
     proposal: Proposal
     index: IndexClient
@@ -50,36 +51,36 @@ class Proven:
     chosen: Chosen
     candidate: Candidate
     safer: Candidate | None = None
-    """The same build with more effort, where that was measured."""
+    """The same build with more effort, if measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class FullBuild:
-    """One whole build that was tried."""
+    """A full build that was tried."""
 
     proposal: Proposal
     index: IndexClient
     ladders: int = 0
-    """How many ladders were searched; each takes its share of the error."""
+    """Number of ladders searched; each takes a share of the error probability."""
     proven: Proven | None = None
     exceeded: tuple[float, float] | None = None
-    """Memory as predicted and as measured, where the build took more than the two can differ by."""
+    """Predicted and measured memory, if the build exceeded the prediction by more than its tolerance."""
     corrected: tuple[int, int] | None = None
-    """Memory as measured and as believed, where the process reported less than the index holds."""
+    """Measured and assumed memory, if the process reported less than the index must hold."""
 
 
 def alpha_of(ladder: int) -> float:
-    """The error that the bound of one ladder may make: the whole for the first, half for the second, and on.
+    """Error probability of one ladder's bound: ALPHA for the first, half of it for the second, and so on.
 
-    Together these are at most twice the whole. Of two settings that wrongly seem good, about one seems good
-    on the held-out queries too: a recommended and confirmed setting is wrong no more often than the whole
-    says. The efforts of one ladder need no shares of their own (see `effort_search`).
+    The sum is at most twice ALPHA. About one in two settings that wrongly pass here also passes on the
+    held-out queries, so a confirmed recommendation is wrong with probability at most ALPHA. The efforts of
+    one ladder need no shares of their own (see `effort_search`).
     """
     return ALPHA * 0.5**ladder
 
 
 def build_fully(study: Study, proposals: Sequence[Proposal], trail: Trail) -> tuple[list[FullBuild], Trail]:
-    """Build and prove until the next build could not win, or enough were tried."""
+    """Build and prove until no further build could win, or enough were tried."""
     log, tried = Log(study, trail), list[FullBuild]()
     waiting: list[Proposal] = list(proposals)
     thorough: Proposal | None = None
@@ -91,7 +92,7 @@ def build_fully(study: Study, proposals: Sequence[Proposal], trail: Trail) -> tu
             continue
         reason = _enough(study, proposals, proposal, tried)
         if reason is not None:
-            # That a slower build would take too long says nothing about faster ones.
+            # If the more thorough build takes too long, faster ones may still fit.
             given_up, waiting = ([proposal], waiting) if proposal is thorough else ([proposal, *waiting], [])
             for other in given_up:
                 log.note(other.engine, other.build, "skipped", reason)
@@ -114,7 +115,7 @@ def by_cost(study: Study, builds: Iterable[FullBuild]) -> list[Proven]:
 
 
 def _has_room(built: Built) -> bool:
-    """Whether the index can stay in memory beside another of its size; if not, it is built again."""
+    """Whether memory has room for another index of this size; if not, this one is built again later."""
     import psutil
 
     return bool((built.memory_bytes or 0) * 2 < psutil.virtual_memory().available)
@@ -123,32 +124,32 @@ def _has_room(built: Built) -> bool:
 def _enough(
     study: Study, proposals: Sequence[Proposal], proposal: Proposal, tried: Sequence[FullBuild]
 ) -> str | None:
-    """Why a proposal gets no whole build; None where it gets one."""
+    """Reason to skip a proposal's full build; None to build it."""
     found = by_cost(study, tried)
     if study.over():
-        return "no time was left"
+        return "out of time"
     left = study.left()
     if left is not None and proposal.seconds is not None and proposal.seconds > left and found:
-        return "no time was left for its build"
+        return "not enough time left for its build"
     if not found:
-        return f"{_MOST_FAILED} builds had failed before" if len(tried) >= _MOST_FAILED else None
+        return f"{_MOST_FAILED} builds failed already" if len(tried) >= _MOST_FAILED else None
     if len(tried) >= MOST_BUILDS:
-        return f"{MOST_BUILDS} whole builds were tried before"
+        return f"{MOST_BUILDS} full builds were tried already"
     if study.seconds is None and proposal.seconds is not None:
         whole = grid_seconds(study, proposals, found)
         if study.elapsed + proposal.seconds > _OF_THE_GRID * whole:
-            return "another build would take more than tuning is to save"
+            return "another build would cost more time than tuning should save"
     best = found[0].candidate
     if broken_by(study.budgets, best) is not None:
         return None
-    # The cost on the whole over the cost on the part, of the builds that were proven.
+    # Cost on the full corpus over cost on the sample, for the proven builds.
     scale = min(rank_cost(study, each.candidate) / each.proposal.cost for each in found if each.proposal.cost)
     worse = proposal.cost * scale / rank_cost(study, best)
-    return f"predicted to cost {worse:.2f} times the best that is proven" if worse > _WORSE else None
+    return f"predicted to cost {worse:.2f} times the best proven setting" if worse > _WORSE else None
 
 
 def _cannot_fit(study: Study, proposal: Proposal, tried: Sequence[FullBuild]) -> str | None:
-    """Why a build cannot fit, by how far the engine's last build exceeded its prediction."""
+    """Reason why a build cannot fit, scaled by how far the engine's last build exceeded its prediction."""
     name = proposal.engine.name
     known = [each.exceeded for each in tried if each.exceeded and each.proposal.engine.name == name]
     if not known or proposal.memory_bytes is None:
@@ -158,7 +159,7 @@ def _cannot_fit(study: Study, proposal: Proposal, tried: Sequence[FullBuild]) ->
     if broken is None:
         return None
     budget, expected = broken
-    return f"{budget}: by what its last build took, it would take {budget.spelled(expected)}"
+    return f"{budget}: judging by the engine's last build, it would take {budget.spelled(expected)}"
 
 
 def _full_build(study: Study, log: Log, proposal: Proposal, ladders: int) -> FullBuild:
@@ -201,7 +202,7 @@ def _with_memory(study: Study, tried: FullBuild, built: Built) -> tuple[Built, F
 
 
 def _proved(study: Study, log: Log, tried: FullBuild, built: Built, ladders: int) -> FullBuild:
-    """Search one ladder after the other until an effort is proven."""
+    """Search one ladder after another until an effort is proven."""
     proposal, index = tried.proposal, tried.index
     for others in proposal.others[:_LADDERS]:
         began = study.elapsed
@@ -217,7 +218,7 @@ def _proved(study: Study, log: Log, tried: FullBuild, built: Built, ladders: int
         if chosen.look is not None:
             proven = Proven(proposal, index, built, chosen, found[chosen.look.effort])
             return replace(tried, proven=proven)
-        why = "full effort misses the target: the build, or what it keeps of the vectors, is the limit"
+        why = "misses the target at full effort: the build or its quantization is the limit"
         log.note(proposal.engine, proposal.build, "failed", why)
     return tried
 
@@ -230,7 +231,7 @@ def note_looks(
     began: float,
     chosen: Look | None = None,
 ) -> None:
-    """Log settings that were asked."""
+    """Log the settings that were tried."""
     for look in looks:
         verdict, why = _words(look, chosen)
         bound = in_units(study.targets[0], look.bound)
@@ -240,22 +241,22 @@ def note_looks(
 
 def _words(look: Look, chosen: Look | None) -> tuple[str, str]:
     if look is chosen:
-        return "passed", "the least effort that clears every target"
+        return "passed", "the lowest effort that meets every target"
     if look.verdict is SequentialVerdict.UNDECIDED and look.settled:
-        return "undecided", "the bound over all queries does not clear the target"
+        return "undecided", "the bound over all queries does not meet the target"
     name = {
         SequentialVerdict.PASS: "passed",
         SequentialVerdict.FAIL: "failed",
         SequentialVerdict.UNDECIDED: "undecided",
     }[look.verdict]
-    return name, f"after {look.asked} queries"
+    return name, f"after {counted(look.asked, 'query', 'queries')}"
 
 
 def _more_thorough(study: Study, proven: Proven) -> Proposal | None:
-    """The same build with twice the build effort; None where searching is cheap, or it cannot be built.
+    """The same build with twice the build effort; None if searching is cheap or the build is not allowed.
 
-    A part of the corpus does not show what a careful build is worth: a graph leads astray more often the
-    more rows it has.
+    A sample does not show the benefit of build effort: searches in a graph get stuck more often the more
+    rows it has.
     """
     proposal, look, knob = proven.proposal, proven.chosen.look, proven.chosen.ladder.knob
     if study.prefer in ("memory", "build") or look is None or knob is None:
@@ -271,7 +272,7 @@ def _more_thorough(study: Study, proven: Proven) -> Proposal | None:
 
 
 def _with_more_effort(study: Study, proposal: Proposal) -> dict[str, Any]:
-    """The same build where its effort is twice the usual already, or its constraints forbid more."""
+    """The build with twice its effort; unchanged at twice the usual effort, or if constraints forbid more."""
     engine, build = proposal.engine, proposal.build
     usual = usual_build(engine, study.shape)
     more = {
@@ -284,7 +285,7 @@ def _with_more_effort(study: Study, proposal: Proposal) -> dict[str, Any]:
 
 
 def grid_seconds(study: Study, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
-    """Estimated seconds of a grid over every engine that could reach the target, with all queries."""
+    """Estimated seconds of a grid search over every engine that could reach the target, with all queries."""
     queries = study.pool.dataset.queries.rows
     names = sorted({each.engine.name for each in proposals})
     builds = (_build_seconds(name, proposals, proven) for name in names)
@@ -296,7 +297,7 @@ def grid_seconds(study: Study, proposals: Sequence[Proposal], proven: Sequence[P
 
 
 def _build_seconds(name: str, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
-    """Seconds of one build: measured, or predicted from the part and corrected by other measured builds."""
+    """Seconds per build: measured, or predicted from the sample and corrected by other measured builds."""
     own = [each.built.seconds or 0.0 for each in proven if each.proposal.engine.name == name]
     if own:
         return float(np.mean(own))
@@ -305,12 +306,12 @@ def _build_seconds(name: str, proposals: Sequence[Proposal], proven: Sequence[Pr
         return 0.0
     ratios = [(each.built.seconds or 0.0) / each.proposal.seconds for each in proven if each.proposal.seconds]
     slower = float(np.median(ratios)) if ratios else 1.0
-    # No longer than the longest measured build: not every build time grows with the rows.
+    # Cap at the longest measured build, because not every build time grows with the rows.
     return min(float(np.mean(predicted)) * slower, max(each.built.seconds or 0.0 for each in proven))
 
 
 def _call_seconds(name: str, proposals: Sequence[Proposal], proven: Sequence[Proven]) -> float:
-    """Seconds of one call over all efforts: measured, or scaled by how slow the engine was on the part."""
+    """Mean seconds per call over all efforts: measured, or scaled by the engine's latency on the sample."""
     own = [each for each in proven if each.proposal.engine.name == name]
     seconds = float(np.mean([_mean_call(each) for each in own or proven]))
     if own:
@@ -320,7 +321,7 @@ def _call_seconds(name: str, proposals: Sequence[Proposal], proven: Sequence[Pro
 
 
 def _mean_call(proven: Proven) -> float:
-    """Seconds of a call of one build, over efforts as a grid has them: evenly spaced on the log scale."""
+    """Mean seconds per call of one build, over efforts spaced evenly on the log scale as in a grid."""
     looks = proven.chosen.by_effort
     # The effort is 0 where there is no effort knob.
     efforts = np.log([max(each.effort, 1e-9) for each in looks])

@@ -1,4 +1,4 @@
-"""Indexes in worker processes: built on first use, and asked only what the journal does not hold."""
+"""Indexes in worker processes: built on first use, and queried only for steps missing from the journal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from recallatk.tuning.journal import Journal
     from recallatk.tuning.query_split import Side
 
-# An idle worker has this long to close its engine: a tuning may hold several.
+# Seconds for an idle worker to close its engine; short, because a tuning may hold several.
 _CLOSE_SECONDS = 5.0
 
 
@@ -36,19 +36,19 @@ class ScoredAnswers:
 
     which: NDArray[np.int64]
     values: tuple[NDArray[np.float64], ...]
-    """For each target the value of each query, from 0 to 1; NaN where the target does not apply."""
+    """Value per query for each target, from 0 to 1; NaN where the target does not apply."""
     raw: tuple[NDArray[np.float64], ...]
-    """The same in the units of the target, as measure or loss."""
+    """The same in units of the target, as measure or loss."""
     latencies_ns: NDArray[np.int64]
     measured: NDArray[np.float64]
-    """The first target's measure of each query, whether the target applies or not."""
+    """The first target's measure per query, whether or not the target applies."""
     pace_ns: int | None = None
-    """Time of a fixed piece of work right after the calls; None where nobody asked for it."""
+    """Time of a fixed piece of work right after the calls; None if not requested."""
 
 
 @dataclass
 class IndexPool:
-    """The workers that hold indexes: as few as possible, as many as are needed at once."""
+    """The workers that hold indexes, as few as possible."""
 
     dataset: Dataset
     folder: Path
@@ -62,7 +62,7 @@ class IndexPool:
 
     @property
     def data(self) -> Path:
-        """The folder with the data of all workers, written when the first needs it."""
+        """The folder with the data for all workers, written on first use."""
         if self._data is None:
             self._data = self.folder / "data"
             self._data.mkdir()
@@ -70,7 +70,7 @@ class IndexPool:
         return self._data
 
     def start(self, engine: str) -> None:
-        """Start a worker, so that it loads its library while nobody waits for it."""
+        """Start a worker early, so that it loads its library in the background."""
         if not any(each.job.engine == engine for each, _ in self._open):
             self._open.append((self._started(engine), None))
 
@@ -79,7 +79,7 @@ class IndexPool:
         return WorkerProcess(self.data, self.folder / f"process-{len(self._open)}", job)
 
     def holding(self, index: IndexClient) -> WorkerProcess | None:
-        """The worker that holds this index, or an equal one; None where none does."""
+        """The worker that holds this index or an equal one; None if there is none."""
         for place, (worker, held) in enumerate(self._open):
             if worker.alive and held is not None and held.name == index.name:
                 self._open[place] = (worker, index)
@@ -87,7 +87,7 @@ class IndexPool:
         return None
 
     def build(self, index: IndexClient, seconds: float | None) -> Built:
-        """Build an index in a worker of its engine that holds nothing to be kept."""
+        """Build an index in a worker of its engine whose index is not needed anymore."""
         place = self._free(index.engine)
         worker = self._open[place][0]
         self._open[place] = (worker, None)
@@ -104,13 +104,13 @@ class IndexPool:
         return len(self._open) - 1
 
     def close(self) -> None:
-        """End all workers."""
+        """Stop all workers."""
         for worker, _ in self._open:
             worker.finish(_CLOSE_SECONDS)
 
 
 class IndexClient:
-    """One build of the corpus or a part of it; every request goes through the journal."""
+    """One build of the corpus or a sample; every request goes through the journal."""
 
     def __init__(
         self, pool: IndexPool, journal: Journal, engine: str, build: dict[str, Any], rows: int,
@@ -119,16 +119,16 @@ class IndexClient:
         self.pool, self.journal, self.engine, self.build, self.rows = pool, journal, engine, build, rows
         self.side_rows = part
         self.kept = False
-        """Whether its worker must not be used for another build."""
+        """Whether its worker must not be reused for another build."""
         self.seconds_left: float | None = None
 
     @property
     def name(self) -> list[Any]:
-        """Its key in the journal."""
+        """Key in the journal."""
         return [self.engine, self.build, self.rows]
 
     def built(self) -> Built:
-        """Cost of the build, from the first time that it was built."""
+        """Cost of the build, from the first time it was built."""
         found = self.journal.step(["build", *self.name], self._build, self.seconds_left)
         return Built(**found["built"])
 
@@ -162,7 +162,7 @@ class IndexClient:
             self.pool.build(self, self.seconds_left)
             worker = self.pool.holding(self)
             if worker is None:
-                raise TrialFailed("crash", "start", "the process ended without a word")
+                raise TrialFailed("crash", "start", "the worker process ended without an error message")
         answered = worker.ask(search, numbers, warm=warm, pace=pace)
         raw, measured = _scored(side, targets, which, answered.rows)
         return {
@@ -193,7 +193,7 @@ def _scored(
 def _losses(
     side: Side, which: NDArray[np.int64], rows: NDArray[np.int64], measure: str
 ) -> NDArray[np.float64]:
-    """Loss of relevance of each query; NaN for each without judgments."""
+    """Relevance loss per query; NaN for queries without judgments."""
     asked = replace(side.dataset, queries=take_queries(side.dataset.queries, which))
     known = side.dataset.qrels or {}
     if not any(known.get(str(each)) for each in asked.queries.ids.to_pylist()):

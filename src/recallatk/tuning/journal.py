@@ -31,7 +31,7 @@ def journal_name(
     dataset: Dataset, targets: Sequence[Goal], budgets: Sequence[Goal], prefer: str, seed: int,
     engines: Sequence[type[Engine]],
 ) -> str:  # fmt: skip
-    """The file name for a call: the same call has the same name, whatever its time limit."""
+    """File name for a call: the same call has the same name, whatever its time limit."""
     called = {
         "format": JOURNAL_FORMAT,
         "data": fingerprints(dataset),
@@ -46,9 +46,9 @@ def journal_name(
 
 
 class Journal:
-    """Returns recorded steps, and measures and records the others.
+    """Returns recorded steps; measures and records the others.
 
-    Elapsed time is the sum of the steps: a resumed call starts with the time that the killed one had spent,
+    Elapsed time is the sum over steps: a resumed call starts with the time that the interrupted one spent,
     and the same lines lead to the same decisions.
     """
 
@@ -68,7 +68,7 @@ class Journal:
         raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         if len(whole) < len(raw):
-            # A kill can cut the last line only.
+            # A kill can truncate only the last line.
             os.truncate(path, len(whole))
         for line in whole.splitlines():
             step = json.loads(line)
@@ -81,7 +81,7 @@ class Journal:
 
         Args:
             key: the identity of the step.
-            measure: returns a result that JSON can hold.
+            measure: returns a JSON-serializable result.
             seconds: the time limit of this call; None without one.
         """
         text = json.dumps(public(key), separators=(",", ":"))
@@ -106,7 +106,7 @@ class Journal:
             found = {"failed": [problem.kind, problem.phase, problem.message, problem.log]}
         now = time.monotonic()
         found["seconds"], self._mark = now - self._mark, now
-        # Use what is read back, so that a resumed call decides on exactly the same numbers.
+        # Use the parsed line, so that a resumed call decides on exactly the same numbers.
         line = json.dumps({"key": text, **found}, separators=(",", ":"))
         self._append(line)
         step: dict[str, Any] = json.loads(line)
@@ -125,7 +125,7 @@ class Journal:
                     left = left[os.write(opened, left) :]
                 os.fsync(opened)
             except OSError:
-                # Half a line would corrupt the next one.
+                # A partial line would corrupt the next one.
                 os.ftruncate(opened, before)
                 raise
             finally:
@@ -133,7 +133,7 @@ class Journal:
 
 
 def _was_too_short(step: dict[str, Any], seconds: float | None) -> bool:
-    """Whether a step ran into a time limit that is longer now."""
+    """Whether a step hit a time limit that is longer now."""
     if "failed" not in step or step["failed"][0] != "time limit":
         return False
     return seconds is None or seconds > step["seconds"]

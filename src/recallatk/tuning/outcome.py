@@ -1,4 +1,4 @@
-"""The outcome: everything that the steps found, put together as what tuning returns."""
+"""The outcome: the results of all steps, combined into what tuning returns."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from recallatk.tuning.study import Study, Trail
     from recallatk.tuning.validation import Validated
 
-# Settings that were asked fewer queries say too little to be on the front.
+# Settings with fewer queries are too uncertain to be on the front.
 _FEWEST = 100
 
 
 @dataclass(frozen=True)
 class Found:
-    """The results of all steps up to the validation."""
+    """Results of all steps up to validation."""
 
     proposals: Sequence[Proposal]
     builds: Sequence[FullBuild]
@@ -50,11 +50,11 @@ class Found:
 
 @dataclass(frozen=True)
 class _Shown:
-    """The settings that the outcome compares, with the latencies of the final timing."""
+    """Settings that the outcome compares, with latencies of the final timing."""
 
     choice: Candidate | None
     nearest: Candidate | None
-    """What comes nearest, where nothing meets the goals."""
+    """The closest setting, if none meets the goals."""
     second: Candidate | None
     no_second: str
     """Why there is no runner-up."""
@@ -62,13 +62,13 @@ class _Shown:
 
 
 def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> Tuned:
-    """Time everything that is shown side by side together, then explain what was found.
+    """Time all settings to be shown together, then explain the result.
 
     Args:
         study: the tuning.
         held_out: the side that the choice was validated on.
         found: the results of the steps.
-        by: columns of the queries in which to look for the worst segment.
+        by: query columns in which to find the worst segment.
     """
     found, shown = _timed(study, found)
     met, validated = shown.choice is not None, found.validated
@@ -103,7 +103,7 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
 
 
 def _timed(study: Study, found: Found) -> tuple[Found, _Shown]:
-    """The choice, its runner-up or the nearest miss, timed with all settings that may be on the front."""
+    """The choice, its runner-up or the nearest miss, timed together with all candidates for the front."""
     choice, second, why = None, None, ""
     if found.confirmed is not None:
         choice = found.confirmed.candidate
@@ -115,13 +115,13 @@ def _timed(study: Study, found: Found) -> tuple[Found, _Shown]:
     timing = time_together(study, indexes, enough, [choice, second, nearest], found.trail)
     choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
     if choice is not None and broken_by(study.budgets, choice) is not None:
-        # It kept its budgets while choosing, and does not in the final timing.
+        # It stayed within the budgets while choosing, but exceeds one in the final timing.
         choice, nearest = None, choice
     return found, _Shown(choice, nearest, second, why, timing)
 
 
 def _distinct(trail: Trail, *final: Candidate | None) -> list[Candidate]:
-    """Every measured setting once: the final one if there is one, else that with the most queries."""
+    """Every measured setting once: its final version if any, else the one with the most queries."""
     found: dict[tuple[object, ...], Candidate] = {}
     for each in trail.measured:
         if key_of(each) not in found or found[key_of(each)].queries <= each.queries:
@@ -130,7 +130,7 @@ def _distinct(trail: Trail, *final: Candidate | None) -> list[Candidate]:
 
 
 def _attempts(study: Study, trail: Trail, timing: Timing) -> tuple[Attempt, ...]:
-    """Every build and setting once, as last judged, with the latencies of the final timing and no others."""
+    """Every build and setting once, with its last verdict and only the latencies of the final timing."""
     found: dict[tuple[object, ...], Attempt] = {}
     for each in trail.attempts:
         key = each.engine, each.build, each.search, each.rows
@@ -153,13 +153,13 @@ def _binding(study: Study, trail: Trail, attempts: Sequence[Attempt], timing: Ti
 
 
 def _builds(study: Study) -> int:
-    """The builds in the journal that succeeded, on parts and on the whole."""
+    """Number of successful builds in the journal, on samples and on the full corpus."""
     steps = study.journal.steps.items()
     return sum("built" in step for key, step in steps if key.startswith('["build"'))
 
 
 def _verdict(study: Study, found: Found, shown: _Shown) -> Verdict:
-    """The outcome of every goal, for the choice or for what comes nearest."""
+    """The outcome of every goal, for the choice or the closest setting."""
     candidate = shown.choice or shown.nearest
     if candidate is None:
         goals = (*study.targets, *study.budgets)
@@ -173,12 +173,12 @@ def _verdict(study: Study, found: Found, shown: _Shown) -> Verdict:
 
 
 def _beside_held_out(result: GoalResult, validated: Validated | None) -> GoalResult:
-    """The outcome on the queries that it was chosen by, with the figure of those that were held out."""
+    """The outcome on the queries used for choosing, with the value on held-out queries."""
     goal = parse_goal(result.text)
     held = validated.means.get(goal.name) if validated is not None else None
     if held is None or held.value is None:
         return result
-    return replace(result, note=f"on the queries it was chosen by; {held.value:.4f} on held-out ones")
+    return replace(result, note=f"on the tuning queries; {held.value:.4f} on held-out queries")
 
 
 def _worst(study: Study, held_out: Side, validated: Validated, by: Sequence[str]) -> tuple[str, Mean] | None:
@@ -198,33 +198,33 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
     cautions = [
         Caution(
             "monotonicity",
-            f"{each.candidate.engine}: a setting failed though one of less effort had passed",
+            f"{each.candidate.engine}: a setting failed although one with less effort had passed",
         )
         for each in found.proven
         if each.chosen.violated
     ]
     cautions += _about_memory(found.builds)
     if found.validated is not None and found.validated.looks > 1:
-        said = f"the held-out queries were looked at {found.validated.looks} times"
+        said = f"the held-out queries were used {found.validated.looks} times"
         cautions.append(Caution("looks", said, found.validated.looks, 1))
     if study.over():
-        said = "time was over before everything had been tried"
+        said = "the time limit ended tuning before everything was tried"
         cautions.append(Caution("time", said, None, study.seconds))
     return cautions
 
 
 def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
-    """Where prediction and measurement of memory contradict each other, by the last build of each engine."""
+    """Contradictions between predicted and measured memory, by the last build of each engine."""
     found = []
     exceeded = {each.index.engine: each.exceeded for each in builds if each.exceeded}
     for name, (predicted, taken) in exceeded.items():
-        said = f"{name}: a build was predicted to take {_size(predicted)} and took {_size(taken)}"
+        said = f"{name}: a build took {_size(taken)} of memory, predicted were {_size(predicted)}"
         found.append(Caution("memory", said, taken, predicted))
     corrected = {each.index.engine: each.corrected for each in builds if each.corrected}
     for name, (measured, held) in corrected.items():
         said = (
-            f"{name}: a build was measured to take {_size(measured)}, less than the "
-            f"{_size(held)} that it has to hold, which is what counts here"
+            f"{name}: a build was measured at {_size(measured)} of memory, less than the "
+            f"{_size(held)} that its content needs; the larger number counts"
         )
         found.append(Caution("memory", said, measured, held))
     return found

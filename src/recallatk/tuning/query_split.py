@@ -1,4 +1,4 @@
-"""The query split: one side to choose by, and one that is held out until a setting is chosen."""
+"""The query split: one side to choose by, and one held out for validation."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, QuerySet, Truth
     from recallatk.goals import Target
 
-# Screening needs no more queries than this; no verdict rests on a part.
+# Screening needs no more queries than this, because no verdict rests on a sample.
 QUERIES_ON_A_PART = 250
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Some of the queries with their truth; whoever holds a side can ask no other queries."""
+    """Some of the queries with their truth; code that holds a side cannot use other queries."""
 
     name: str
     numbers: NDArray[np.int64]
-    """The place of each query among all queries."""
+    """The number of each query among all queries."""
     dataset: Dataset
-    """The corpus, and these queries only."""
+    """The corpus with only these queries."""
     truth: Truth
     rows: NDArray[np.int64] | None = None
-    """For a part, its rows of the whole corpus; None for the whole."""
+    """For a sample, its rows of the full corpus; None for the full corpus."""
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     @property
     def columns(self) -> pa.Table | None:
-        """The columns of the queries; None without any."""
+        """Columns of the queries; None if there are none."""
         queries = self.dataset.queries
         return queries.metadata if queries.metadata_names else None
 
     def asked(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Places among all queries, which an index is asked by; refuses queries of the other side."""
+        """Numbers among all queries; refuses queries of the other side."""
         if len(which) and not 0 <= which.min() <= which.max() < len(self):
             raise IndexError(f"the {self.name} side has {len(self)} queries")
         return self.numbers[which]
 
     def order(self, seed: int) -> NDArray[np.int64]:
-        """Its queries in an order drawn from the seed."""
+        """Its queries in random order."""
         return np.random.default_rng([seed, len(self)]).permutation(len(self))
 
     def compared(self, which: NDArray[np.int64], rows: NDArray[np.int64], *, scores: bool) -> Compared:
-        """Answers to some of its queries, compared with their truth."""
+        """Answers to some of its queries, compared with the truth."""
         known = np.where(rows < self.dataset.corpus.rows, rows, -1)
         found = None
         if scores:
@@ -73,7 +73,7 @@ class Side:
 
 
 def split_sides(dataset: Dataset, truth: Truth, seed: int) -> tuple[Side, Side]:
-    """The side to choose by, and the side to validate on, with a third of the queries."""
+    """The side to choose by, and the validation side with a third of the queries."""
     tune, validate = split_queries(dataset.queries, seed=seed)
     return _side("tune", tune, dataset, truth), _side("validate", validate, dataset, truth)
 
@@ -84,7 +84,7 @@ def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth) -> Side:
 
 
 def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
-    """The side, or some of its queries in random order, on a sample of the corpus."""
+    """The side on a sample of the corpus, with at most QUERIES_ON_A_PART of its queries."""
     corpus = side.dataset.corpus
     rows = np.sort(np.random.default_rng([seed, corpus.rows]).permutation(corpus.rows)[:count])
     which = np.sort(side.order(seed)[:QUERIES_ON_A_PART])
@@ -104,4 +104,6 @@ def require_enough(targets: Sequence[Target], *sides: Side) -> None:
     for side in sides:
         for target in targets:
             if not target.members(side.columns, len(side)).any():
-                raise UsageError(f"{target.text}: none of the {len(side)} queries to {side.name} on is of it")
+                raise UsageError(
+                    f"{target.text}: no query in this segment among the {len(side)} to {side.name} on"
+                )

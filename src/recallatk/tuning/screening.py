@@ -1,6 +1,6 @@
-"""Screening: builds on a part of the corpus, ranked by their cost there.
+"""Screening: builds on a sample of the corpus, ranked by cost.
 
-Recall on a part is not recall on the whole, in either direction. This is a filter and never a verdict.
+Recall on a sample can be higher or lower than on the full corpus. Screening only filters; it never decides.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
     from recallatk.tuning.index_client import IndexClient
 
 LEAST_ROWS, SHARE = 2_000, 0.05
-# A part that is more than this share of the whole saves nothing.
+# A sample larger than this share of the corpus saves nothing.
 _MOST_OF_THE_WHOLE = 0.5
-# The second part, for the few that did best on the first.
+# The second sample, for the few builds that did best on the first.
 _LARGER, _LARGER_SHARE, _FEW, _NEAR = 4, 0.2, 3, 1.5
-# While none of its builds has reached the target, an engine gets this many times as long.
+# An engine gets this many times longer until one of its builds reaches the target.
 _PATIENCE = 6
-# Background load only adds latency, so the fastest of several turns counts.
+# Background load only adds latency, so the fastest of several repeats counts.
 _TURNS = 3
-# Rounds of turns on the larger part; milliseconds and queries of one turn at most.
+# Interleaved rounds on the larger sample; maximum milliseconds and queries of one block.
 _ROUNDS, _TURN_MS, _TURN_QUERIES = 5, 500.0, 1_000
-# Predictions from a part are off by about this factor.
+# Predictions from a sample are off by about this factor.
 MARGIN = 1.3
 _MOST_BUILDS = 6
-# An engine whose usual build costs this many times the best of the others gets no more builds.
+# An engine whose usual build costs this many times the best so far gets no more builds.
 _LOST = 2.0
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A build that is worth a whole build, with its expected cost."""
+    """A build worth a full build, with its expected cost."""
 
     engine: type[Engine]
     build: dict[str, Any]
     cost: float
-    """The preferred cost on the part, to compare with other proposals."""
+    """The preferred cost on the sample, to compare with other proposals."""
     others: tuple[dict[str, Any], ...]
-    """Values of the search knobs that stay fixed on a ladder, the cheapest first."""
+    """Values of the fixed search knobs of a ladder, cheapest first."""
     seconds: float | None
-    """Predicted seconds of the whole build."""
+    """Predicted seconds of the full build."""
     memory_bytes: float | None
     median_ms: float
-    """The median latency on the part, at the least effort that reached the targets there."""
+    """Median latency on the sample, at the lowest effort that reaches the targets there."""
     search: dict[str, Any]
-    """The search parameters of that effort."""
+    """Search parameters of that effort."""
 
 
 class _Reached(NamedTuple):
-    """The least effort of one ladder that reaches the targets on the part."""
+    """The lowest effort of one ladder that reaches the targets on the sample."""
 
     cost: float
     search: dict[str, Any]
@@ -70,13 +70,13 @@ class _Reached(NamedTuple):
 
 
 def part_rows(rows: int) -> int:
-    """The rows of the first part; all where the corpus is small enough."""
+    """Rows of the first sample; all rows of a small corpus."""
     count = max(LEAST_ROWS, int(rows * SHARE))
     return count if count < rows * _MOST_OF_THE_WHOLE else rows
 
 
 def larger_rows(rows: int) -> list[int]:
-    """The rows of the second part; empty where it would not be much larger than the first."""
+    """Rows of the second sample; empty if it would not be much larger than the first."""
     first = part_rows(rows)
     count = min(_LARGER * first, int(rows * _LARGER_SHARE))
     return [count] if count >= 2 * first else []
@@ -89,7 +89,7 @@ def parts_of(side: Side, depth: int, seed: int) -> list[Side]:
 
 
 def screen(study: Study) -> tuple[list[Proposal], Trail]:
-    """Try builds of every engine on the part, and rank all that reach the targets there."""
+    """Try builds of every engine on the sample, and rank all that reach the targets there."""
     log = Log(study, Trail())
     found: list[Proposal] = []
     for engine in study.engines:
@@ -107,7 +107,7 @@ def _of_engine(study: Study, log: Log, engine: type[Engine], best: float | None)
     found: list[Proposal] = []
     began = study.elapsed
     for number in range(_MOST_BUILDS):
-        # An engine whose builds take long gets fewer of them.
+        # An engine with slow builds gets fewer of them.
         sure = 1 if study.seconds is not None else 2
         patience = study.screen_seconds * (1 if found else _PATIENCE)
         if number >= sure and study.elapsed - began > patience:
@@ -126,7 +126,7 @@ def _of_engine(study: Study, log: Log, engine: type[Engine], best: float | None)
 
 
 def _promoted(study: Study, log: Log, ranked: list[Proposal]) -> list[Proposal]:
-    """Rank the best few again on the larger part; the others follow, at what they would cost there."""
+    """Rank the best few again on the larger sample; the others follow, with their cost scaled up."""
     if study.larger is None or len(ranked) < 2 or study.over():
         return ranked
     few = _best_few(ranked)
@@ -143,7 +143,7 @@ def _promoted(study: Study, log: Log, ranked: list[Proposal]) -> list[Proposal]:
         for each in ranked
         if each not in few
     ]
-    # The others were not measured as well, and come last.
+    # The others were measured less precisely, so they come last.
     return [*_ranked([new for new, _ in pairs]), *_ranked(rest)]
 
 
@@ -155,9 +155,9 @@ def _best_few(ranked: list[Proposal]) -> list[Proposal]:
 
 
 def _in_turns(study: Study, part: Side, proposals: list[Proposal]) -> list[Proposal]:
-    """The proposals with latencies measured in turns, because a machine drifts."""
+    """The proposals with latencies from interleaved blocks, because machine speed drifts."""
     names = {each.engine.name for each in proposals}
-    # A process holds one index: builds of one engine would be built again in every turn.
+    # A worker holds one index, so two builds of one engine would be rebuilt in every round.
     if study.prefer in ("memory", "build") or len(names) < max(2, len(proposals)):
         return proposals
     slowest = max(each.median_ms for each in proposals)
@@ -183,7 +183,7 @@ def _in_turns(study: Study, part: Side, proposals: list[Proposal]) -> list[Propo
 def _tried(
     study: Study, log: Log, engine: type[Engine], build: dict[str, Any], part: Side, best: float | None = None
 ) -> Proposal | None:
-    """Build on a part and search it; None where that fails, or promises nothing."""
+    """Build on a sample and search it; None if that fails or is not promising."""
     began, rows = study.elapsed, part.dataset.corpus.rows
     reason = _impossible(study, engine, build, rows)
     if reason is not None:
@@ -200,10 +200,10 @@ def _tried(
         log.note(engine, build, "crashed", str(problem), rows=rows, began=began)
         return None
     if not reached:
-        why = reason or "does not reach the target at full effort on the part"
+        why = reason or "misses the target at full effort on the sample"
         log.note(engine, build, "skipped" if reason else "failed", why, rows=rows, began=began)
         return None
-    log.note(engine, build, "passed", "reaches the target on the part", rows=rows, began=began)
+    log.note(engine, build, "passed", "reaches the target on the sample", rows=rows, began=began)
     ranked = sorted(reached, key=lambda each: each.cost)
     others = tuple(each.others for each in ranked)
     cost, setting, median_ms, _ = ranked[0]
@@ -211,20 +211,20 @@ def _tried(
 
 
 def _impossible(study: Study, engine: type[Engine], build: dict[str, Any], rows: int) -> str | None:
-    """Why a build is not even tried: its constraints on a part, or a budget that its content exceeds."""
+    """Reason to skip a build: its constraints on a sample, or a budget that its content exceeds."""
     if any(violations(engine, {**replace(study.shape, rows=rows).known, **build})):
-        return "its constraints do not let it be built on a part"
+        return "its constraints do not allow a build on a sample"
     known = content(engine.name, build, study.shape.dimension, study.metric)
     held = None if known is None else known.of(study.shape.rows)
     broken = broken_budget(study.budgets, {"memory": held, "size": held}, MARGIN)
     if broken is None:
         return None
     budget, value = broken
-    return f"{budget}: the whole has to hold about {budget.shown(value)}"
+    return f"{budget}: the full index holds about {budget.shown(value)}"
 
 
 def _whole(study: Study, index: IndexClient, built: Built) -> dict[str, float | None]:
-    """The predicted costs of the whole build, from those of the part."""
+    """Predicted costs of the full build, from those on the sample."""
     rows = study.shape.rows
     known = content(index.engine, index.build, study.shape.dimension, study.metric)
     bytes_of = {"memory": built.memory_bytes, "size": built.size_bytes}
@@ -236,12 +236,12 @@ def _whole(study: Study, index: IndexClient, built: Built) -> dict[str, float | 
 
 
 def _too_costly(study: Study, whole: dict[str, float | None]) -> str | None:
-    """Which budget the whole is predicted to break."""
+    """The budget that the full build is predicted to exceed."""
     broken = broken_budget(study.budgets, whole, MARGIN)
     if broken is None:
         return None
     budget, value = broken
-    return f"{budget}: the whole is predicted to take {budget.spelled(value)}"
+    return f"{budget}: the full build is predicted to take {budget.spelled(value)}"
 
 
 def _all_reached(
@@ -253,7 +253,7 @@ def _all_reached(
     part: Side,
     best: float | None,
 ) -> list[_Reached]:
-    """The least effort of each ladder that reaches the targets on the part."""
+    """The lowest effort of each ladder that reaches the targets on the sample."""
     found = []
     shape = replace(study.shape, rows=index.rows)
     for ladder in ladders(engine, index.build, shape):
@@ -269,7 +269,7 @@ def _all_reached(
 
 
 def _least_reaching(study: Study, log: Log, index: IndexClient, ladder: Ladder, part: Side) -> float | None:
-    """The least effort whose means reach the thresholds on the part."""
+    """The lowest effort whose means reach the thresholds on the sample."""
     which = part.order(study.seed)
     asked: dict[float, bool] = {}
 
@@ -278,9 +278,9 @@ def _least_reaching(study: Study, log: Log, index: IndexClient, ladder: Ladder, 
             began, setting = study.elapsed, ladder.search(effort)
             answers = index.ask(part, study.targets, setting, which)
             asked[effort] = means_reach(study.targets, answers.values)
-            verdict, why = ("passed", "reaches") if asked[effort] else ("failed", "does not reach")
+            verdict, why = ("passed", "reaches") if asked[effort] else ("failed", "misses")
             log.note(
-                ladder.engine, index.build, verdict, f"{why} the target on the part",
+                ladder.engine, index.build, verdict, f"{why} the target on the sample",
                 search=setting, rows=index.rows, began=began,
             )  # fmt: skip
         return asked[effort]

@@ -1,4 +1,4 @@
-"""What can be tried of an engine: its builds, and the efforts of a search from the least to the most."""
+"""The search space of an engine: its builds, and its search efforts from lowest to highest."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from recallatk.adapters import Engine
     from recallatk.core import Knob
 
-# Builds are looked for from a quarter of the usual value to four times it.
+# Build knobs vary between a quarter and four times the usual value.
 _AROUND = 4
 _TRIES = 60
-# Full effort to begin with; a knob's own highest value may be absurd.
+# First guess of full effort; a knob's maximum may be absurdly high.
 _GENEROUS = 8
-# Nearer efforts than these cannot be told apart by their cost.
+# Efforts closer than this factor cannot be distinguished by cost.
 STEP = 1.04
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What an engine has to know of the data."""
+    """Size of the data, as engines need it."""
 
     rows: int
     dimension: int
@@ -35,19 +35,19 @@ class Shape:
 
     @property
     def known(self) -> dict[str, int]:
-        """As constraints name them."""
+        """Values by the names that constraints use."""
         return {"rows": self.rows, "dimension": self.dimension, "k": self.k}
 
 
 def usual_build(engine: type[Engine], shape: Shape) -> dict[str, Any]:
-    """The defaults, fitted to the data where they depend on it."""
+    """The default build, adapted to the data."""
     values = build_values(engine, shape.rows, shape.dimension)
     first = {name: value[0] if isinstance(value, list) else value for name, value in values.items()}
     return dict(resolved(engine.name, engine.build_knobs, first))
 
 
 class Builds:
-    """Builds to try, the usual one first and then what Optuna's sampler makes of what they cost."""
+    """Builds to try: the usual one first, then suggestions of Optuna's sampler."""
 
     def __init__(self, engine: type[Engine], shape: Shape, seed: int) -> None:
         import optuna
@@ -79,7 +79,7 @@ class Builds:
         return FloatDistribution(low, high, log=knob.scale == "log" and low > 0)
 
     def ask(self) -> tuple[Any, dict[str, Any]] | None:
-        """The next build that the constraints allow and that was not tried; None where there is none."""
+        """The next untried build that the constraints allow; None if there is none."""
         from optuna.trial import TrialState
 
         if not self.seen:
@@ -97,7 +97,7 @@ class Builds:
         return None
 
     def tell(self, trial: Any, cost: float | None) -> None:
-        """What it cost; None where it did not reach the target."""
+        """Report the cost of a build; None if it did not reach the target."""
         from optuna.trial import TrialState
 
         if cost is None:
@@ -108,27 +108,27 @@ class Builds:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Search settings of one build by rising effort: one knob moves, all others stay."""
+    """Search settings of one build by ascending effort: one knob moves, all others stay fixed."""
 
     engine: type[Engine]
     build: dict[str, Any]
     shape: Shape
     others: dict[str, Any]
-    """What stays, effort or not."""
+    """Values of the fixed knobs."""
 
     @property
     def knob(self) -> Knob | None:
-        """The knob that moves; None where searching has no effort to set."""
+        """The knob that moves; None if the engine has no effort knob."""
         return next((each for each in self.engine.search_knobs if _moves(each)), None)
 
     def search(self, effort: float) -> dict[str, Any]:
-        """The parameters of an effort, in the order of the knobs."""
+        """Search parameters for an effort, in knob order."""
         knob = self.knob
         moved = {} if knob is None else {knob.name: knob.plain(effort)}
         return {each.name: {**self.others, **moved}[each.name] for each in self.engine.search_knobs}
 
     def allows(self, effort: float) -> bool:
-        """Whether the constraints let it be."""
+        """Whether the constraints allow an effort."""
         known = {**self.shape.known, **self.build, **self.search(effort)}
         return not any(violations(self.engine, known))
 
@@ -161,12 +161,12 @@ class Ladder:
 
     @property
     def generous(self) -> float:
-        """Full effort to begin with."""
+        """First guess of full effort."""
         knob = self.knob
         return 0.0 if knob is None else min(self.most, _GENEROUS * max(float(knob.default), self.shape.k))
 
     def between(self, low: float, high: float) -> float | None:
-        """The middle on the logarithmic scale; None where there is nothing between worth asking."""
+        """The geometric mean of two efforts; None if they are too close."""
         if high / low <= STEP:
             return None
         middle = math.sqrt(low * high)
@@ -175,7 +175,7 @@ class Ladder:
         return middle if low < middle < high else None
 
     def lower(self, effort: float) -> list[float]:
-        """The usual effort and the middle of all below one: where to look if full effort is not best."""
+        """Efforts to try if full effort is not best: the usual one, and the middle of all below."""
         usual = float(self.knob.default) if self.knob is not None else 0.0
         found = {usual, self.between(self.least, max(self.least, effort)) if self.least else None}
         allowed = [each for each in found if each is not None and self.least <= each < effort]
@@ -196,7 +196,7 @@ def _moves(knob: Knob) -> bool:
 
 
 def ladders(engine: type[Engine], build: dict[str, Any], shape: Shape) -> Iterator[Ladder]:
-    """One ladder for each of few values of the other effort knobs, the default first."""
+    """One ladder for each of a few values of the other effort knobs, the default first."""
     usual = {each.name: each.default for each in engine.search_knobs}
     beside = [each for each in engine.search_knobs if _moves(each)][1:]
     options: list[dict[str, Any]] = [usual]

@@ -1,4 +1,4 @@
-"""One tuning study: the data, goals and time limit that all steps share, and the trail that they extend."""
+"""A tuning study: the data, goals and time limit that all steps share, and the trail that they extend."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from recallatk.tuning.query_split import Side
     from recallatk.tuning.search_space import Shape
 
-# The rest of the time limit is for the finalists and the validation.
+# The rest of the time limit is for finalists and validation.
 _SHARE_FOR_CHOOSING = 0.85
-# Seconds of screening per engine without a time limit, for 2,000 rows of 384 numbers.
+# Seconds of screening per engine without a time limit, for 2,000 rows of dimension 384.
 _SCREEN_SECONDS, _SCREEN_NUMBERS = 1.5, 2_000 * 384
 
 
 @dataclass(frozen=True)
 class TuningProgress:
-    """How far a tuning is."""
+    """Progress of a tuning."""
 
     phase: str
     """filter, build, effort, finalists, validation or timing."""
@@ -42,7 +42,7 @@ class TuningProgress:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Study:
-    """Everything that the steps of one tuning share; the held-out queries are deliberately no part of it."""
+    """Everything that the steps of one tuning share, deliberately without the held-out queries."""
 
     pool: IndexPool
     journal: Journal
@@ -67,17 +67,17 @@ class Study:
 
     @property
     def part(self) -> Side:
-        """The first part."""
+        """The first sample."""
         return self.parts[0]
 
     @property
     def larger(self) -> Side | None:
-        """The second part; None where the corpus is too small for two."""
+        """The second sample; None if the corpus is too small for two."""
         return self.parts[1] if len(self.parts) > 1 else None
 
     @property
     def elapsed(self) -> float:
-        """Seconds that the steps took so far, those of earlier calls included."""
+        """Seconds that the steps took so far, including those of interrupted calls."""
         return self.journal.elapsed
 
     @property
@@ -100,7 +100,7 @@ class Study:
         return self.seconds is not None and self.elapsed >= _SHARE_FOR_CHOOSING * self.seconds
 
     def index(self, engine: type[Engine], build: dict[str, Any], part: Side | None = None) -> IndexClient:
-        """An index of the whole corpus or of a part, built when it is first asked."""
+        """An index of the full corpus or of a sample, built on first use."""
         if part is None:
             return IndexClient(self.pool, self.journal, engine.name, build, self.shape.rows)
         return IndexClient(self.pool, self.journal, engine.name, build, part.dataset.corpus.rows, part.rows)
@@ -112,13 +112,13 @@ class Trail:
 
     attempts: tuple[Attempt, ...] = ()
     measured: tuple[Candidate, ...] = ()
-    """Every setting measured on the whole corpus; one that was measured again occurs again."""
+    """Every setting measured on the full corpus; a setting measured twice occurs twice."""
     best: Candidate | None = None
     """The cheapest proven setting."""
 
 
 class Log:
-    """The trail while one step extends it, shown to whoever watches."""
+    """The trail while one step extends it; progress goes to the `watch` callback."""
 
     def __init__(self, study: Study, before: Trail) -> None:
         self.study, self.best = study, before.best
@@ -134,9 +134,9 @@ class Log:
         search: dict[str, Any] | None = None, rows: int | None = None, began: float | None = None,
         bound: float | None = None,
     ) -> None:  # fmt: skip
-        """Add an attempt: by default a whole build, of the whole corpus, that took no time.
+        """Add an attempt: by default a build of the full corpus that took no time.
 
-        `began` is what `Study.elapsed` was when the attempt began.
+        `began` is `Study.elapsed` at the start of the attempt.
         """
         whole = self.study.shape.rows
         seconds = 0.0 if began is None else round(self.study.elapsed - began, 3)
@@ -149,7 +149,7 @@ class Log:
         self.say(phase, engine.name, f"{verdict}{': ' + why if why else ''}")
 
     def say(self, phase: str, engine: str | None = None, said: str = "") -> None:
-        """Report progress to whoever watches."""
+        """Report progress to the `watch` callback."""
         study = self.study
         if study.watch is None:
             return

@@ -1,9 +1,9 @@
-"""Validation: the choice on queries that it was not chosen by.
+"""Validation: the choice on held-out queries.
 
-A choice is confirmed when on the held-out queries every target is reached in the mean, and the sequential
-test does not say that it is missed. The proof is the bound on the side to choose by; this is its check, on
-queries that cannot have been selected for. Where a choice is not confirmed, the next safer setting is
-validated, and the outcome states the number of looks.
+A choice is confirmed if, on the held-out queries, the mean reaches every target and the sequential test
+does not report a miss. The proof is the bound on the tuning queries; validation checks it on queries that
+played no part in the choice. If a choice is not confirmed, the next safer setting is validated, and the
+outcome states the number of validations.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
     from recallatk.tuning.query_split import Side
 
 _MOST_LOOKS = 5
-# The first step up is small, because a proven bound can hardly be far off; later steps double.
+# The first step up is small, because a proven bound is rarely far off; later steps double.
 _FIRST_STEP = 0.1
 
 
 @dataclass(frozen=True)
 class Validated:
-    """The last setting that was asked the held-out queries."""
+    """The last setting tested on the held-out queries."""
 
     place: int
-    """Which of the proven builds it belongs to."""
+    """Position of its build among the proven builds."""
     candidate: Candidate
     answers: ScoredAnswers
     means: Mapping[str, Mean]
     confirmed: bool
     looks: int
-    """How often the held-out queries were asked."""
+    """How often the held-out queries were used."""
     effort: float
     rejected: tuple[int, ...] = ()
-    """The builds of which a setting was not confirmed before."""
+    """Positions of builds with a setting that was not confirmed."""
 
 
 def validate(
     study: Study, held_out: Side, proven: Sequence[Proven], trail: Trail
 ) -> tuple[Validated | None, list[Proven], Trail]:
-    """Validate the choice, then safer settings, until one is confirmed or there were enough looks.
+    """Validate the choice, then safer settings, until one is confirmed or the limit is reached.
 
-    Returns None where no build could be validated; the builds with the efforts that this looked at; and the
-    trail.
+    Returns the last validation, or None if no build could be validated; the builds with the efforts tried
+    here; and the trail.
     """
     log, builds = Log(study, trail), list(proven)
     last: Validated | None = None

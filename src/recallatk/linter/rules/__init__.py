@@ -1,4 +1,4 @@
-"""The rules of the linter by their codes: every module here holds one."""
+"""The linter's rules by code, one module each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _rule_in(module: str) -> Rule:
     return kind()
 
 
-# Module names begin with the code, so that their order is the order of the codes.
+# Module names begin with the code, so sorting by name sorts by code.
 RULES: tuple[Rule, ...] = tuple(
     _rule_in(name) for name in sorted(m.name for m in pkgutil.iter_modules(__path__))
 )
 
 
 def rule_codes() -> tuple[str, ...]:
-    """The codes of all rules, in order."""
+    """Codes of all rules, in order."""
     return tuple(each.code for each in RULES)

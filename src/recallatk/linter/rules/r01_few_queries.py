@@ -1,4 +1,4 @@
-"""R01: too few queries for the precision that is shown."""
+"""R01: too few queries for the precision shown."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ if TYPE_CHECKING:
     from recallatk.linter.evidence import Evidence
 
 FEWEST = 100
-# Half of a 95 % interval in standard errors.
+# Half-width of a 95 % interval in standard errors.
 _NORMAL = 1.959964
 
 
 class FewQueries(Rule):
-    """Fewer queries than the second decimal of a recall needs."""
+    """Fewer queries than the second decimal of recall needs."""
 
     code, name, severity = "R01", "few-queries", Severity.ERROR
     title = "Too few queries"
-    threshold = "fewer than 100 queries: error; a 95 % interval of recall wider than ±0.01: warning"
+    threshold = (
+        "fewer than 100 queries: error; a 95 % confidence interval of recall wider than ±0.01: warning"
+    )
     source = (
-        "recall is compared in steps of 0.01; the number that is needed follows from the spread between "
-        "queries (`queries_for`). Fewer than 100 leave the interval itself unsure."
+        "Recall is compared in steps of 0.01. The number of queries needed follows from the spread between "
+        "queries (`queries_for`). Below 100 queries, the interval itself is unreliable."
     )
     why = (
-        "Recall is a mean over queries, and the queries are a sample of what will be asked. With few of "
-        "them the difference between two settings is smaller than what another sample would change."
+        "Recall is a mean over queries, and your queries are a sample of your traffic. With few queries, "
+        "sampling noise is larger than the difference between two settings."
     )
-    remedy = "Use more queries: split the ones at hand less, or take more from your logs."
+    remedy = "Use more queries: hold out a smaller share, or take more from your logs."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The number of queries, then the widest interval."""
+        """The number of queries, then the widest confidence interval."""
         counts = [each.score.queries for each in evidence.measurements]
         if evidence.dataset is not None:
             counts.append(evidence.dataset.queries.rows)
@@ -52,9 +54,11 @@ class FewQueries(Rule):
             found for each in evidence.measurements if (found := _half(each, evidence.headline)) is not None
         ]
         half, spread = max(wide, default=(0.0, 0.0))
-        needed = f"; about {queries_for(STEP, spread):,} make it ±{STEP}" if half > STEP and spread else ""
+        needed = (
+            f"; about {queries_for(STEP, spread):,} queries make it ±{STEP}" if half > STEP and spread else ""
+        )
         if min(counts) < FEWEST:
-            width = f", and {evidence.headline} is known to ±{half:.3f} only{needed}" if wide else ""
+            width = f", so {evidence.headline} is known only to ±{half:.3f}{needed}" if wide else ""
             there = "there is" if min(counts) == 1 else "there are"
             said = f"{there} {counted(min(counts), 'query', 'queries')}{width}"
             yield self.finding(said, min(counts), FEWEST)
@@ -68,7 +72,7 @@ class FewQueries(Rule):
 
 
 def _half(measurement: Measurement, name: str) -> tuple[float, float] | None:
-    """Half the interval of a recall, and the spread between queries that it shows."""
+    """Half-width of a recall's interval, and the standard deviation over queries."""
     mean = recall_of(measurement, name)
     if mean is None or mean.low is None or mean.high is None:
         return None

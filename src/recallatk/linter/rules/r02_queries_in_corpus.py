@@ -21,20 +21,19 @@ class QueriesInCorpus(Rule):
     """Queries that find themselves."""
 
     code, name, severity = "R02", "queries-in-corpus", Severity.ERROR
-    title = "Queries are taken from the corpus"
-    threshold = (
-        "more than 1 % of the queries are equal to a row of the corpus: warning; more than 10 %: error"
-    )
+    title = "Queries come from the corpus"
+    threshold = "more than 1 % of the queries equal a corpus row: warning; more than 10 %: error"
     source = (
-        "on real embeddings the rows of an index had a recall of 0.80 where held-out ones had 0.75; "
+        "On real embeddings, indexed rows used as queries had a recall of 0.80, held-out rows 0.75; "
         "[mistakes](mistakes.md) measures it again."
     )
     why = (
-        "A query that is in the index finds itself first, and an index is built around its own rows. "
-        "Recall comes out higher than for anything that users ask."
+        "A query that is also in the index finds itself first, and the index was built around it. Recall "
+        "comes out higher than for real queries."
     )
     remedy = (
-        "Hold queries out of the corpus, or use `queries_from_corpus`, which leaves each query's own row out."
+        "Hold the queries out of the corpus, or use `queries_from_corpus`, which excludes each query's own "
+        "row."
     )
     needs = frozenset({"dataset"})
 

@@ -1,4 +1,4 @@
-"""R03: corpus rows that are copies of each other."""
+"""R03: duplicate rows in the corpus."""
 
 from __future__ import annotations
 
@@ -17,44 +17,42 @@ SOME, MANY = 0.005, 0.20
 
 
 class DuplicateRows(Rule):
-    """The same vector again and again."""
+    """Corpus rows with equal vectors."""
 
     code, name, severity = "R03", "duplicate-rows", Severity.ERROR
-    title = "The corpus has copies of rows"
+    title = "The corpus has duplicate rows"
     threshold = (
-        "more than 0.5 % of the rows have a copy, or a group of copies is as large as k: warning; more "
-        "than 20 % of the rows: error"
+        "more than 0.5 % of the rows have a duplicate, or a group of duplicates has k or more rows: warning; "
+        "more than 20 % of the rows: error"
     )
     source = (
-        "public sets have them: of LAION 1.7 % of the rows, one of them 902 times "
-        "(zilliztech/VectorDBBench#357). Recall here counts ties, so that some copies do no harm; a fifth "
-        "of the rows is another corpus."
+        "Public datasets have them: in LAION, 1.7 % of the rows, one of them 902 times "
+        "(zilliztech/VectorDBBench#357). Recall here is tie-aware, so a few duplicates do no harm. A fifth "
+        "of the rows makes it a different corpus."
     )
     why = (
-        "Copies tie, so that a tool which compares ids alone marks right answers as wrong. Lists full of "
-        "copies also make a corpus easier to search than as many different rows."
+        "Duplicates tie, so a tool that compares ids alone marks correct answers as wrong. They also make "
+        "the corpus easier to search than the same number of distinct rows."
     )
-    remedy = (
-        "Remove copies before measuring, unless production has them too; compare ids only with ties counted."
-    )
+    remedy = "Remove duplicates before measuring, unless production has them too. Use tie-aware recall."
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The share of rows with a copy, and the largest group."""
+        """The share of rows with a duplicate, and the largest group."""
         if evidence.survey is None:
             return
         share, largest = evidence.survey.duplicate_share, evidence.survey.largest_group
         many = share > MANY
         if share > SOME:
             yield self.finding(
-                f"{share:.1%} of the rows have a copy, and the largest group has {largest:,} rows",
+                f"{share:.1%} of the rows have a duplicate; the largest group has {largest:,} rows",
                 share,
                 MANY if many else SOME,
                 None if many else Severity.WARNING,
             )
         elif largest >= max(2, evidence.k):
             yield self.finding(
-                f"{largest:,} rows are equal, enough to fill the top {evidence.k}",
+                f"{largest:,} rows are identical, enough to fill the top {evidence.k}",
                 largest,
                 evidence.k,
                 Severity.WARNING,

@@ -1,4 +1,4 @@
-"""R04: queries that are copies of each other."""
+"""R04: duplicate queries."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ MANY = 0.05
 
 
 class DuplicateQueries(Rule):
-    """The same question again and again."""
+    """Queries with equal vectors and filters."""
 
     code, name, severity = "R04", "duplicate-queries", Severity.WARNING
     title = "Queries are repeated"
-    threshold = "more than 5 % of the queries have the same vector and filter as another"
-    source = "a rule of thumb; n queries count as n in an interval, however few of them are different."
+    threshold = "more than 5 % of the queries have the same vector and filter as another query"
+    source = "A rule of thumb; an interval counts n queries as n independent ones, however few are distinct."
     why = (
-        "Intervals take every query for a new one, so that copies make them too narrow. Caches of an "
-        "engine answer copies faster than anything new."
+        "Confidence intervals treat every query as independent, so duplicates make them too narrow. An "
+        "engine's caches also answer repeated queries faster than new ones."
     )
-    remedy = "Keep each query once; weigh by how often it is asked when you report, not by asking it again."
+    remedy = (
+        "Keep each query once. To reflect traffic, weight queries in your report instead of repeating them."
+    )
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The share of queries with a copy."""
+        """The share of queries with a duplicate."""
         if evidence.survey is None:
             return
         repeated = evidence.survey.repeated_queries
         share = float(repeated.mean())
         if share > MANY:
             yield self.finding(
-                share_of(int(repeated.sum()), len(repeated), "queries", "is asked again", "are asked again"),
+                share_of(int(repeated.sum()), len(repeated), "queries", "is a duplicate", "are duplicates"),
                 share,
                 MANY,
             )

@@ -1,4 +1,4 @@
-"""R05: ties at the boundary of the top k in many queries."""
+"""R05: ties at rank k in many queries."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ SOME = 0.01
 
 
 class BoundaryTies(Rule):
-    """Which row is the k-th is a matter of taste."""
+    """Queries whose k-th neighbor ties with the next one."""
 
     code, name, severity = "R05", "boundary-ties", Severity.WARNING
-    title = "The boundary of the top k is tied"
+    title = "Neighbors tie at rank k"
     threshold = "more than 1 % of the queries have equal scores at ranks k and k + 1"
     source = (
-        "a share of 1 % can move recall by strict ids by as much as the second decimal that people compare."
+        "Ties in 1 % of the queries can move strict recall by 0.01, the step in which recall is compared."
     )
     why = (
-        "Where the last neighbours tie, several answers are right, and strict ids accept one. Recall here "
-        "accepts all of them; other tools may show less for the same answers."
+        "Where the last neighbors tie, several answers are correct, but strict recall accepts only one. "
+        "Recall here is tie-aware; other tools may show less for the same answers."
     )
-    remedy = "Compare runs by recall with ties, never by strict ids; remove copies where they cause it."
+    remedy = "Compare runs by tie-aware recall, not strict recall. Remove duplicates if they cause the ties."
     needs = frozenset({"truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The worst of all k."""
+        """The k with the most ties."""
         if evidence.truth is None:
             return
         shares = {
@@ -48,11 +48,11 @@ class BoundaryTies(Rule):
         }
         if shares and max(shares.values()) > SOME:
             k, share = max(shares.items(), key=lambda each: each[1])
-            yield self.finding(f"{share:.1%} of the queries tie at the boundary of the top {k}", share, SOME)
+            yield self.finding(f"{share:.1%} of the queries have a tie at rank {k}", share, SOME)
 
 
 def _tied(truth: Truth, k: int) -> float | None:
-    """The share of queries whose k-th neighbour ties with the next; None where nobody knows."""
+    """Share of queries whose k-th neighbor ties with the next; None if unknown."""
     if k > truth.depth or not len(truth):
         return None
     if k == truth.depth:

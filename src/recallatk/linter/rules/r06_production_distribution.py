@@ -1,4 +1,4 @@
-"""R06: queries that a classifier tells from production's."""
+"""R06: queries that a classifier can tell from production queries."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ MOST, FEWEST = 0.7, 100
 
 
 class ProductionDistribution(Rule):
-    """Other questions than users ask."""
+    """Queries from a different distribution than production."""
 
     code, name, severity = "R06", "production-distribution", Severity.ERROR
-    title = "The queries are unlike production's"
+    title = "The queries differ from production queries"
     threshold = (
-        "a linear classifier tells the two apart on held-out queries with an AUC above 0.7: error; fewer "
-        "than 100 queries on either side, which are too few to tell: note"
+        "a linear classifier separates the two on held-out queries with an AUC above 0.7: error; fewer than "
+        "100 queries on either side, too few to compare: note"
     )
     source = (
-        "0.5 is chance. On out-of-distribution queries a search can take ten times as long for the same "
-        "recall (arXiv 2211.12850), so that such a benchmark is of something else."
+        "0.5 is chance. On out-of-distribution queries, a search can take ten times as long for the same "
+        "recall (arXiv 2211.12850)."
     )
     why = (
-        "Indexes are laid out for the distribution of their rows, and queries from elsewhere take other "
-        "paths through them. What is measured with other queries does not carry over to production."
+        "Indexes are laid out for the distribution of their rows, and out-of-distribution queries take other "
+        "paths through them. Results on such queries do not carry over to production."
     )
-    remedy = "Take the queries of the benchmark from production's logs, embedded in the same way."
+    remedy = "Take the benchmark queries from production logs, embedded in the same way."
     needs = frozenset({"dataset", "production"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The AUC on held-out queries."""
+        """AUC on held-out queries."""
         if evidence.dataset is None or evidence.survey is None or evidence.production is None:
             return
         ours = evidence.survey.queries[:MOST_QUERIES]
@@ -48,12 +48,12 @@ class ProductionDistribution(Rule):
         if theirs is None:
             there, here = evidence.production.dimension, evidence.dataset.corpus.dimension
             yield self.finding(
-                f"production's vectors have {there:,} numbers, and the corpus {here:,}", there, here
+                f"dimension mismatch: production vectors have {there:,}, the corpus {here:,}", there, here
             )
             return
         if min(len(ours), len(theirs)) < FEWEST:
             few = counted(len(ours), "query", "queries")
-            said = f"{few} and {len(theirs):,} of production's are too few to compare"
+            said = f"{few} and {len(theirs):,} from production are too few to compare"
             yield self.finding(said, min(len(ours), len(theirs)), FEWEST, Severity.NOTE)
             return
         if evidence.dataset.metric is Metric.COSINE:
@@ -61,7 +61,7 @@ class ProductionDistribution(Rule):
         found = held_out_auc(ours, theirs)
         if found > MOST:
             yield self.finding(
-                f"a classifier tells them from {len(theirs):,} production queries with an AUC of {found:.2f}",
+                f"a classifier separates them from {len(theirs):,} production queries with AUC {found:.2f}",
                 found,
                 MOST,
             )

@@ -1,4 +1,4 @@
-"""R07: queries nearer to the corpus, or farther from it, than production's."""
+"""R07: queries nearer to the corpus, or farther from it, than production queries."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ LEAST, MOST = 0.67, 1.5
 
 
 class ProductionDistance(Rule):
-    """Queries that are too clean, or too far off."""
+    """Queries at a different distance from the corpus than production queries."""
 
     code, name, severity = "R07", "production-distance", Severity.ERROR
-    title = "The queries lie nearer or farther than production's"
+    title = "The queries are nearer to the corpus, or farther, than production queries"
     threshold = "the median distance to the nearest row is less than 0.67 or more than 1.5 times production's"
     source = (
-        "a rule of thumb: half as far again, either way; distances are to the nearest of 4,000 sampled rows."
+        "A rule of thumb: a factor of 1.5 either way. Distances are to the nearest of 4,000 sampled rows."
     )
     why = (
-        "Queries made from the corpus, or written by a model that read it, lie closer to their neighbours "
-        "than what users type. Near neighbours are easy to find, so that recall comes out too high."
+        "Queries made from the corpus, or written by a model that read it, lie closer to their neighbors "
+        "than real queries. Close neighbors are easy to find, so recall comes out too high."
     )
-    remedy = "Take the queries of the benchmark from production's logs; do not derive them from corpus rows."
+    remedy = "Take the benchmark queries from production logs; do not derive them from corpus rows."
     needs = frozenset({"dataset", "production"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The ratio of medians."""
+        """Ratio of the median distances."""
         found = nearest_distances(evidence)
         if found is None:
             return
@@ -44,7 +44,7 @@ class ProductionDistance(Rule):
         ratio = ours / theirs if theirs > 0 else (1.0 if ours == 0 else np.inf)
         if not LEAST <= ratio <= MOST:
             yield self.finding(
-                f"their nearest rows are {ratio:.2f} times as far as those of production's queries "
+                f"the median distance to the nearest row is {ratio:.2f} times production's "
                 f"({ours:.3g} and {theirs:.3g})",
                 ratio,
                 LEAST if ratio < LEAST else MOST,

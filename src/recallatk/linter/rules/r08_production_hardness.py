@@ -1,4 +1,4 @@
-"""R08: queries that are harder or easier than production's."""
+"""R08: queries that are harder or easier than production queries."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ MOST, FEWEST = 0.20, 100
 
 
 class ProductionHardness(Rule):
-    """Another local intrinsic dimension."""
+    """Queries with a different local intrinsic dimension than production queries."""
 
     code, name, severity = "R08", "production-hardness", Severity.WARNING
-    title = "The queries are harder or easier than production's"
-    threshold = "the median local intrinsic dimension (LID) differs by more than 20 % from production's"
+    title = "The queries are harder or easier than production queries"
+    threshold = "the median local intrinsic dimension (LID) differs from production's by more than 20 %"
     source = (
-        "a rule of thumb; LID by maximum likelihood (Amsaleg and others 2015), over the 20 nearest of "
-        "sampled rows."
+        "A rule of thumb; LID by maximum likelihood (Amsaleg et al. 2015) over the 20 nearest sampled rows."
     )
     why = (
-        "Where neighbours crowd at the same distance, an index misses more of them. A query set of "
-        "another hardness has another recall at the same setting."
+        "Where many rows lie at about the same distance, an index misses more neighbors. Harder or easier "
+        "queries give a different recall at the same setting."
     )
-    remedy = "Take queries of the same kinds in the same shares as production has."
+    remedy = "Use the same mix of queries as production."
     needs = frozenset({"dataset", "production"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The ratio of medians."""
+        """Ratio of the median LIDs."""
         found = nearest_distances(evidence)
         if found is None or min(map(len, found)) < FEWEST:
             return
@@ -48,7 +47,7 @@ class ProductionHardness(Rule):
         shift = abs(ours / theirs - 1)
         if shift > MOST:
             yield self.finding(
-                f"their median LID is {ours:.1f}, and production's {theirs:.1f} ({shift:.0%} apart)",
+                f"their median LID is {ours:.1f}, production's {theirs:.1f} ({shift:.0%} apart)",
                 shift,
                 MOST,
             )

@@ -1,4 +1,4 @@
-"""R09: filters in production that the benchmark does not have."""
+"""R09: filters in production that the benchmark lacks."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ SOME, FEW = 0.01, 0.5
 
 
 class ProductionFilters(Rule):
-    """Users filter, the benchmark does not."""
+    """Production queries have filters, benchmark queries do not."""
 
     code, name, severity = "R09", "production-filters", Severity.ERROR
-    title = "Production filters, and the benchmark does not"
+    title = "Production queries have filters, the benchmark's do not"
     threshold = (
-        "more than 1 % of production's queries have a filter, and none of the benchmark's: error; fewer "
-        "than half as many of them: warning"
+        "more than 1 % of the production queries have a filter and no benchmark query has one: error; less "
+        "than half production's share: warning"
     )
     source = (
-        "filtered searches are another algorithm in every engine: at a selectivity of 1 % recall fell "
-        "from 1.0 to 0.64 in one (apache/lucene#14160)."
+        "Engines run a different algorithm for filtered searches: at a selectivity of 1 %, recall fell from "
+        "1.0 to 0.64 in one (apache/lucene#14160)."
     )
     why = (
-        "An index is built for all rows, and a filter takes most of its paths away. Recall without "
-        "filters says nothing about recall with them."
+        "An index is built for all rows, and a filter removes most of its paths. Recall without filters says "
+        "nothing about recall with filters."
     )
-    remedy = "Give the queries their filters: a column `filter`, or `[data] where`."
+    remedy = "Add the filters to the benchmark: a `filter` column in the queries, or `[data] where`."
     needs = frozenset({"dataset", "production"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The shares of queries with a filter."""
+        """Shares of queries with a filter."""
         if evidence.dataset is None or evidence.production is None:
             return
         ours, theirs = _share(evidence.dataset.queries), _share(evidence.production)
         if theirs > SOME and ours < FEW * theirs:
             yield self.finding(
-                f"{theirs:.1%} of production's queries have a filter, and {ours:.1%} of the benchmark's",
+                f"{theirs:.1%} of the production queries have a filter, {ours:.1%} of the benchmark's",
                 ours,
                 FEW * theirs,
                 Severity.WARNING if ours else None,

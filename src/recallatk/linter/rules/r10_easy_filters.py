@@ -1,4 +1,4 @@
-"""R10: filters that let many rows pass, and no others."""
+"""R10: only filters that let many rows pass."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ MOST = 0.10
 
 
 class EasyFilters(Rule):
-    """No filter that hurts."""
+    """No selective filter among the queries."""
 
     code, name, severity = "R10", "easy-filters", Severity.WARNING
-    title = "Only easy filters are measured"
+    title = "The benchmark has only easy filters"
     threshold = "the most selective filter lets more than 10 % of the rows pass"
     source = (
-        "engines lose recall, or change to a scan, around 1 % (apache/lucene#14160); 10 % is a decade above."
+        "Engines lose recall or switch to a scan around 1 % (apache/lucene#14160); 10 % is ten times that."
     )
     why = (
         "A filter that lets a tenth of the rows pass leaves a graph mostly connected and costs little. "
-        "The cliff is at the selective ones, where engines lose recall or change to a scan."
+        "Selective filters are the hard ones: there engines lose recall or switch to a scan."
     )
-    remedy = "Add queries with filters that let 1 % and 0.1 % of the rows pass, if production has such."
+    remedy = (
+        "Add queries with filters that let 1 % and 0.1 % of the rows pass, if production has such filters."
+    )
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""R11: recall at one k only."""
+"""R11: recall at only one k."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 
 
 class OneCutoff(Rule):
-    """One k, one story."""
+    """Recall at a single cutoff."""
 
     code, name, severity = "R11", "one-k", Severity.NOTE
-    title = "Recall is measured at one k only"
+    title = "Recall is measured at only one k"
     threshold = "fewer than two values of k"
     source = (
-        "several k come from the same answers at no cost; together they tell a graph's loss from a codec's."
+        "More values of k come from the same answers at no cost. Together they separate losses in the graph "
+        "from losses in quantization."
     )
     why = (
-        "The first neighbour and the hundredth are lost for different reasons, and one k shows neither. A "
-        "setting that suits the top 10 can be poor for the candidates of a reranker."
+        "Rank 1 and rank 100 are lost for different reasons, and one k shows neither. A setting that suits "
+        "the top 10 can be poor at finding candidates for a reranker."
     )
     remedy = "Measure several: `at = [1, 10, 100]`."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """How many k there are."""
-        # A tuning is asked for what it is to keep, and for nothing beside it.
+        """The number of cutoffs."""
+        # Tuning measures only its targets.
         if len(evidence.cutoffs) == 1 and evidence.tuned is None:
-            yield self.finding(f"recall@{evidence.cutoffs[0]} is all there is", 1, 2)
+            yield self.finding(f"recall@{evidence.cutoffs[0]} is the only one", 1, 2)

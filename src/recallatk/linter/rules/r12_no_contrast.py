@@ -19,41 +19,44 @@ if TYPE_CHECKING:
     from recallatk.linter.evidence import Evidence
 
 LEAST = 1.2
-# Among fewer rows the k-th neighbour is no near one, whatever the data are.
-_ROWS_A_NEIGHBOUR = 100
+# Among fewer rows the k-th neighbor is never close, whatever the data.
+_ROWS_PER_NEIGHBOR = 100
 
 
 class NoContrast(Rule):
-    """Everything is as far as everything else."""
+    """Neighbors that are about as far away as any other row."""
 
     code, name, severity = "R12", "no-contrast", Severity.WARNING
-    title = "Neighbours are hardly nearer than other rows"
+    title = "Neighbors are hardly nearer than other rows"
     threshold = (
-        "the mean distance of all rows is less than 1.2 times that of the k-th neighbour (median over "
-        "queries that may return at least 100 times k rows)"
+        "the mean distance to all rows is less than 1.2 times the distance to the k-th neighbor (median over "
+        "queries with at least 100 times k eligible rows)"
     )
     source = (
-        "relative contrast (He, Kumar and Chang 2012); uniform vectors of 1,536 numbers have about 1.1, "
+        "Relative contrast (He, Kumar and Chang 2012). Uniform vectors of dimension 1,536 have about 1.1, "
         "and recall on them is meaningless (mlcommons/storage#789)."
     )
     why = (
-        "Among random vectors of many dimensions the true neighbours are an accident, and no index is "
-        "made to find them. Recall on such data says nothing about recall on embeddings."
+        "Among random vectors in many dimensions the nearest neighbors are arbitrary, and no index is "
+        "designed to find them. Recall on such data says nothing about recall on embeddings."
     )
-    remedy = "Measure on your own embeddings; where these are yours, ask whether the model is suited to them."
+    remedy = (
+        "Measure on your own embeddings. If these are yours, check whether the embedding model suits the "
+        "data."
+    )
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The median relative contrast."""
+        """Median relative contrast."""
         found = relative_contrast(evidence)
         if found is not None and found < LEAST:
             yield self.finding(
-                f"all rows are {found:.2f} times as far as the {evidence.k}-th neighbour", found, LEAST
+                f"an average row is only {found:.2f} times as far as neighbor {evidence.k}", found, LEAST
             )
 
 
 def relative_contrast(evidence: Evidence) -> float | None:
-    """The mean distance of sampled rows over that of the k-th neighbour; None where it cannot be told."""
+    """Mean distance to sampled rows over distance to the k-th neighbor; None if not computable."""
     dataset, truth, looked = evidence.dataset, evidence.usable_truth, evidence.survey
     if dataset is None or truth is None or looked is None or truth.scores is None:
         return None
@@ -61,7 +64,7 @@ def relative_contrast(evidence: Evidence) -> float | None:
         return None
     k = min(evidence.k, truth.depth)
     chosen = evidence.some_queries
-    chosen = chosen[dataset.eligibility.counts[chosen] >= _ROWS_A_NEIGHBOUR * k]
+    chosen = chosen[dataset.eligibility.counts[chosen] >= _ROWS_PER_NEIGHBOR * k]
     if not len(chosen):
         return None
     last = truth.scores[chosen, k - 1]

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class SampledCorpus(Rule):
-    """Another problem than the whole."""
+    """A corpus with fewer rows than the original."""
 
     code, name, severity = "R13", "sampled-corpus", Severity.WARNING
     title = "The corpus is a sample"
-    threshold = "fewer rows than the whole corpus has"
+    threshold = "fewer rows than the full corpus"
     source = (
-        "recall at a fixed effort depends on the number of rows; [mistakes](mistakes.md) measures how much."
+        "Recall at a fixed effort depends on the number of rows; [mistakes](mistakes.md) measures how much."
     )
     why = (
-        "A sample is another problem than the whole: its graphs, its lists and its neighbours are others. "
-        "Recall and latency on it do not carry over, and nobody can say by how much they are off."
+        "A sample has different graphs, lists and neighbors than the full corpus. Recall and latency on it "
+        "do not carry over, and the error is unknown."
     )
-    remedy = "Use samples to leave out what is hopeless, and measure what is left on all rows."
+    remedy = "Use samples to drop hopeless settings, then measure the rest on all rows."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """How many rows of how many."""
+        """Rows measured, and rows of the full corpus."""
         whole = None if evidence.dataset is None else evidence.dataset.corpus.sampled_from
         if whole is None and evidence.run is not None:
             whole = evidence.run.sampled_from

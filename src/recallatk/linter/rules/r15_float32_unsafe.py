@@ -1,4 +1,4 @@
-"""R15: gaps between neighbours that float32 cannot see."""
+"""R15: gaps between neighbors below float32 precision."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _UNIT = 2.0**-24
 
 
 class UnsafePrecision(Rule):
-    """Rounding decides who is the k-th."""
+    """Neighbors whose order depends on rounding."""
 
     code, name, severity = "R15", "float32-unsafe", Severity.WARNING
-    title = "Float32 cannot tell the neighbours apart"
+    title = "Float32 cannot tell the neighbors apart"
     threshold = (
-        "the usual rounding of a float32 score, √(d + 2) · 2⁻²⁴ times (‖q‖ + ‖x‖)² (‖q‖‖x‖ for inner "
-        "products), is more than the median gap between the k-th score and the next"
+        "the typical rounding error of a float32 score, √(d + 2) · 2⁻²⁴ times (‖q‖ + ‖x‖)² (‖q‖‖x‖ for inner "
+        "products), exceeds the median gap between the k-th score and the next"
     )
     source = (
-        "the probabilistic bound on sums of products (Higham and Mary 2019), which the usual error stays "
-        "below."
+        "The probabilistic error bound on inner products (Higham and Mary 2019); typical errors stay below "
+        "it."
     )
     why = (
-        "Engines compute in float32, and long vectors that lie close together differ only in digits that "
-        "it does not have. Even an exact search of theirs returns other rows than the true ones."
+        "Engines compute in float32. Long vectors that lie close together differ only in digits that float32 "
+        "drops, so even an exact float32 search returns wrong rows."
     )
-    remedy = "Centre the vectors, or scale them to unit length where only their direction matters."
+    remedy = "Center the vectors, or normalize them to unit length if only their direction matters."
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The median ratio of rounding to gap."""
+        """Median ratio of rounding error to gap."""
         dataset, truth, looked = evidence.dataset, evidence.usable_truth, evidence.survey
         if dataset is None or truth is None or looked is None or truth.metric is not dataset.metric:
             return
@@ -58,14 +58,14 @@ class UnsafePrecision(Rule):
             ratio = float(np.median(rounding[known] / gaps[known]))
             if ratio > 1:
                 yield self.finding(
-                    f"float32 rounds by {ratio:,.1f} times the gap behind the {evidence.k}-th neighbour",
+                    f"the rounding error is {ratio:,.1f} times the gap after neighbor {evidence.k}",
                     ratio,
                     1,
                 )
 
 
 def _gaps(truth: Truth, k: int) -> NDArray[np.float64] | None:
-    """Between the k-th score and the next; of squared distances, which engines compare."""
+    """Gap between the k-th score and the next; for l2 of squared distances, which engines compare."""
     if truth.scores is None or k < 1:
         return None
     last, following = truth.scores[:, k - 1], truth.scores[:, k]

@@ -1,4 +1,4 @@
-"""R16: a truth, a run and data that do not belong together."""
+"""R16: truth, run and data that do not match."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ if TYPE_CHECKING:
 
 
 class OtherData(Rule):
-    """The right answers to other questions."""
+    """A truth or a run for different data."""
 
     code, name, severity = "R16", "other-data", Severity.ERROR
-    title = "Truth, run and data do not belong together"
-    threshold = "a fingerprint, the metric or the number of queries differs, or a k exceeds the truth's depth"
+    title = "Truth, run and data do not match"
+    threshold = "a fingerprint, the metric or the number of queries differs, or k exceeds the truth's depth"
     source = (
-        "fingerprints are of content: vectors, ids, queries with their filters, and metadata where "
-        "filters read it."
+        "Fingerprints cover the content: vectors, ids, queries with their filters, and the metadata that "
+        "filters read."
     )
     why = (
-        "A truth that was made before rows changed calls right answers wrong, and wrong ones right. The "
-        "number of rows can be the same all the while (mlcommons/storage#806: a recall of 0.00 that was "
-        "taken for valid)."
+        "A truth computed before rows changed marks correct answers as wrong and wrong answers as correct. "
+        "The number of rows can stay the same (mlcommons/storage#806: a recall of 0.00 passed as valid)."
     )
-    remedy = "Compute the truth anew: `recallatk truth CORPUS QUERIES`; leave out `[truth] file`."
+    remedy = "Recompute the truth: `recallatk truth CORPUS QUERIES`, or remove `[truth] file`."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Every pair of the three."""
+        """Every pair of truth, run and data."""
         dataset, truth, run = evidence.dataset, evidence.truth, evidence.run
         here = None if dataset is None else fingerprints(dataset)
         if truth is not None and dataset is not None and here is not None:
             parts = _different(truth.fingerprints, here)
             if truth.metric not in (None, dataset.metric):
-                parts.append(f"the metric ({truth.metric} there, {dataset.metric} here)")
+                parts.append(f"metric ({truth.metric} in the truth, {dataset.metric} in the data)")
             if len(truth) != dataset.queries.rows:
-                parts.append(f"the number of queries ({len(truth):,} there, {dataset.queries.rows:,} here)")
-            yield from self._said("the truth was made from other data", parts)
+                counts = f"{len(truth):,} in the truth, {dataset.queries.rows:,} in the data"
+                parts.append(f"number of queries ({counts})")
+            yield from self._said("the truth was computed for different data", parts)
         if truth is not None and evidence.deepest > truth.depth:
             yield self.finding(
-                f"k = {evidence.deepest:,} exceeds the depth of the truth, which is {truth.depth:,}",
+                f"k = {evidence.deepest:,} exceeds the truth's depth of {truth.depth:,}",
                 evidence.deepest,
                 truth.depth,
-                remedy=f"Use k up to {truth.depth:,}, or leave out `[truth] file` to compute a deeper truth.",
+                remedy=f"Use k up to {truth.depth:,}, or remove `[truth] file` to compute a deeper truth.",
             )
         if run is not None and dataset is not None and here is not None:
             parts = _different(
                 {name: text for name, text in run.fingerprints.items() if name != "truth"}, here
             )
             if run.metric is not dataset.metric:
-                parts.append(f"the metric ({run.metric} there, {dataset.metric} here)")
-            yield from self._said("the run was measured on other data", parts)
+                parts.append(f"metric ({run.metric} in the run, {dataset.metric} in the data)")
+            yield from self._said("the run was measured on different data", parts)
         if run is not None and truth is not None and "truth" in run.fingerprints:
             other = run.fingerprints["truth"] != fingerprint_truth(truth)
             yield from self._said(
-                "the run was scored against another truth", ["its fingerprint"] if other else []
+                "the run was scored against a different truth", ["fingerprint"] if other else []
             )
 
     def _said(self, what: str, parts: list[str]) -> Iterator[Finding]:

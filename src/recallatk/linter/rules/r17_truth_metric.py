@@ -1,4 +1,4 @@
-"""R17: a truth that is ordered by another metric."""
+"""R17: a truth ordered by a different metric."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ MOST, _DEPTH = 0.01, 20
 
 
 class TruthMetric(Rule):
-    """The right answers to another question."""
+    """A truth computed with a different metric than the dataset's."""
 
     code, name, severity = "R17", "truth-metric", Severity.ERROR
-    title = "The truth was made with another metric"
+    title = "The truth uses a different metric"
     threshold = (
-        "more than 1 % of its neighbouring pairs are out of order by the metric, and a fifth as many at "
-        "the most by another; on the vectors of 200 queries"
+        "more than 1 % of adjacent neighbors are out of order by the dataset's metric, and at most a fifth "
+        "of that share by another metric; checked on 200 queries"
     )
     source = (
-        "a truth is in order by its own metric but for rounding; vectors of different lengths tell "
-        "metrics apart."
+        "A truth is ordered by its own metric up to rounding. Vectors of different lengths tell metrics "
+        "apart."
     )
     why = (
-        "Cosine, inner product and distance agree only on vectors of one length. A truth by another "
-        "metric, or of vectors before they were normalised, makes a perfect index look poor."
+        "Cosine, inner product and L2 distance agree only on vectors of equal length. A truth by another "
+        "metric, or for vectors before normalization, makes a perfect index look poor."
     )
-    remedy = "State the metric that the engine uses, and compute the truth with it."
+    remedy = "Set the metric that the engine uses, and compute the truth with it."
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Pairs out of order by this metric and by the others."""
+        """Adjacent pairs out of order, by this metric and by the others."""
         dataset, truth, looked = evidence.dataset, evidence.usable_truth, evidence.survey
         if dataset is None or truth is None or looked is None:
             return
@@ -49,5 +49,5 @@ class TruthMetric(Rule):
         found = better_metric(dataset.metric, queries, vectors_of(dataset, rows), rows >= 0, MOST)
         if found is not None:
             other, own, theirs = found
-            said = f"out of order by {dataset.metric}, and {theirs:.1%} by {other}"
-            yield self.finding(f"{own:.1%} of its neighbours are {said}", own, MOST)
+            said = f"out of order by {dataset.metric}, {theirs:.1%} by {other}"
+            yield self.finding(f"{own:.1%} of its adjacent neighbors are {said}", own, MOST)

@@ -34,22 +34,23 @@ class TruthDisproved(Rule):
     code, name, severity = "R18", "truth-disproved", Severity.ERROR
     title = "The ground truth is wrong"
     threshold = (
-        "one query whose list has a row that its filter excludes or that is not in the corpus, has a row "
-        "twice, is out of order, is shorter than min(depth, eligible rows), or leaves out a nearer row"
+        "one query whose list contains a row excluded by its filter or missing from the corpus, repeats a "
+        "row, is out of order, is shorter than min(depth, eligible rows), or misses a nearer row"
     )
     source = (
-        "one such list is proof. Rows and lengths are checked for all queries and order for 200; nearer "
-        "rows are looked for among 4,000 sampled rows and among what the engines answered."
+        "One such list is proof. Rows and lengths are checked for all queries, order for 200. Nearer rows "
+        "are searched among 4,000 sampled rows and the engines' answers."
     )
     why = (
-        "Every recall is a share of what the truth lists, and these are not the nearest eligible rows. The "
-        "truth was computed from other rows or filters, filtered after the search, or not exact."
+        "Recall is the share of the truth that an index returns, and this truth does not list the nearest "
+        "eligible rows. It was computed for other rows or filters, filtered after the search, or "
+        "approximate."
     )
-    remedy = "See where it is wrong: `recallatk truth verify`; or compute it again: `recallatk truth`."
+    remedy = "Find the errors with `recallatk truth verify`, or recompute the truth with `recallatk truth`."
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Lists that cannot be right whatever the vectors are, then order and nearer rows of some queries."""
+        """Lists that are wrong for any vectors, then order and nearer rows for some queries."""
         dataset, truth = evidence.dataset, evidence.truth
         if dataset is None or truth is None or len(truth) != dataset.queries.rows or not truth.depth:
             return
@@ -63,7 +64,7 @@ class TruthDisproved(Rule):
             yield from self._said(_out_of_order(evidence, truth, chosen), "neighbors out of order")
             limit = _limit(evidence, truth, chosen)
             wrong = _nearer_sampled(evidence, truth, limit) | _nearer_answered(evidence, truth, limit)
-            yield from self._said(wrong, "not all of the nearest rows: a nearer eligible row is left out")
+            yield from self._said(wrong, "farther rows while a nearer eligible row is missing")
 
     def _lists(self, dataset: Dataset, truth: Truth) -> Iterator[Finding]:
         eligibility = dataset.eligibility
@@ -79,7 +80,7 @@ class TruthDisproved(Rule):
             yield from self._said(
                 short,
                 f"fewer neighbors than min(depth, eligible rows): {count:,} for query {query:,}, where the "
-                f"depth is {truth.depth:,} and {eligible:,} rows are eligible. Was a filter applied after "
+                f"depth is {truth.depth:,} and {eligible:,} rows are eligible. Was the filter applied after "
                 "the search?",
             )
 
@@ -91,7 +92,7 @@ class TruthDisproved(Rule):
 
 
 def _out_of_order(evidence: Evidence, truth: Truth, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which queries list a row after one that is farther away, by more than rounding."""
+    """Queries that list a row after a farther one, beyond rounding."""
     dataset, looked = evidence.dataset, evidence.survey
     found = np.zeros(len(chosen), bool)
     if dataset is None or looked is None:
@@ -108,7 +109,7 @@ def _out_of_order(evidence: Evidence, truth: Truth, chosen: NDArray[np.int64]) -
 
 
 def _limit(evidence: Evidence, truth: Truth, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How near a row has to be to be nearer than the last listed one; NaN for shorter lists."""
+    """Nearness that a row must exceed to beat the last listed one; NaN for shorter lists."""
     dataset, looked = evidence.dataset, evidence.survey
     if dataset is None or looked is None:
         return np.full(len(chosen), np.nan)
@@ -123,7 +124,7 @@ def _limit(evidence: Evidence, truth: Truth, chosen: NDArray[np.int64]) -> NDArr
 def _slack(
     metric: Metric, near: NDArray[np.float64], lengths: NDArray[np.float64], longest: float
 ) -> NDArray[np.float64]:
-    """What whoever made the truth in float32 may be off by, and what float64 may be off by here."""
+    """Rounding error of a truth computed in float32, plus that of float64 here."""
     size = np.abs(near)
     if metric is Metric.COSINE:
         return ROUNDING * size + _TINY
@@ -134,7 +135,7 @@ def _slack(
 
 
 def _nearer_sampled(evidence: Evidence, truth: Truth, limit: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which queries have a sampled row that is nearer than the last named one and is not named."""
+    """Queries with an unlisted sampled row that is nearer than the last listed one."""
     dataset, looked, chosen = evidence.dataset, evidence.survey, evidence.some_queries
     if dataset is None or looked is None:
         return np.zeros(len(chosen), bool)
@@ -144,12 +145,12 @@ def _nearer_sampled(evidence: Evidence, truth: Truth, limit: NDArray[np.float64]
 
 
 def _nearer_answered(evidence: Evidence, truth: Truth, limit: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """The same among what engines answered, which is where nearer rows would be."""
+    """Queries with a nearer unlisted row among the engines' answers, where it is most likely."""
     dataset, looked, chosen = evidence.dataset, evidence.survey, evidence.some_queries
     found = np.zeros(len(chosen), bool)
     if dataset is None or looked is None:
         return found
-    # One trial of each engine will do: the last has the most effort in a usual sweep.
+    # One trial per engine is enough: the last has the most effort in a usual sweep.
     answered = {each.trial.engine: each.answers for each in evidence.measurements}
     for answers in answered.values():
         if len(answers) != len(truth):
@@ -169,7 +170,7 @@ def _unnamed(
     query: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Which queries have one of these rows that they may return and that is not named."""
+    """Queries for which one of these rows is eligible but not listed."""
     found = np.zeros(len(chosen), bool)
     allowed = dataset.eligibility.allowed(chosen[query], rows)
     named = (truth.rows[chosen[query]] == rows[:, None]).any(axis=1) if len(rows) else np.zeros(0, bool)

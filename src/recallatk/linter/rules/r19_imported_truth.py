@@ -1,4 +1,4 @@
-"""R19: somebody else's truth that nobody has verified."""
+"""R19: an imported truth that nobody has verified."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class ImportedTruth(Rule):
-    """Believed, not known."""
+    """A truth from another tool, taken on trust."""
 
     code, name, severity = "R19", "imported-truth", Severity.WARNING
     title = "The truth is imported and not verified"
-    threshold = "a truth that was read from another tool's file"
+    threshold = "the truth was read from another tool's file"
     source = (
-        "published truths have been stale, of other rows, or cut before filters were applied "
+        "Published truths have been stale, computed for other rows, or cut before filters were applied "
         "(mlcommons/storage#806, big-ann-benchmarks#279)."
     )
     why = (
-        "Everything is measured against the truth, and nobody here has seen how this one was made. It "
-        "also has no ties beyond its depth, so that right answers may count as wrong."
+        "Every recall is relative to the truth, and nothing here shows how this one was computed. It also "
+        "lists no ties beyond its depth, so correct answers may count as wrong."
     )
-    remedy = "Prove it with `recallatk truth verify`, or leave out `[truth] file` and have it computed."
+    remedy = "Verify it with `recallatk truth verify`, or remove `[truth] file` to have the truth computed."
     needs = frozenset({"truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Where it comes from."""
+        """The origin of the truth."""
         truth = evidence.truth
         if truth is not None and truth.origin is Origin.IMPORTED:
             yield self.finding(
-                f"the truth of {counted(len(truth), 'query', 'queries')} comes from a file of another tool"
+                f"the truth for {counted(len(truth), 'query', 'queries')} comes from another tool's file"
             )

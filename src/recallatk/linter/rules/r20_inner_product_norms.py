@@ -20,31 +20,30 @@ MOST = 1e-3
 
 
 class InnerProductNorms(Rule):
-    """Long vectors win."""
+    """Inner product, which favors long vectors, on vectors that are not normalized."""
 
     code, name, severity = "R20", "inner-product-norms", Severity.WARNING
-    title = "Inner product on vectors that are not of unit length"
-    threshold = "the metric is ip, and more than 1 % of the rows have a norm farther than 0.001 from 1"
-    source = "0.001 is what float16 leaves of unit length."
+    title = "Inner product on vectors without unit length"
+    threshold = "the metric is ip, and more than 1 % of the rows have a norm more than 0.001 away from 1"
+    source = "0.001 is the error that float16 leaves in a unit norm."
     why = (
-        "By inner product long vectors are near to everything, which few embedding models mean. If cosine "
-        "is meant, truth and index agree with each other and both are wrong."
+        "With inner product, long vectors score high for every query, which few embedding models intend. If "
+        "cosine is intended, truth and index agree with each other and both are wrong."
     )
     remedy = (
-        'Set `metric = "cosine"`, or scale the vectors to unit length; waive this where lengths carry '
-        "meaning."
+        'Set `metric = "cosine"`, or normalize the vectors. Waive this rule if the lengths carry meaning.'
     )
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The share of rows of another length than 1."""
+        """The share of rows whose norm is not 1."""
         if evidence.dataset is None or evidence.survey is None or evidence.dataset.metric is not Metric.IP:
             return
         lengths = evidence.survey.sample_norms
         share = float((np.abs(lengths - 1) > MOST).mean())
         if share > 0.01:
             yield self.finding(
-                f"{share:.1%} of the rows have other lengths ({lengths.min():.3g} to {lengths.max():.3g})",
+                f"{share:.1%} of the rows lack unit length (norm {lengths.min():.3g} to {lengths.max():.3g})",
                 share,
                 0.01,
             )

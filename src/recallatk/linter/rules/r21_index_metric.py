@@ -1,4 +1,4 @@
-"""R21: an index that searches by another metric than the truth."""
+"""R21: an index that searches by a different metric than the truth."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ MOST, _DEPTH = 0.05, 20
 
 
 class IndexMetric(Rule):
-    """Two questions, one score."""
+    """Answers ordered by a different metric than the truth's."""
 
     code, name, severity = "R21", "index-metric", Severity.ERROR
-    title = "The index searches by another metric"
+    title = "The index uses a different metric"
     threshold = (
-        "more than 5 % of neighbouring answers are out of order by the metric of the truth, and a fifth "
-        "as many at the most by another; on the vectors of 200 queries"
+        "more than 5 % of adjacent answers are out of order by the truth's metric, and at most a fifth of "
+        "that share by another metric; checked on 200 queries"
     )
     source = (
-        "answers are ordered by the index's own metric; 5 % leaves room for compressed vectors, which "
-        "reorder."
+        "An index orders answers by its own metric; 5 % allows for quantized vectors, which reorder answers."
     )
     why = (
-        "An index by inner product on vectors of different lengths, measured against a truth by cosine, "
-        "seems to lose what it was never asked for. No effort will ever bring it back."
+        "An inner-product index on vectors of different lengths, measured against a cosine truth, appears to "
+        "lose recall. No effort brings it back, because the index answers a different question."
     )
     remedy = (
-        "Build the index with the metric of the truth, or normalise the vectors where it can only do another."
+        "Build the index with the truth's metric, or normalize the vectors if the index supports only "
+        "another."
     )
     needs = frozenset({"dataset", "run"})
 
@@ -69,4 +69,4 @@ def _found(evidence: Evidence, measurement: Measurement) -> tuple[str, float] | 
     if found is None:
         return None
     other, own, theirs = found
-    return f"{own:.1%} of its answers are out of order by {dataset.metric}, and {theirs:.1%} by {other}", own
+    return f"{own:.1%} of adjacent answers are out of order by {dataset.metric}, {theirs:.1%} by {other}", own

@@ -1,4 +1,4 @@
-"""R22: engines that did not show that their index answered."""
+"""R22: engines that gave no evidence that their index answered."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ NO_EVIDENCE = "no evidence"
 
 
 class IndexNotUsed(Rule):
-    """A scan in the clothes of an index."""
+    """A scan reported as an index."""
 
     code, name, severity = "R22", "index-not-used", Severity.ERROR
     title = "The index did not answer"
-    threshold = "a trial that failed for want of evidence: error; a measured trial without evidence: warning"
-    source = "databases scan where a planner prefers it, below a size, or while rows are not indexed yet."
+    threshold = "a trial failed for lack of evidence: error; a measured trial has no evidence: warning"
+    source = "Databases scan when the planner prefers it, below some size, or while rows are not indexed yet."
     why = (
-        "A scan is exact, so that its recall is 1 and says nothing about the index. It is also slow, and "
-        "gets slower with every row."
+        "A scan is exact, so its recall of 1 says nothing about the index. It is also slow, and slows down "
+        "with every added row."
     )
     remedy = (
-        "Look at the plan of a search, wait until everything is indexed, and use as many rows as "
-        "production has."
+        "Look at the query plan, wait until all rows are indexed, and use as many rows as production has."
     )
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Failures first, engine by engine."""
+        """Failures first, by engine."""
         if evidence.run is None:
             return
         failed: dict[str, list[str]] = {}
@@ -53,8 +52,8 @@ class IndexNotUsed(Rule):
             silent = sum(each.exercised is None for each in measured)
             if silent:
                 yield self.finding(
-                    f"{name}: of {counted(len(measured), 'trial', 'trials')} "
-                    f"{counted(silent, 'shows', 'show')} no evidence of an index",
+                    f"{name}: {silent:,} of {counted(len(measured), 'trial', 'trials')} "
+                    f"{'gives' if silent == 1 else 'give'} no evidence of an index",
                     silent,
                     0,
                     Severity.WARNING,

@@ -1,4 +1,4 @@
-"""R23: full recall at the least effort."""
+"""R23: full recall at the lowest effort."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ MOST = 0.99
 
 
 class TooEasy(Rule):
-    """Nothing left to tell apart."""
+    """Recall near 1 at every effort."""
 
     code, name, severity = "R23", "too-easy", Severity.WARNING
     title = "The benchmark is too easy"
-    threshold = "recall of 0.99 or more at the least effort that was measured"
+    threshold = "recall of 0.99 or more at the lowest effort measured"
     source = (
-        "a rule of thumb: above 0.99 there is less left to tell apart than the step in which recall is "
-        "compared."
+        "A rule of thumb: above 0.99, the remaining differences are smaller than 0.01, the step in which "
+        "recall is compared."
     )
     why = (
-        "Where the lowest effort finds everything, no setting is better than another, and a curve is a "
+        "If the lowest effort finds everything, all settings look equally good and the curve shrinks to a "
         "point. Engines and settings cannot be compared on it."
     )
     remedy = "Measure lower efforts, more rows, or queries as hard as production's."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The least effort of every engine, each engine once."""
+        """The lowest effort of every engine."""
         worst: dict[str, tuple[float, Measurement]] = {}
         for found in sweeps(evidence.measurements).values():
             first, trial = found[0], found[0].trial
@@ -49,7 +49,7 @@ class TooEasy(Rule):
         for _, (value, measurement) in sorted(worst.items()):
             if value >= MOST:
                 yield self.finding(
-                    f"{called(measurement.trial)} has a {evidence.headline} of {value:.4f} already",
+                    f"{called(measurement.trial)} already reaches {evidence.headline} = {value:.4f}",
                     value,
                     MOST,
                 )
@@ -60,7 +60,7 @@ def _is_sweep(found: list[Measurement]) -> bool:
 
 
 def _is_least(trial: Trial, k: int) -> bool:
-    """Whether a single effort is about the lowest that the engine has."""
+    """Whether a single effort is close to the engine's lowest."""
     engine = engine_of(trial.engine)
     lows = [] if engine is None else [knob.low for knob in engine.search_knobs if knob.effort]
     return bool(lows) and effort(trial)[0] <= max(lows[0], k)

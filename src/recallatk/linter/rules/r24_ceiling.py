@@ -19,23 +19,23 @@ PLATEAU = 0.005
 
 
 class Ceiling(Rule):
-    """The build is the limit, not the search."""
+    """A build whose recall levels off below the target."""
 
     code, name, severity = "R24", "ceiling", Severity.ERROR
     title = "The target is out of reach"
     threshold = (
-        "recall at the highest effort is below the target with its whole interval, of all builds of an "
-        "engine; an error where the last step of effort brought less than 0.005, else a warning"
+        "in every build of an engine, the whole interval of recall at the highest effort lies below the "
+        "target; an error if the last step of effort gained less than 0.005, else a warning"
     )
     source = (
-        "a step of effort that brings less than half a point has reached what the build can do; half of a "
-        "graph may be out of reach (zilliztech/knowhere#1565)."
+        "A step of effort that gains less than 0.005 has reached the build's limit. Half of a graph can be "
+        "unreachable (zilliztech/knowhere#1565)."
     )
     why = (
-        "Where more effort brings no more recall, the graph is broken or the codes are too short, and "
-        "tuning the search is lost time. Every setting of that build stays below the target."
+        "If more effort gains no recall, the graph is disconnected or the codes are too short. Every search "
+        "setting of that build stays below the target."
     )
-    remedy = "Build with more links or longer codes, or rerank more candidates by the whole vectors."
+    remedy = "Build with more links or longer codes, or rerank more candidates with the full vectors."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
@@ -57,16 +57,16 @@ class Ceiling(Rule):
             return
         gained = _value(found[-1], measure) - _value(found[-2], measure) if len(found) > 1 else None
         flat = gained is not None and gained < PLATEAU
-        said = f", and the last step of effort brought {gained:+.4f}" if gained is not None else ""
+        said = f"; the last step of effort gained {gained:+.4f}" if gained is not None else ""
         who = called(best.trial)
         yield self.finding(
-            f"{who} has a {measure} of {top.value:.4f}, below the target of {target:g}{said}",
+            f"{who} reaches {measure} = {top.value:.4f}, below the target of {target:g}{said}",
             top.value,
             target,
             None if flat else Severity.WARNING,
             None
             if flat
-            else "Measure higher efforts; if these bring nothing, build with more links or longer codes.",
+            else "Measure higher efforts; if they gain nothing, build with more links or longer codes.",
         )
 
 

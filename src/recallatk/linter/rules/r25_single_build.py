@@ -1,4 +1,4 @@
-"""R25: one build of an index that comes out differently every time."""
+"""R25: a single build of a randomized index."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ TUNED = "Measure the choice with several builds: `[measure] builds = 3` in a ben
 
 
 class SingleBuild(Rule):
-    """One throw of the dice."""
+    """One build of an index that varies between builds."""
 
     code, name, severity = "R25", "single-build", Severity.WARNING
-    title = "A randomised index was built once"
+    title = "A randomized index was built only once"
     threshold = (
-        "one build of an engine that does not promise the same index for the same data: warning; of one "
-        "that promises it with one thread only and was built with several: note"
+        "one build of an engine that does not guarantee the same index for the same data: warning; of one "
+        "that guarantees it only with one thread and was built with several: note"
     )
-    source = "the same parameters have given recalls of 0.98, 0.88 and 0.99 (NVIDIA/cuvs#2452)."
+    source = "The same parameters have given recalls of 0.98, 0.88 and 0.99 (NVIDIA/cuvs#2452)."
     why = (
-        "The interval of a recall is over queries, and says nothing of what another build would give. Two "
+        "The confidence interval covers the choice of queries, not the variation between builds. Two "
         "engines, or two versions of one, can differ by the luck of a build."
     )
     remedy = "Build several times: `[measure] builds = 3`."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Engine by engine; before a run, those that are to be measured."""
+        """Engine by engine; before a run, the engines in the settings."""
         choice = getattr(evidence.tuned, "choice", None)
         if evidence.run is None and evidence.tuned is not None:
-            # What tuning proved is one build of its choice.
+            # Tuning validates a single build of its choice.
             for found in () if choice is None else self._of(choice.engine, None):
                 yield replace(found, remedy=TUNED)
             return
@@ -58,8 +58,8 @@ class SingleBuild(Rule):
             return
         if not engine.abilities.deterministic:
             yield self.finding(
-                f"{name} does not promise the same index for the same data, and is built once", 1, 2
+                f"{name} does not guarantee the same index for the same data, and is built only once", 1, 2
             )
         elif threads is not None and threads > 1 and engine.abilities.threads:
-            said = f"{name} promises the same index with one thread only, and was built once with {threads}"
+            said = f"{name} guarantees the same index only with one thread, and was built once with {threads}"
             yield self.finding(said, 1, 2, Severity.NOTE)

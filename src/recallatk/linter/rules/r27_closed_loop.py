@@ -1,4 +1,4 @@
-"""R27: latency of a closed loop, taken for latency under load."""
+"""R27: closed-loop latency read as latency under load."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ if TYPE_CHECKING:
 
 
 class ClosedLoop(Rule):
-    """Clients that wait politely."""
+    """Latency under load from clients that wait for each answer."""
 
     code, name, severity = "R27", "closed-loop", Severity.WARNING
-    title = "Latency under load is of a closed loop"
-    threshold = "several clients in a closed loop (`throughput`), and no open loop (`rate`) beside it"
-    source = "coordinated omission: what a stalled call keeps others from sending is never timed."
-    why = (
-        "In a closed loop a stall keeps the clients from asking, so that the calls which would have "
-        "waited are not there. Its p99 is far below what users see at the same rate."
+    title = "Latency under load comes from a closed loop"
+    threshold = "several clients in a closed loop (`throughput`), and no open loop (`rate`)"
+    source = (
+        "Coordinated omission: a stalled call holds back the next ones, and their waiting time is never "
+        "recorded."
     )
-    remedy = 'Read throughput from the closed loop, and latency from an open one: `[[load]] mode = "rate"`.'
+    why = (
+        "In a closed loop, a stall keeps clients from sending, so the calls that would have waited are "
+        "missing. Its p99 is far below what users see at the same rate."
+    )
+    remedy = 'Read throughput from the closed loop, and latency from an open loop: `[[load]] mode = "rate"`.'
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Loads, measured or planned."""
         loads = {each.trial.load for each in evidence.measurements}
-        # Tuning asks with one client, whatever loads a bench file has beside it.
+        # Tuning uses one client, whatever loads the bench file has.
         if evidence.run is None and evidence.tuned is None and evidence.settings is not None:
             loads = set(evidence.settings.loads)
         closed = [each for each in loads if each.mode is Mode.THROUGHPUT and each.clients_or(1) > 1]
@@ -43,10 +46,8 @@ class ClosedLoop(Rule):
         measured = [each for each in evidence.measurements if each.trial.load.clients == most]
         tails = [(value, each) for each in measured if (value := percentile(each.calls.latency_ns, 0.99))]
         said = (
-            f": the p99 of {called(max(tails, key=lambda t: t[0])[1].trial)} is no latency under load"
+            f": the p99 of {called(max(tails, key=lambda t: t[0])[1].trial)} is not a latency under load"
             if tails
             else ""
         )
-        yield self.finding(
-            f"{most:,} clients ask in a closed loop, and no open loop is measured{said}", most, 1
-        )
+        yield self.finding(f"{most:,} clients run a closed loop, and no open loop is measured{said}", most, 1)

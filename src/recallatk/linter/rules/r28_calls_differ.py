@@ -1,4 +1,4 @@
-"""R28: engines whose timed calls cover different things."""
+"""R28: engines whose timed calls cover different work."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 
 class CallsDiffer(Rule):
-    """A library call against a round trip."""
+    """Library calls compared with round trips to a server."""
 
     code, name, severity = "R28", "calls-differ", Severity.WARNING
-    title = "A timed call is not the same for all engines"
+    title = "Timed calls differ between engines"
     threshold = "more than one kind of call among the engines of a run"
-    source = "what each engine says that one timed search is."
+    source = "Each engine's own description of one timed search."
     why = (
-        "A call into a library and a query over a socket include different work: parsing, planning, "
-        "copying, a network. The difference between them is not a difference between indexes."
+        "A library call and a query over a socket include different work: parsing, planning, copying, a "
+        "network. The difference between their latencies is not a difference between indexes."
     )
-    remedy = "Compare engines by the same kind of call; beside others, compare recall and memory only."
+    remedy = (
+        "Compare the latency of engines with the same kind of call; across kinds, compare recall and memory."
+    )
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """What one call is, engine by engine."""
+        """What one call covers, by engine."""
         found = {
             name: sorted({each.build.call for each in measured})
             for name, measured in by_engine(evidence.measurements).items()
@@ -38,4 +40,4 @@ class CallsDiffer(Rule):
         kinds = {call for calls in found.values() for call in calls}
         if len(found) > 1 and len(kinds) > 1:
             listed = "; ".join(f"{name}: {', '.join(calls)}" for name, calls in found.items())
-            yield self.finding(f"one call is, {listed}", len(kinds), 1)
+            yield self.finding(f"one timed call covers: {listed}", len(kinds), 1)

@@ -20,21 +20,21 @@ MOST = 0.01
 
 
 class UnequalRecall(Rule):
-    """Fast because it finds less."""
+    """Engines measured at different recall."""
 
     code, name, severity = "R29", "unequal-recall", Severity.WARNING
     title = "Engines are not comparable at equal recall"
     threshold = "no two settings of two engines under the same load have a recall within 0.01 of each other"
-    source = "zilliztech/VectorDBBench#200, #212; 0.01 is the step in which recall is compared."
+    source = "See zilliztech/VectorDBBench#200 and #212; 0.01 is the step in which recall is compared."
     why = (
-        "Every engine is faster where it may find less, so that a speed says nothing without its recall. "
-        "Two engines can be compared only where both have been measured at about the same one."
+        "Every engine is faster at lower recall, so a speed means nothing without its recall. Two engines "
+        "can be compared only where both were measured at about the same recall."
     )
-    remedy = "Sweep the efforts of both until their curves overlap, and compare along them."
+    remedy = "Sweep the efforts of both until their curves overlap, then compare at equal recall."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Every two engines under every load."""
+        """Every pair of engines under every load."""
         loads: dict[Load, list[Measurement]] = {}
         for each in evidence.measurements:
             loads.setdefault(each.trial.load, []).append(each)
@@ -49,12 +49,12 @@ class UnequalRecall(Rule):
                     said[one, other] = max(apart, said.get((one, other), 0.0))
         for (one, other), apart in sorted(said.items()):
             yield self.finding(
-                f"{one} and {other} come no nearer in {evidence.headline} than {apart:.3f}", apart, MOST
+                f"the closest {evidence.headline} of {one} and {other} are {apart:.3f} apart", apart, MOST
             )
 
 
 def _nearest(some: list[float], others: list[float]) -> float:
-    """The least distance between a value of one and a value of the other: in order, these are neighbours."""
+    """Smallest difference between a value of one and a value of the other, adjacent once sorted."""
     both = sorted([*((value, 0) for value in some), *((value, 1) for value in others)])
     return min(after - before for (before, one), (after, other) in pairwise(both) if one != other)
 

@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 
 class UnequalThreads(Rule):
-    """More hands."""
+    """Engines with different thread counts."""
 
     code, name, severity = "R30", "unequal-threads", Severity.WARNING
-    title = "Engines do not use the same threads"
-    threshold = "search or build threads differ, or an engine cannot be told how many to use"
-    source = "what the run recorded, and what each engine says of `set_threads`."
+    title = "Engines use different numbers of threads"
+    threshold = "search or build threads differ, or the number of threads of an engine cannot be set"
+    source = "The recorded thread counts, and each engine's support for `set_threads`."
     why = (
-        "A search on all cores answers one query sooner and serves no more of them. Latency and build "
-        "time can only be compared with the same threads."
+        "A search on all cores answers one query sooner but serves no more queries per second. Latency and "
+        "build time are comparable only with the same number of threads."
     )
-    remedy = "Set `threads = { build = 1, search = 1 }`, and pin with `affinity` what cannot be told."
+    remedy = (
+        "Set `threads = { build = 1, search = 1 }`, and pin engines without a thread setting with `affinity`."
+    )
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Numbers first, then engines that cannot be told."""
+        """Thread counts, then engines whose threads cannot be set."""
         groups = by_engine(evidence.measurements)
         if len(groups) < 2:
             return
@@ -40,9 +42,11 @@ class UnequalThreads(Rule):
             }
             if len(set(found.values())) > 1:
                 listed = ", ".join(f"{engine} {count}" for engine, count in found.items())
-                yield self.finding(f"threads that {what}: {listed}", max(found.values()), min(found.values()))
+                yield self.finding(f"{what} threads: {listed}", max(found.values()), min(found.values()))
         deaf = [name for name in groups if (engine := engine_of(name)) and not engine.abilities.threads]
         if deaf and len(deaf) < len(groups):
             yield self.finding(
-                f"{', '.join(deaf)} cannot be told how many threads to use, and others can", len(deaf), 0
+                f"threads cannot be set for {', '.join(deaf)}, but for others they can",
+                len(deaf),
+                0,
             )

@@ -1,4 +1,4 @@
-"""R31: latencies before an index was warm."""
+"""R31: latencies from before the index was warm."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class WarmUpMissing(Rule):
-    """The first calls are the slowest."""
+    """Cold calls among the timed ones."""
 
     code, name, severity = "R31", "warm-up", Severity.WARNING
     title = "Warm-up is missing or did not settle"
-    threshold = "no warm-up in the record, or medians that still moved by 5 % or more when it ended"
-    source = "two successive medians of 32 calls within 5 %; 640 calls or two seconds at the most."
+    threshold = "no warm-up recorded, or the median latency still moved by 5 % or more when warm-up ended"
+    source = "Two successive medians of 32 calls within 5 %; at most 640 calls or two seconds."
     why = (
-        "The first calls fill caches, fault pages in and compile, and are slower than all that follow. A "
-        "mean or a percentile with them in it is of neither a cold index nor a warm one."
+        "The first calls fill caches, fault in pages and compile code, so they are slower than later ones. A "
+        "mean or percentile that includes them describes neither a cold index nor a warm one."
     )
-    remedy = "Measure on a quieter machine, or ask more `rounds`; report the cold call apart."
+    remedy = "Measure on a quieter machine, or run more `rounds`. Report the cold call separately."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Trials without any, then those that did not settle."""
+        """Trials without warm-up, then those that did not settle."""
         measured = evidence.measurements
         without = [each for each in measured if each.warm_up is None or not each.warm_up.calls]
         moving = [
@@ -38,5 +38,5 @@ class WarmUpMissing(Rule):
         ]
         for what, found in (("has no warm-up", without), ("had not settled when warm-up ended", moving)):
             if found:
-                more = f", as {len(found) - 1:,} more of {len(measured):,} trials" if len(found) > 1 else ""
+                more = f" (and {len(found) - 1:,} more of {len(measured):,} trials)" if len(found) > 1 else ""
                 yield self.finding(f"{called(found[0].trial)} {what}{more}", len(found), 0)

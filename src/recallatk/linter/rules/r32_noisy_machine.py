@@ -1,4 +1,4 @@
-"""R32: a machine that was busy with something else."""
+"""R32: a machine that was busy with other work."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ KINDS = ("noise", "busy", "machine", "late")
 
 
 class NoisyMachine(Rule):
-    """Somebody else's work, in our numbers."""
+    """Background load in the measurements."""
 
     code, name, severity = "R32", "noisy-machine", Severity.WARNING
-    title = "The machine was not steady"
+    title = "The machine was not quiet"
     threshold = (
-        "a fixed piece of work varied by more than 10 %, half of the cores were busy before, more than 1 "
-        "% of the calls of an open loop were sent late, or the run was begun on another machine"
+        "a fixed piece of work varied by more than 10 %, half of the cores were busy at the start, more than "
+        "1 % of open-loop calls were sent late, or the run was resumed on a different machine"
     )
-    source = "a sentinel beside every round of measurements, load averages, and the record of every call."
+    source = "A sentinel with every round of measurements, load averages, and the record of every call."
     why = (
-        "Neighbours on the machine slow calls down, and not all settings alike. Differences smaller than "
-        "that are differences of the hour, not of the index."
+        "Other processes slow calls down, and not equally for all settings. Differences smaller than this "
+        "noise are not differences between indexes."
     )
     remedy = (
-        "Measure again on a quiet machine, with fixed clocks and `affinity`; recall is not touched by this."
+        "Measure again on a quiet machine, with fixed clock speeds and `affinity`. Recall is not affected."
     )
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """What the run was cautious about, each kind once."""
+        """The run's cautions, one finding per kind."""
         cautions = [] if evidence.run is None else list(evidence.run.cautions)
         cautions += list(getattr(evidence.tuned, "cautions", ()))
         for kind in KINDS:

@@ -1,4 +1,4 @@
-"""R33: a corpus that fits the processor's cache."""
+"""R33: a corpus that fits in the processor's cache."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 class FitsCache(Rule):
-    """No memory was harmed."""
+    """A corpus too small for realistic latencies."""
 
     code, name, severity = "R33", "fits-cache", Severity.WARNING
-    title = "The corpus fits the processor's cache"
+    title = "The corpus fits in the processor's cache"
     threshold = (
         "rows times dimension times 4 bytes is less than the last-level cache, and latency is measured"
     )
-    source = "the size of the cache as the machine of the run stated it."
+    source = "The cache size that the run's machine reported."
     why = (
-        "A search in cache is faster than one in memory, and larger corpora are searched in memory. "
-        "Latencies of so few rows do not carry over."
+        "A search in cache is faster than one in main memory, where larger corpora are searched. Latencies "
+        "on so few rows do not carry over."
     )
-    remedy = "Measure on as many rows as production has; read recall, not latency, from this one."
+    remedy = "Measure on as many rows as production has. From this run, use recall, not latency."
     needs = frozenset({"dataset", "run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """The vectors as float32 against the cache."""
+        """Size of the vectors as float32, and of the cache."""
         dataset, run = evidence.dataset, evidence.run
         if dataset is None or run is None:
             return

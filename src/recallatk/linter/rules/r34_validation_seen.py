@@ -1,4 +1,4 @@
-"""R34: validation queries that had a part in the choice."""
+"""R34: validation queries that influenced the choice."""
 
 from __future__ import annotations
 
@@ -21,30 +21,27 @@ SOME = 0.01
 
 
 class ValidationSeen(Rule):
-    """Marking one's own homework."""
+    """Validation on queries that the choice depends on."""
 
     code, name, severity = "R34", "validation-seen", Severity.ERROR
-    title = "Validation queries were seen while tuning"
+    title = "Tuning used validation queries"
     threshold = (
-        "more than 1 % of the validation queries are equal to one that was tuned on: error; the "
-        "validation queries were looked at more than once: warning"
+        "more than 1 % of the validation queries equal a tuning query: error; the validation queries were "
+        "used more than once: warning"
     )
-    source = "whatever is chosen by a set of queries looks better on that set than on any other."
+    source = "A setting looks better on the queries it was chosen by than on any others."
     why = (
         "The best of many settings on some queries is partly the one that was lucky on them. Only queries "
-        "that had no part in the choice show what it is worth."
+        "that played no part in the choice show its real recall."
     )
-    remedy = (
-        "Remove repeated queries before splitting, and prove a new choice on queries that nobody has "
-        "looked at."
-    )
+    remedy = "Remove duplicate queries before splitting, and validate a new choice on fresh queries."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Copies on both sides, then the number of looks."""
+        """Queries on both sides, then the number of validations."""
         yield from self._copies(evidence)
         looks = getattr(evidence.tuned, "looks", 0)
         if looks > 1:
-            said = f"the validation queries were looked at {looks:,} times, and a choice made after each"
+            said = f"the validation queries were used {looks:,} times, with a choice after each"
             yield self.finding(said, looks, 1, Severity.WARNING)
 
     def _copies(self, evidence: Evidence) -> Iterator[Finding]:
@@ -58,7 +55,13 @@ class ValidationSeen(Rule):
         share = float(both.mean()) if len(both) else 0.0
         if share > SOME:
             yield self.finding(
-                share_of(int(both.sum()), len(both), "validation queries", "was tuned on", "were tuned on"),
+                share_of(
+                    int(both.sum()),
+                    len(both),
+                    "validation queries",
+                    "is also a tuning query",
+                    "are also tuning queries",
+                ),
                 share,
                 SOME,
             )

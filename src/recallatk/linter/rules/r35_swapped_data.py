@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 
 
 class SwappedData(Rule):
-    """Far more queries than rows."""
+    """Far more queries than corpus rows."""
 
     code, name, severity = "R35", "swapped-data", Severity.WARNING
     title = "Corpus and queries look swapped"
     threshold = f"{MOST_QUERIES_PER_ROW} or more queries for each row of the corpus"
-    source = "queries are a sample of what is asked, and a corpus is all that can be found."
+    source = "Queries are a sample of the traffic, while a corpus is everything that can be found."
     why = (
-        "Two files of vectors look alike, and a benchmark on swapped files runs to its end. Its recall is "
-        "that of an index on the queries, which says nothing about the corpus."
+        "Two files of vectors look alike, and a benchmark on swapped files runs without an error. Its recall "
+        "is that of an index on the queries, which says nothing about the corpus."
     )
-    remedy = "Name the corpus first and the queries second; or waive this rule if the corpus is this small."
+    remedy = (
+        "Name the corpus first and the queries second, or waive this rule if the corpus is really this small."
+    )
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Rows and queries."""
+        """Corpus rows and queries."""
         dataset = evidence.dataset
         if dataset is None:
             return
-        # A sample is small on purpose.
+        # A sample is small by intent.
         rows, queries = dataset.corpus.sampled_from or dataset.corpus.rows, dataset.queries.rows
         said = swapped(rows, queries)
         if said is not None:
