@@ -92,7 +92,7 @@ def test_where_nothing_meets_the_target_the_nearest_and_the_reason_come_first():
     assert lines[0] == (
         "Missed: no setting was shown to meet recall@10 >= 0.95 within p95 <= 5ms and memory <= 2GiB."
     )
-    assert lines[1] == "recall@10 >= 0.95 binds: the build is the limit."
+    assert lines[1] == "recall@10 >= 0.95 is out of reach: the build is the limit."
     assert lines[2].startswith("Nearest miss: hnswlib (build M=16") and "0.940 ±0.010" in lines[2]
     assert "Code" not in lines and "Runner-up" not in lines
 
