@@ -67,7 +67,7 @@ def said(*arguments, code=0):
 
 def test_a_bench_file_is_audited_before_it_is_measured(folder):
     text = said(folder / "bench.toml").stdout
-    assert "error R02: Queries are taken from the corpus: 60 of 120 queries (50.0%)" in text
+    assert "error R02: Queries are rows of the corpus: 60 of 120 queries (50.0%)" in text
     assert "The linter found" in text
 
 
@@ -177,9 +177,8 @@ def test_a_truth_that_was_filtered_after_the_search_is_an_error_and_cannot_be_me
 def test_a_k_beyond_the_depth_of_another_tools_truth_is_an_error(folder):
     bench_file = other_truth(folder, nearest(folder)[:, :5])
     text = said(bench_file, "--strict", code=1).stdout
-    assert (
-        "R16: Truth, run and data do not belong together: k = 10 exceeds the depth of the truth, which is 5"
-        in (text)
+    assert "R16: Truth, run and data do not match: k = 10 exceeds the depth of the truth, which is 5" in (
+        text
     )
     assert "exceeds the depth" not in said(other_truth(folder, nearest(folder)[:, :10])).stdout
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, Measurement, QuerySet, Run, Truth
 
-# Queries whose neighbours are looked at one by one.
+# Queries whose neighbors are looked at one by one.
 _SOME = 200
 
 

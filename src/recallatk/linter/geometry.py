@@ -156,7 +156,7 @@ def vectors_of(dataset: Dataset, rows: NDArray[np.int64]) -> Floats:
 
 
 def out_of_order(metric: Metric, queries: Floats, vectors: Floats, named: NDArray[np.bool_]) -> float | None:
-    """The share of neighbouring pairs in which the second is nearer than the first; None without pairs."""
+    """The share of neighboring pairs in which the second is nearer than the first; None without pairs."""
     near = pair_nearness(metric, queries, vectors)
     both = named[:, 1:] & named[:, :-1]
     if not both.any():

@@ -39,7 +39,7 @@ class Survey:
     sample_rows: NDArray[np.int64]
     sample: NDArray[np.float64]
     """Some rows of the corpus, evenly drawn, in their order."""
-    neighbours: NDArray[np.float64]
+    neighbors: NDArray[np.float64]
     """The row after each of these, or the one before the last."""
     sample_norms: NDArray[np.float64]
     queries: NDArray[Any]
@@ -89,7 +89,7 @@ def survey(dataset: Dataset) -> Survey:
         repeated_queries=_repeated(digests(queries), dataset),
         sample_rows=rows,
         sample=sample,
-        neighbours=taken[np.searchsorted(looked.wanted, after)],
+        neighbors=taken[np.searchsorted(looked.wanted, after)],
         sample_norms=norms(sample),
         queries=queries,
         query_norms=norms(queries),

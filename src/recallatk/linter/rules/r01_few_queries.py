@@ -36,10 +36,10 @@ class FewQueries(Rule):
         "queries (`queries_for`). Fewer than 100 leave the interval itself unsure."
     )
     why = (
-        "Recall is a mean over queries, and the queries are a sample of what will be asked. With few of "
-        "them the difference between two settings is smaller than what another sample would change."
+        "Recall is a mean over a sample of queries. With few queries, a different sample would change it "
+        "by more than two settings differ."
     )
-    remedy = "Use more queries: split the ones at hand less, or take more from your logs."
+    remedy = "Use more queries: hold fewer out, or take more from your logs."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """The number of queries, then the widest interval."""

@@ -21,7 +21,7 @@ class QueriesInCorpus(Rule):
     """Queries that find themselves."""
 
     code, name, severity = "R02", "queries-in-corpus", Severity.ERROR
-    title = "Queries are taken from the corpus"
+    title = "Queries are rows of the corpus"
     threshold = (
         "more than 1 % of the queries are equal to a row of the corpus: warning; more than 10 %: error"
     )
@@ -30,11 +30,12 @@ class QueriesInCorpus(Rule):
         "[mistakes](mistakes.md) measures it again."
     )
     why = (
-        "A query that is in the index finds itself first, and an index is built around its own rows. "
-        "Recall comes out higher than for anything that users ask."
+        "A query that is in the index finds itself first, and the index was built around it. Recall is "
+        "higher than for real queries."
     )
     remedy = (
-        "Hold queries out of the corpus, or use `queries_from_corpus`, which leaves each query's own row out."
+        "Hold the queries out of the corpus, or use `queries_from_corpus`, which excludes each query's "
+        "own row."
     )
     needs = frozenset({"dataset"})
 

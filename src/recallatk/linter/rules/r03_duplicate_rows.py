@@ -20,7 +20,7 @@ class DuplicateRows(Rule):
     """The same vector again and again."""
 
     code, name, severity = "R03", "duplicate-rows", Severity.ERROR
-    title = "The corpus has copies of rows"
+    title = "The corpus has duplicate rows"
     threshold = (
         "more than 0.5 % of the rows have a copy, or a group of copies is as large as k: warning; more "
         "than 20 % of the rows: error"
@@ -31,11 +31,11 @@ class DuplicateRows(Rule):
         "of the rows is another corpus."
     )
     why = (
-        "Copies tie, so that a tool which compares ids alone marks right answers as wrong. Lists full of "
-        "copies also make a corpus easier to search than as many different rows."
+        "Duplicates tie, so a tool that compares ids alone counts correct answers as wrong. They also "
+        "make a corpus easier to search than distinct rows."
     )
     remedy = (
-        "Remove copies before measuring, unless production has them too; compare ids only with ties counted."
+        "Remove duplicates before measuring, unless production has them too. Count ties when you compare ids."
     )
     needs = frozenset({"dataset"})
 

@@ -25,10 +25,10 @@ class DuplicateQueries(Rule):
     threshold = "more than 5 % of the queries have the same vector and filter as another"
     source = "a rule of thumb; n queries count as n in an interval, however few of them are different."
     why = (
-        "Intervals take every query for a new one, so that copies make them too narrow. Caches of an "
-        "engine answer copies faster than anything new."
+        "Intervals treat every query as independent, so repeated queries make them too narrow. Engine "
+        "caches answer repeated queries faster."
     )
-    remedy = "Keep each query once; weigh by how often it is asked when you report, not by asking it again."
+    remedy = "Keep each query once. Weight results by frequency in your report instead of repeating queries."
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -25,16 +25,18 @@ class BoundaryTies(Rule):
     """Which row is the k-th is a matter of taste."""
 
     code, name, severity = "R05", "boundary-ties", Severity.WARNING
-    title = "The boundary of the top k is tied"
+    title = "Scores tie at rank k"
     threshold = "more than 1 % of the queries have equal scores at ranks k and k + 1"
     source = (
         "a share of 1 % can move recall by strict ids by as much as the second decimal that people compare."
     )
     why = (
-        "Where the last neighbours tie, several answers are right, and strict ids accept one. Recall here "
-        "accepts all of them; other tools may show less for the same answers."
+        "If scores tie at rank k, several answers are correct, and strict ids accept only one. Recall "
+        "here accepts all of them; other tools may report less."
     )
-    remedy = "Compare runs by recall with ties, never by strict ids; remove copies where they cause it."
+    remedy = (
+        "Compare runs by tie-aware recall, never by strict ids. Remove duplicates if they cause the ties."
+    )
     needs = frozenset({"truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
@@ -52,7 +54,7 @@ class BoundaryTies(Rule):
 
 
 def _tied(truth: Truth, k: int) -> float | None:
-    """The share of queries whose k-th neighbour ties with the next; None where nobody knows."""
+    """The share of queries whose k-th neighbor ties with the next; None where nobody knows."""
     if k > truth.depth or not len(truth):
         return None
     if k == truth.depth:

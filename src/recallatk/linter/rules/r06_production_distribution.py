@@ -23,7 +23,7 @@ class ProductionDistribution(Rule):
     """Other questions than users ask."""
 
     code, name, severity = "R06", "production-distribution", Severity.ERROR
-    title = "The queries are unlike production's"
+    title = "The queries differ from production's"
     threshold = (
         "a linear classifier tells the two apart on held-out queries with an AUC above 0.7: error; fewer "
         "than 100 queries on either side, which are too few to tell: note"
@@ -33,10 +33,10 @@ class ProductionDistribution(Rule):
         "recall (arXiv 2211.12850), so that such a benchmark is of something else."
     )
     why = (
-        "Indexes are laid out for the distribution of their rows, and queries from elsewhere take other "
-        "paths through them. What is measured with other queries does not carry over to production."
+        "An index is laid out for the distribution of its rows, and out-of-distribution queries take "
+        "other paths through it. The results do not carry over to production."
     )
-    remedy = "Take the queries of the benchmark from production's logs, embedded in the same way."
+    remedy = "Take the benchmark's queries from production logs, embedded in the same way."
     needs = frozenset({"dataset", "production"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -23,16 +23,16 @@ class ProductionDistance(Rule):
     """Queries that are too clean, or too far off."""
 
     code, name, severity = "R07", "production-distance", Severity.ERROR
-    title = "The queries lie nearer or farther than production's"
+    title = "The queries are closer or farther than production's"
     threshold = "the median distance to the nearest row is less than 0.67 or more than 1.5 times production's"
     source = (
         "a rule of thumb: half as far again, either way; distances are to the nearest of 4,000 sampled rows."
     )
     why = (
-        "Queries made from the corpus, or written by a model that read it, lie closer to their neighbours "
-        "than what users type. Near neighbours are easy to find, so that recall comes out too high."
+        "Queries derived from the corpus, or written by a model that read it, are closer to their "
+        "neighbors than real queries. Near neighbors are easy to find, so recall is too high."
     )
-    remedy = "Take the queries of the benchmark from production's logs; do not derive them from corpus rows."
+    remedy = "Take the benchmark's queries from production logs. Do not derive them from corpus rows."
     needs = frozenset({"dataset", "production"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -30,10 +30,10 @@ class ProductionHardness(Rule):
         "sampled rows."
     )
     why = (
-        "Where neighbours crowd at the same distance, an index misses more of them. A query set of "
-        "another hardness has another recall at the same setting."
+        "Where many neighbors have nearly the same distance, an index misses more of them. A query set of "
+        "different hardness has different recall at the same setting."
     )
-    remedy = "Take queries of the same kinds in the same shares as production has."
+    remedy = "Take queries of the same kinds, in the same proportions, as production."
     needs = frozenset({"dataset", "production"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ class ProductionFilters(Rule):
     """Users filter, the benchmark does not."""
 
     code, name, severity = "R09", "production-filters", Severity.ERROR
-    title = "Production filters, and the benchmark does not"
+    title = "Production filters, the benchmark does not"
     threshold = (
         "more than 1 % of production's queries have a filter, and none of the benchmark's: error; fewer "
         "than half as many of them: warning"
@@ -31,8 +31,8 @@ class ProductionFilters(Rule):
         "from 1.0 to 0.64 in one (apache/lucene#14160)."
     )
     why = (
-        "An index is built for all rows, and a filter takes most of its paths away. Recall without "
-        "filters says nothing about recall with them."
+        "An index is built over all rows, and a filter removes most of its paths. Recall without filters "
+        "does not predict recall with filters."
     )
     remedy = "Give the queries their filters: a column `filter`, or `[data] where`."
     needs = frozenset({"dataset", "production"})

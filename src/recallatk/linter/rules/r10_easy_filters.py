@@ -23,16 +23,16 @@ class EasyFilters(Rule):
     """No filter that hurts."""
 
     code, name, severity = "R10", "easy-filters", Severity.WARNING
-    title = "Only easy filters are measured"
+    title = "Only broad filters are measured"
     threshold = "the most selective filter lets more than 10 % of the rows pass"
     source = (
         "engines lose recall, or change to a scan, around 1 % (apache/lucene#14160); 10 % is a decade above."
     )
     why = (
-        "A filter that lets a tenth of the rows pass leaves a graph mostly connected and costs little. "
-        "The cliff is at the selective ones, where engines lose recall or change to a scan."
+        "A filter that admits 10 % of the rows leaves a graph mostly connected and costs little. "
+        "Selective filters are where engines lose recall or fall back to a scan."
     )
-    remedy = "Add queries with filters that let 1 % and 0.1 % of the rows pass, if production has such."
+    remedy = "Add queries with filters that admit 1 % and 0.1 % of the rows, if production has them."
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

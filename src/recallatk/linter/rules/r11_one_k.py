@@ -24,8 +24,8 @@ class OneCutoff(Rule):
         "several k come from the same answers at no cost; together they tell a graph's loss from a codec's."
     )
     why = (
-        "The first neighbour and the hundredth are lost for different reasons, and one k shows neither. A "
-        "setting that suits the top 10 can be poor for the candidates of a reranker."
+        "The first neighbor and the hundredth are lost for different reasons, and one k shows neither. A "
+        "setting that suits the top 10 can be poor for reranking candidates."
     )
     remedy = "Measure several: `k = [1, 10, 100]`."
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recallatk.linter.evidence import Evidence
 
 LEAST = 1.2
-# Among fewer rows the k-th neighbour is no near one, whatever the data are.
+# Among fewer rows the k-th neighbor is no near one, whatever the data are.
 _ROWS_A_NEIGHBOUR = 100
 
 
@@ -27,9 +27,9 @@ class NoContrast(Rule):
     """Everything is as far as everything else."""
 
     code, name, severity = "R12", "no-contrast", Severity.WARNING
-    title = "Neighbours are hardly nearer than other rows"
+    title = "Neighbors are hardly closer than other rows"
     threshold = (
-        "the mean distance of all rows is less than 1.2 times that of the k-th neighbour (median over "
+        "the mean distance of all rows is less than 1.2 times that of the k-th neighbor (median over "
         "queries that may return at least 100 times k rows)"
     )
     source = (
@@ -37,10 +37,10 @@ class NoContrast(Rule):
         "and recall on them is meaningless (mlcommons/storage#789)."
     )
     why = (
-        "Among random vectors of many dimensions the true neighbours are an accident, and no index is "
-        "made to find them. Recall on such data says nothing about recall on embeddings."
+        "Among random high-dimensional vectors, nearest neighbors are arbitrary, and no index is designed "
+        "to find them. Recall on such data does not predict recall on embeddings."
     )
-    remedy = "Measure on your own embeddings; where these are yours, ask whether the model is suited to them."
+    remedy = "Measure on your own embeddings. If these are yours, check whether the model suits the data."
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
@@ -48,12 +48,12 @@ class NoContrast(Rule):
         found = relative_contrast(evidence)
         if found is not None and found < LEAST:
             yield self.finding(
-                f"all rows are {found:.2f} times as far as the {evidence.k}-th neighbour", found, LEAST
+                f"all rows are {found:.2f} times as far as the {evidence.k}-th neighbor", found, LEAST
             )
 
 
 def relative_contrast(evidence: Evidence) -> float | None:
-    """The mean distance of sampled rows over that of the k-th neighbour; None where it cannot be told."""
+    """The mean distance of sampled rows over that of the k-th neighbor; None where it cannot be told."""
     dataset, truth, looked = evidence.dataset, evidence.usable_truth, evidence.survey
     if dataset is None or truth is None or looked is None or truth.scores is None:
         return None

@@ -24,10 +24,10 @@ class SampledCorpus(Rule):
         "recall at a fixed effort depends on the number of rows; [mistakes](mistakes.md) measures how much."
     )
     why = (
-        "A sample is another problem than the whole: its graphs, its lists and its neighbours are others. "
-        "Recall and latency on it do not carry over, and nobody can say by how much they are off."
+        "Recall and latency depend on the number of rows: graphs, lists and neighbors change with it. "
+        "Results on a sample do not carry over to the whole corpus, and the error is unknown."
     )
-    remedy = "Use samples to leave out what is hopeless, and measure what is left on all rows."
+    remedy = "Use samples to discard poor settings, then measure the rest on all rows."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """How many rows of how many."""

@@ -24,7 +24,7 @@ class SortedInsertion(Rule):
     """Order of insertion shapes a graph."""
 
     code, name, severity = "R14", "sorted-insertion", Severity.NOTE
-    title = "Rows are inserted in the order of clusters"
+    title = "Rows are inserted in cluster order"
     threshold = (
         "the median distance from a row to the next is less than 0.9 times that of rows drawn at random"
     )
@@ -33,10 +33,10 @@ class SortedInsertion(Rule):
         "short runs."
     )
     why = (
-        "Graphs that are built row by row connect differently when similar rows come together. Another "
-        "order of the same rows, as production has it, gives another recall."
+        "Graphs that are built row by row connect differently when similar rows arrive together. A "
+        "different order, as in production, gives different recall."
     )
-    remedy = "Build several times: `builds = 3` inserts the rows in other orders and shows what that changes."
+    remedy = "Build several times: `builds = 3` inserts the rows in different orders and shows the effect."
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ class SortedInsertion(Rule):
         looked = evidence.survey
         if evidence.dataset is None or looked is None or len(looked.sample) < FEWEST:
             return
-        rows, after = looked.sample, looked.neighbours
+        rows, after = looked.sample, looked.neighbors
         if evidence.dataset.metric is not Metric.L2:
             rows, after = unit(rows), unit(after)
         drawn = rows[np.random.default_rng(0).permutation(len(rows))]

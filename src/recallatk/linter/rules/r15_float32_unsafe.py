@@ -1,4 +1,4 @@
-"""R15: gaps between neighbours that float32 cannot see."""
+"""R15: gaps between neighbors that float32 cannot see."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UnsafePrecision(Rule):
     """Rounding decides who is the k-th."""
 
     code, name, severity = "R15", "float32-unsafe", Severity.WARNING
-    title = "Float32 cannot tell the neighbours apart"
+    title = "Float32 cannot separate the neighbors"
     threshold = (
         "the usual rounding of a float32 score, √(d + 2) · 2⁻²⁴ times (‖q‖ + ‖x‖)² (‖q‖‖x‖ for inner "
         "products), is more than the median gap between the k-th score and the next"
@@ -36,10 +36,10 @@ class UnsafePrecision(Rule):
         "below."
     )
     why = (
-        "Engines compute in float32, and long vectors that lie close together differ only in digits that "
-        "it does not have. Even an exact search of theirs returns other rows than the true ones."
+        "Engines compute in float32, and long vectors that are close together differ only in digits that "
+        "float32 lacks. Even an exact float32 search returns wrong rows."
     )
-    remedy = "Centre the vectors, or scale them to unit length where only their direction matters."
+    remedy = "Center the vectors, or normalize them if only their direction matters."
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ class UnsafePrecision(Rule):
             ratio = float(np.median(rounding[known] / gaps[known]))
             if ratio > 1:
                 yield self.finding(
-                    f"float32 rounds by {ratio:,.1f} times the gap behind the {evidence.k}-th neighbour",
+                    f"float32 rounds by {ratio:,.1f} times the gap behind the {evidence.k}-th neighbor",
                     ratio,
                     1,
                 )

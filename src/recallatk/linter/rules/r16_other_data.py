@@ -19,18 +19,17 @@ class OtherData(Rule):
     """The right answers to other questions."""
 
     code, name, severity = "R16", "other-data", Severity.ERROR
-    title = "Truth, run and data do not belong together"
+    title = "Truth, run and data do not match"
     threshold = "a fingerprint, the metric or the number of queries differs, or a k exceeds the truth's depth"
     source = (
         "fingerprints are of content: vectors, ids, queries with their filters, and metadata where "
         "filters read it."
     )
     why = (
-        "A truth that was made before rows changed calls right answers wrong, and wrong ones right. The "
-        "number of rows can be the same all the while (mlcommons/storage#806: a recall of 0.00 that was "
-        "taken for valid)."
+        "A truth computed before rows changed counts correct answers as wrong, and wrong ones as correct. "
+        "The number of rows can be the same (mlcommons/storage#806 took a recall of 0.00 for valid)."
     )
-    remedy = "Compute the truth anew: `recallatk truth CORPUS QUERIES`; leave out `[truth] file`."
+    remedy = "Recompute the truth: `recallatk truth CORPUS QUERIES`. Remove `[truth] file`."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Every pair of the three."""

@@ -23,9 +23,9 @@ class TruthMetric(Rule):
     """The right answers to another question."""
 
     code, name, severity = "R17", "truth-metric", Severity.ERROR
-    title = "The truth was made with another metric"
+    title = "The truth uses a different metric"
     threshold = (
-        "more than 1 % of its neighbouring pairs are out of order by the metric, and a fifth as many at "
+        "more than 1 % of its neighboring pairs are out of order by the metric, and a fifth as many at "
         "the most by another; on the vectors of 200 queries"
     )
     source = (
@@ -33,8 +33,8 @@ class TruthMetric(Rule):
         "metrics apart."
     )
     why = (
-        "Cosine, inner product and distance agree only on vectors of one length. A truth by another "
-        "metric, or of vectors before they were normalised, makes a perfect index look poor."
+        "Cosine, inner product and L2 distance agree only on vectors of equal length. A truth by a "
+        "different metric, or of vectors before normalization, makes a perfect index look poor."
     )
     remedy = "State the metric that the engine uses, and compute the truth with it."
     needs = frozenset({"dataset", "truth"})
@@ -50,4 +50,4 @@ class TruthMetric(Rule):
         if found is not None:
             other, own, theirs = found
             said = f"out of order by {dataset.metric}, and {theirs:.1%} by {other}"
-            yield self.finding(f"{own:.1%} of its neighbours are {said}", own, MOST)
+            yield self.finding(f"{own:.1%} of its neighbors are {said}", own, MOST)

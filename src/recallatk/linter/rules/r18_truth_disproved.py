@@ -42,10 +42,10 @@ class TruthDisproved(Rule):
         "rows are looked for among 4,000 sampled rows and among what the engines answered."
     )
     why = (
-        "Every recall is a share of what the truth lists, and these are not the nearest eligible rows. The "
-        "truth was computed from other rows or filters, filtered after the search, or not exact."
+        "Recall is a share of the rows that the truth lists, and these are not the nearest eligible rows. "
+        "The truth was computed from different rows or filters, filtered after the search, or not exact."
     )
-    remedy = "See where it is wrong: `recallatk truth verify`; or compute it again: `recallatk truth`."
+    remedy = "Find the errors: `recallatk truth verify`. Or recompute it: `recallatk truth`."
     needs = frozenset({"dataset", "truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -27,10 +27,10 @@ class ImportedTruth(Rule):
         "(mlcommons/storage#806, big-ann-benchmarks#279)."
     )
     why = (
-        "Everything is measured against the truth, and nobody here has seen how this one was made. It "
-        "also has no ties beyond its depth, so that right answers may count as wrong."
+        "Every result depends on the truth, and how this one was computed is unknown. It also has no ties "
+        "beyond its depth, so correct answers may count as wrong."
     )
-    remedy = "Prove it with `recallatk truth verify`, or leave out `[truth] file` and have it computed."
+    remedy = "Prove it with `recallatk truth verify`, or remove `[truth] file` to have it computed."
     needs = frozenset({"truth"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

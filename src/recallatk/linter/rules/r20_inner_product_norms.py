@@ -23,17 +23,14 @@ class InnerProductNorms(Rule):
     """Long vectors win."""
 
     code, name, severity = "R20", "inner-product-norms", Severity.WARNING
-    title = "Inner product on vectors that are not of unit length"
+    title = "Inner product on vectors that are not normalized"
     threshold = "the metric is ip, and more than 1 % of the rows have a norm farther than 0.001 from 1"
     source = "0.001 is what float16 leaves of unit length."
     why = (
-        "By inner product long vectors are near to everything, which few embedding models mean. If cosine "
-        "is meant, truth and index agree with each other and both are wrong."
+        "By inner product, long vectors are close to everything, which few embedding models intend. If "
+        "cosine was intended, truth and index agree with each other and both are wrong."
     )
-    remedy = (
-        'Set `metric = "cosine"`, or scale the vectors to unit length; waive this where lengths carry '
-        "meaning."
-    )
+    remedy = 'Set `metric = "cosine"`, or normalize the vectors. Waive this rule if lengths carry meaning.'
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -25,9 +25,9 @@ class IndexMetric(Rule):
     """Two questions, one score."""
 
     code, name, severity = "R21", "index-metric", Severity.ERROR
-    title = "The index searches by another metric"
+    title = "The index uses a different metric"
     threshold = (
-        "more than 5 % of neighbouring answers are out of order by the metric of the truth, and a fifth "
+        "more than 5 % of neighboring answers are out of order by the metric of the truth, and a fifth "
         "as many at the most by another; on the vectors of 200 queries"
     )
     source = (
@@ -35,11 +35,12 @@ class IndexMetric(Rule):
         "reorder."
     )
     why = (
-        "An index by inner product on vectors of different lengths, measured against a truth by cosine, "
-        "seems to lose what it was never asked for. No effort will ever bring it back."
+        "An inner-product index on vectors of different lengths, scored against a cosine truth, seems to "
+        "lose recall. No search effort recovers it."
     )
     remedy = (
-        "Build the index with the metric of the truth, or normalise the vectors where it can only do another."
+        "Build the index with the metric of the truth, or normalize the vectors if the engine lacks that "
+        "metric."
     )
     needs = frozenset({"dataset", "run"})
 

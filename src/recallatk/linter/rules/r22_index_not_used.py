@@ -22,17 +22,14 @@ class IndexNotUsed(Rule):
     """A scan in the clothes of an index."""
 
     code, name, severity = "R22", "index-not-used", Severity.ERROR
-    title = "The index did not answer"
+    title = "The index was not used"
     threshold = "a trial that failed for want of evidence: error; a measured trial without evidence: warning"
     source = "databases scan where a planner prefers it, below a size, or while rows are not indexed yet."
     why = (
-        "A scan is exact, so that its recall is 1 and says nothing about the index. It is also slow, and "
-        "gets slower with every row."
+        "A scan is exact, so its recall of 1 says nothing about the index. It is also slow, and slower "
+        "with every row."
     )
-    remedy = (
-        "Look at the plan of a search, wait until everything is indexed, and use as many rows as "
-        "production has."
-    )
+    remedy = "Check the query plan, wait until all rows are indexed, and use as many rows as production."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -29,8 +29,8 @@ class TooEasy(Rule):
         "compared."
     )
     why = (
-        "Where the lowest effort finds everything, no setting is better than another, and a curve is a "
-        "point. Engines and settings cannot be compared on it."
+        "If the lowest effort finds everything, all settings have the same recall and there is no curve. "
+        "Engines and settings cannot be compared."
     )
     remedy = "Measure lower efforts, more rows, or queries as hard as production's."
     needs = frozenset({"run"})

@@ -32,10 +32,10 @@ class Ceiling(Rule):
         "graph may be out of reach (zilliztech/knowhere#1565)."
     )
     why = (
-        "Where more effort brings no more recall, the graph is broken or the codes are too short, and "
-        "tuning the search is lost time. Every setting of that build stays below the target."
+        "If more effort brings no more recall, the graph is broken or the codes are too short. No search "
+        "setting of that build reaches the target."
     )
-    remedy = "Build with more links or longer codes, or rerank more candidates by the whole vectors."
+    remedy = "Build with more links or longer codes, or rerank more candidates with full vectors."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -22,15 +22,15 @@ class SingleBuild(Rule):
     """One throw of the dice."""
 
     code, name, severity = "R25", "single-build", Severity.WARNING
-    title = "A randomised index was built once"
+    title = "A randomized index was built once"
     threshold = (
         "one build of an engine that does not promise the same index for the same data: warning; of one "
         "that promises it with one thread only and was built with several: note"
     )
     source = "the same parameters have given recalls of 0.98, 0.88 and 0.99 (NVIDIA/cuvs#2452)."
     why = (
-        "The interval of a recall is over queries, and says nothing of what another build would give. Two "
-        "engines, or two versions of one, can differ by the luck of a build."
+        "The interval of recall covers queries, not builds. Two engines, or two versions of one, can "
+        "differ by the luck of a build."
     )
     remedy = "Build several times: `[measure] builds = 3`."
 

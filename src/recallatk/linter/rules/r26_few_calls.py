@@ -23,16 +23,16 @@ class FewCalls(Rule):
     """The tail of a handful."""
 
     code, name, severity = "R26", "few-calls", Severity.WARNING
-    title = "The tail of the latency is not known"
+    title = "Too few calls for the tail latency"
     threshold = "the 95 % interval of the p99 has no upper end, which takes 368 calls"
     source = (
         "order statistics: of 367 calls all are below the true p99 with a probability of more than 2.5 %."
     )
     why = (
-        "The p99 of few calls is their maximum or near it, and another run has another one. It can be "
-        "wrong by any factor, and only upwards."
+        "The p99 of few calls is their maximum or close to it, and varies from run to run. It can be too "
+        "low by any factor."
     )
-    remedy = "Ask more often: more `rounds`, more queries, or longer `seconds`."
+    remedy = "Time more calls: more `rounds`, more queries, or longer `seconds`."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

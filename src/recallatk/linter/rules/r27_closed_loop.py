@@ -21,14 +21,14 @@ class ClosedLoop(Rule):
     """Clients that wait politely."""
 
     code, name, severity = "R27", "closed-loop", Severity.WARNING
-    title = "Latency under load is of a closed loop"
+    title = "Latency under load comes from a closed loop"
     threshold = "several clients in a closed loop (`throughput`), and no open loop (`rate`) beside it"
     source = "coordinated omission: what a stalled call keeps others from sending is never timed."
     why = (
-        "In a closed loop a stall keeps the clients from asking, so that the calls which would have "
-        "waited are not there. Its p99 is far below what users see at the same rate."
+        "In a closed loop, a stall keeps clients from sending, so the calls that would have waited are "
+        "missing. Its p99 is far below what users see at the same rate."
     )
-    remedy = 'Read throughput from the closed loop, and latency from an open one: `[[load]] mode = "rate"`.'
+    remedy = 'Read throughput from the closed loop, and latency from an open loop: `[[load]] mode = "rate"`.'
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Loads, measured or planned."""

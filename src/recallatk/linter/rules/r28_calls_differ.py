@@ -19,14 +19,17 @@ class CallsDiffer(Rule):
     """A library call against a round trip."""
 
     code, name, severity = "R28", "calls-differ", Severity.WARNING
-    title = "A timed call is not the same for all engines"
+    title = "Engines are timed by different kinds of calls"
     threshold = "more than one kind of call among the engines of a run"
     source = "what each engine says that one timed search is."
     why = (
-        "A call into a library and a query over a socket include different work: parsing, planning, "
-        "copying, a network. The difference between them is not a difference between indexes."
+        "A library call and a query over a socket include different work: parsing, planning, copying, a "
+        "network. Their difference is not a difference between indexes."
     )
-    remedy = "Compare engines by the same kind of call; beside others, compare recall and memory only."
+    remedy = (
+        "Compare latency only between engines with the same kind of call. Otherwise compare recall and "
+        "memory."
+    )
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

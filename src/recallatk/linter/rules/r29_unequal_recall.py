@@ -27,10 +27,10 @@ class UnequalRecall(Rule):
     threshold = "no two settings of two engines under the same load have a recall within 0.01 of each other"
     source = "zilliztech/VectorDBBench#200, #212; 0.01 is the step in which recall is compared."
     why = (
-        "Every engine is faster where it may find less, so that a speed says nothing without its recall. "
-        "Two engines can be compared only where both have been measured at about the same one."
+        "Every engine is faster at lower recall, so a speed means nothing without its recall. Compare two "
+        "engines only where both were measured at about the same recall."
     )
-    remedy = "Sweep the efforts of both until their curves overlap, and compare along them."
+    remedy = "Sweep the efforts of both until their curves overlap, and compare along the curves."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ class UnequalRecall(Rule):
 
 
 def _nearest(some: list[float], others: list[float]) -> float:
-    """The least distance between a value of one and a value of the other: in order, these are neighbours."""
+    """The least distance between a value of one and a value of the other: in order, these are neighbors."""
     both = sorted([*((value, 0) for value in some), *((value, 1) for value in others)])
     return min(after - before for (before, one), (after, other) in pairwise(both) if one != other)
 

@@ -19,14 +19,16 @@ class UnequalThreads(Rule):
     """More hands."""
 
     code, name, severity = "R30", "unequal-threads", Severity.WARNING
-    title = "Engines do not use the same threads"
+    title = "Engines use different numbers of threads"
     threshold = "search or build threads differ, or an engine cannot be told how many to use"
     source = "what the run recorded, and what each engine says of `set_threads`."
     why = (
-        "A search on all cores answers one query sooner and serves no more of them. Latency and build "
-        "time can only be compared with the same threads."
+        "A search on all cores answers one query sooner but does not serve more queries. Compare latency "
+        "and build time only with equal threads."
     )
-    remedy = "Set `threads = { build = 1, search = 1 }`, and pin with `affinity` what cannot be told."
+    remedy = (
+        "Set `threads = { build = 1, search = 1 }`, and use `affinity` for engines without a thread setting."
+    )
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

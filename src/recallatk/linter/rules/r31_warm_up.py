@@ -23,10 +23,10 @@ class WarmUpMissing(Rule):
     threshold = "no warm-up in the record, or medians that still moved by 5 % or more when it ended"
     source = "two successive medians of 32 calls within 5 %; 640 calls or two seconds at the most."
     why = (
-        "The first calls fill caches, fault pages in and compile, and are slower than all that follow. A "
-        "mean or a percentile with them in it is of neither a cold index nor a warm one."
+        "The first calls fill caches, fault pages in and compile, so they are slower than later calls. "
+        "Percentiles that include them describe neither a cold index nor a warm one."
     )
-    remedy = "Measure on a quieter machine, or ask more `rounds`; report the cold call apart."
+    remedy = "Measure on a quieter machine, or use more `rounds`. Report the cold call separately."
     needs = frozenset({"run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

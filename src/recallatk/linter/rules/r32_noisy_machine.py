@@ -20,19 +20,17 @@ class NoisyMachine(Rule):
     """Somebody else's work, in our numbers."""
 
     code, name, severity = "R32", "noisy-machine", Severity.WARNING
-    title = "The machine was not steady"
+    title = "The machine was noisy"
     threshold = (
         "a fixed piece of work varied by more than 10 %, half of the cores were busy before, more than 1 "
         "% of the calls of an open loop were sent late, or the run was begun on another machine"
     )
     source = "a sentinel beside every round of measurements, load averages, and the record of every call."
     why = (
-        "Neighbours on the machine slow calls down, and not all settings alike. Differences smaller than "
-        "that are differences of the hour, not of the index."
+        "Other work on the machine slows calls down, and not all settings equally. Differences smaller "
+        "than the noise are not differences between indexes."
     )
-    remedy = (
-        "Measure again on a quiet machine, with fixed clocks and `affinity`; recall is not touched by this."
-    )
+    remedy = "Measure again on a quiet machine, with fixed clocks and `affinity`. Recall is not affected."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """What the run was cautious about, each kind once."""

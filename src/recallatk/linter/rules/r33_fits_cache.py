@@ -26,10 +26,10 @@ class FitsCache(Rule):
     )
     source = "the size of the cache as the machine of the run stated it."
     why = (
-        "A search in cache is faster than one in memory, and larger corpora are searched in memory. "
-        "Latencies of so few rows do not carry over."
+        "A search in cache is faster than one in memory, where larger corpora are searched. Latencies of "
+        "so few rows do not carry over."
     )
-    remedy = "Measure on as many rows as production has; read recall, not latency, from this one."
+    remedy = "Measure on as many rows as production. Use recall, not latency, from this run."
     needs = frozenset({"dataset", "run"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -24,20 +24,17 @@ class ValidationSeen(Rule):
     """Marking one's own homework."""
 
     code, name, severity = "R34", "validation-seen", Severity.ERROR
-    title = "Validation queries were seen while tuning"
+    title = "Validation queries were used for tuning"
     threshold = (
         "more than 1 % of the validation queries are equal to one that was tuned on: error; the "
         "validation queries were looked at more than once: warning"
     )
     source = "whatever is chosen by a set of queries looks better on that set than on any other."
     why = (
-        "The best of many settings on some queries is partly the one that was lucky on them. Only queries "
-        "that had no part in the choice show what it is worth."
+        "The best of many settings on a query set is partly luck on that set. Only queries that had no "
+        "part in the choice give an unbiased result."
     )
-    remedy = (
-        "Remove repeated queries before splitting, and prove a new choice on queries that nobody has "
-        "looked at."
-    )
+    remedy = "Remove repeated queries before splitting, and validate a new choice on unused queries."
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Copies on both sides, then the number of looks."""

@@ -23,10 +23,10 @@ class SwappedData(Rule):
     threshold = f"{MOST_QUERIES_PER_ROW} or more queries for each row of the corpus"
     source = "queries are a sample of what is asked, and a corpus is all that can be found."
     why = (
-        "Two files of vectors look alike, and a benchmark on swapped files runs to its end. Its recall is "
-        "that of an index on the queries, which says nothing about the corpus."
+        "Two files of vectors look alike, and a benchmark on swapped files runs to the end. Its recall is "
+        "that of an index over the queries."
     )
-    remedy = "Name the corpus first and the queries second; or waive this rule if the corpus is this small."
+    remedy = "Name the corpus first and the queries second. Waive this rule if the corpus is this small."
     needs = frozenset({"dataset"})
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
