@@ -138,7 +138,7 @@ def describe(name: str) -> Described:
         metrics=sorted(engine.metrics),
         abilities=asdict(engine.abilities),
         knobs=[
-            *(_knob(each, "build") for each in engine.build_knobs),
+            *(_knob(each, "build") for each in (*engine.build_knobs, *engine.stated_build_knobs)),
             *(_knob(each, "search") for each in engine.search_knobs),
             *(
                 _knob(each, "search")
