@@ -30,8 +30,10 @@ def three_rows(ids):
 
 def attached(kind, dataset, build=None, search=None):
     engine = kind()
+    stated = [each for each in kind.stated_build_knobs if each.name in (build or {})]
+    knobs = (*kind.build_knobs, *stated)
     try:
-        engine.build(dataset.corpus, dataset.metric, **resolved(kind.name, kind.build_knobs, build or {}))
+        engine.build(dataset.corpus, dataset.metric, **resolved(kind.name, knobs, build or {}))
         engine.configure(**resolved_search(kind, search or {}))
     except BaseException:
         engine.close()

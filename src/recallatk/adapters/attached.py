@@ -83,7 +83,7 @@ class Attached(Engine):
     metrics = frozenset(Metric)
     abilities = Abilities(batch=False, attaches=True, clients=True, forks=True)
     free_search = True
-    stated_search_knobs: ClassVar[tuple[Knob, ...]] = (
+    search_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("parameters", default="{}", help="a JSON object with further parameters of every query"),
     )
     target = ""

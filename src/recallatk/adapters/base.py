@@ -79,8 +79,9 @@ class Engine:
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     free_search: ClassVar[bool] = False
     """Settings may state search parameters of any name, besides the declared knobs."""
+    stated_build_knobs: ClassVar[tuple[Knob, ...]] = ()
     stated_search_knobs: ClassVar[tuple[Knob, ...]] = ()
-    """Search knobs without a default: a trial has them only where its settings state them."""
+    """Knobs that a trial has only where its settings state them."""
     deprecated_search: ClassVar[frozenset[str]] = frozenset()
     """Search knobs of an earlier version, which settings may still state."""
     constraints: ClassVar[tuple[Constraint, ...]] = ()

@@ -30,6 +30,8 @@ class Callable(Attached):
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("function", default="", help="the function to call, as module:function"),
     )
+    search_knobs: ClassVar[tuple[Knob, ...]] = ()
+    stated_search_knobs = Attached.search_knobs
     deprecated_search = frozenset({"parameters"})
     function: ClassVar[abc.Callable[..., Any] | None] = None
 

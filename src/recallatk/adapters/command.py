@@ -38,6 +38,8 @@ class Command(Attached):
             "command", default="", help="the program and its arguments; ${NAME} is taken from the environment"
         ),
         Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that an answer may take"),
+    )
+    stated_build_knobs = (
         Knob("filters", default="no", choices=("no", "yes"), help="yes: each line has the query's filter"),
     )
 

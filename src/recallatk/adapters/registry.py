@@ -139,8 +139,13 @@ def describe(name: str) -> Described:
         metrics=sorted(engine.metrics),
         abilities=asdict(engine.abilities),
         knobs=[
-            *(_knob(each, "build") for each in engine.build_knobs),
+            *(_knob(each, "build") for each in (*engine.build_knobs, *engine.stated_build_knobs)),
             *(_knob(each, "search") for each in engine.search_knobs),
+            *(
+                _knob(each, "search")
+                for each in engine.stated_search_knobs
+                if each.name not in engine.deprecated_search
+            ),
         ],
         constraints=[each.text for each in engine.constraints],
     )

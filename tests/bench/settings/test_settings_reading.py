@@ -266,7 +266,7 @@ def test_attached_engines_take_parameters_of_any_name(folder):
     assert settings_from(tomllib.loads(settings.to_toml())) == settings
     first, second = settings.to_dict()["engine"]
     assert first["search"] == {"nprobe": [1, 8], "fast": [True]}
-    assert second["search"] == {"ef": [1, 2, 3]}
+    assert second["search"] == {"parameters": ["{}"], "ef": [1, 2, 3]}
     plan = make_plan(settings, rows=100, dimension=4)
     assert [str(each) for each in plan.trials[:2]] == [
         "callable(function=m:f)[nprobe=1, fast=True]",

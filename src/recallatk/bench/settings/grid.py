@@ -93,7 +93,7 @@ def read_axes(
     problems, made = Problems(), {}
     reader = _Reader(engine.name, problems)
     for part, knobs in parts.items():
-        more = engine.stated_search_knobs if part == "search" else ()
+        more = engine.stated_search_knobs if part == "search" else engine.stated_build_knobs
         known = {knob.name: knob for knob in (*knobs, *(each for each in more if each.name in given[part]))}
         other = "search" if part == "build" else "build"
         free: dict[str, Axis] = {}
