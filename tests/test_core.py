@@ -41,8 +41,8 @@ def test_ids_are_row_numbers_where_nobody_gave_any():
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        (["a", "b", "a"], "row 2: the id a is that of row 0 too"),
-        ([5, 6, 6], "row 2: the id 6 is that of row 1 too"),
+        (["a", "b", "a"], "row 2: duplicate id a: row 0 has it too"),
+        ([5, 6, 6], "row 2: duplicate id 6: row 1 has it too"),
         (["a", None, "b"], "row 1: the id is null"),
     ],
 )

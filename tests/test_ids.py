@@ -76,5 +76,5 @@ def test_ids_that_int64_cannot_hold_are_refused_with_their_place():
 
 def test_the_first_repeated_id_is_named_with_both_rows():
     check_ids(pa.array(["a", "b"]), "here")
-    with pytest.raises(BadValueError, match="here, row 3: the id b is that of row 1 too"):
+    with pytest.raises(BadValueError, match="here, row 3: duplicate id b: row 1 has it too"):
         check_ids(pa.array(["a", "b", "c", "b", "a"]), "here")
