@@ -76,7 +76,7 @@ def test_bytes_are_read_as_far_as_there_are_some(tmp_path):
         b"",
     ]
     assert read_exactly(location, 1, 4) == b"ello"
-    with pytest.raises(FormatError, match="ends at byte 5 and 9 bytes were expected at 1"):
+    with pytest.raises(FormatError, match="ends at byte 5, but 9 bytes were expected at 1"):
         read_exactly(location, 1, 9)
 
 

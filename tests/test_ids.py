@@ -70,7 +70,7 @@ def test_ids_of_every_width_and_encoding_are_int64_or_string(column, kind):
 
 
 def test_ids_that_int64_cannot_hold_are_refused_with_their_place():
-    with pytest.raises(BadValueError, match=r"here: an id: .*fit int64"):
+    with pytest.raises(BadValueError, match=r"here: invalid id: .*fit int64"):
         plain_ids(pa.array([2**63], pa.uint64()), "here")
 
 
