@@ -41,8 +41,8 @@ def test_ids_are_row_numbers_where_nobody_gave_any():
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        (["a", "b", "a"], "row 2: the id a repeats the id of row 0"),
-        ([5, 6, 6], "row 2: the id 6 repeats the id of row 1"),
+        (["a", "b", "a"], "row 2: duplicate id a: row 0 has it too"),
+        ([5, 6, 6], "row 2: duplicate id 6: row 1 has it too"),
         (["a", None, "b"], "row 1: the id is null"),
     ],
 )
@@ -58,7 +58,7 @@ def test_ids_beyond_64_bits_with_sign_are_refused():
 
 
 def test_a_corpus_and_queries_of_other_dimensions_do_not_belong_together():
-    with pytest.raises(MismatchError, match=r"3 in corpus, 2 in queries"):
+    with pytest.raises(MismatchError, match=r"dimension mismatch: .* has 3, .* have 2"):
         open_dataset(make_corpus(np.ones((2, 3))), make_queries(np.ones((2, 2))), metric="l2")
 
 

@@ -76,7 +76,7 @@ def test_bytes_are_read_as_far_as_there_are_some(tmp_path):
         b"",
     ]
     assert read_exactly(location, 1, 4) == b"ello"
-    with pytest.raises(FormatError, match="ends at byte 5 and 9 bytes were expected at 1"):
+    with pytest.raises(FormatError, match="ends at byte 5, but 9 bytes were expected at 1"):
         read_exactly(location, 1, 9)
 
 
@@ -128,7 +128,7 @@ def test_a_store_without_a_bucket_is_refused_in_one_sentence(url):
     ran = recallatk("inspect", url)
     assert ran.returncode == 2
     assert ran.stderr.splitlines()[-1] == (
-        f"recallatk: {url}: not a URL that can be read: it names no bucket. Accepted: {url}BUCKET/PATH"
+        f"recallatk: {url}: not a URL that can be read: the bucket is missing. Accepted: {url}BUCKET/PATH"
     )
 
 
@@ -139,7 +139,7 @@ def test_a_web_server_that_does_not_answer_is_told_from_a_missing_file(scheme):
     assert ran.returncode == 2
     said = ran.stderr.splitlines()[-1]
     assert said.startswith(f"recallatk: {url}: cannot be reached: ")
-    assert said.endswith("or download the file and give its path")
+    assert said.endswith("or download the file and pass its path")
     assert "no such file" not in said
 
 
@@ -287,12 +287,12 @@ def test_a_file_has_the_rights_that_the_umask_says(tmp_path, mask):
 
 
 def test_urls_folders_and_devices_are_not_written(tmp_path):
-    with pytest.raises(UsageError, match="s3://bucket/x: files are written to local paths only"):
+    with pytest.raises(UsageError, match="s3://bucket/x: files can be written only to local paths"):
         write_text("s3://KEY:SECRET@bucket/x", "text")
     with pytest.raises(UsageError, match="is a folder"):
         write_text(tmp_path, "text")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="no ordinary file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         write_text(tmp_path / "pipe", "text")
     assert leftovers(tmp_path) == ["pipe"]
 

@@ -70,11 +70,11 @@ def test_ids_of_every_width_and_encoding_are_int64_or_string(column, kind):
 
 
 def test_ids_that_int64_cannot_hold_are_refused_with_their_place():
-    with pytest.raises(BadValueError, match=r"here: an id: .*fit int64"):
+    with pytest.raises(BadValueError, match=r"here: invalid id: .*fit int64"):
         plain_ids(pa.array([2**63], pa.uint64()), "here")
 
 
 def test_the_first_repeated_id_is_named_with_both_rows():
     check_ids(pa.array(["a", "b"]), "here")
-    with pytest.raises(BadValueError, match="here, row 3: the id b repeats the id of row 1"):
+    with pytest.raises(BadValueError, match="here, row 3: duplicate id b: row 1 has it too"):
         check_ids(pa.array(["a", "b", "c", "b", "a"]), "here")

@@ -1,4 +1,4 @@
-"""The command `recallatk`, which is the same as `python -m recallatk`."""
+"""The command `recallatk`, also available as `python -m recallatk`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it in one line, whatever it is importing or closing just then."""
+    """Run the command line; Ctrl-C ends it with one line, even during imports and shutdown."""
     try:
         from recallatk.cli import main as command_line
 
@@ -18,7 +18,7 @@ def main() -> None:
         sys.stderr.write("recallatk: stopped\n")
         sys.exit(INTERRUPTED)
     finally:
-        # Everything is done and said: Python would still die of a signal while it closes its modules.
+        # Ignore signals during interpreter shutdown, when they would print a traceback.
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_IGN)

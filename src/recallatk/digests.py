@@ -1,9 +1,9 @@
-"""Tells which rows of a corpus are the same as before, by a check value of each row's bytes.
+"""Digests of corpus rows, to find the rows that did not change.
 
-A digest is a multilinear hash: every 32-bit piece of a row times a 64-bit key of its place, summed modulo
-2^64, once for each of two independent sets of keys. Any two rows that differ share a digest under at most one
-choice of keys in 2^66, and under far fewer if they differ in the ways that vectors do, as in signs alone.
-The keys are fixed and public, so that a row can be forged: digests find what stayed, they do not guard it.
+A digest is a multilinear hash: every 32-bit piece of a row times a 64-bit key of its position, summed modulo
+2^64, for each of two independent sets of keys. Two different rows share a digest under at most one choice of
+keys in 2^66, and far fewer if they differ in the usual ways, such as in signs alone. The keys are fixed and
+public, so rows can be forged: digests detect unchanged rows, they are no protection.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 _COLUMNS = 2
 _WORD_BYTES = 8
-# A chunk, with its two scratch copies, stays in the second-level cache of a core.
+# A chunk and its two scratch copies fit in a core's second-level cache.
 _CHUNK_BYTES = 256 * 1024
-# Digests are stored: another label or another fold makes every stored one useless.
+# Digests are stored: changing the label or the fold invalidates all stored ones.
 _KEY_LABEL = b"recallatk row digest 1, column %d"
 _FOLD = np.uint64(17)
 _HALF = np.uint64(32)
 
 
 def row_digests(block: NDArray[Any]) -> NDArray[np.uint64]:
-    """One digest per row, of shape (rows, 2), that depends on the bytes of that row's values alone.
+    """(rows, 2) digests, each computed from the bytes of one row.
 
-    The bytes count in little-endian order, whatever the block's own; 0.0 and -0.0 differ, as their bytes do.
+    Bytes are taken in little-endian order, whatever the block's own order; 0.0 and -0.0 differ.
     """
     rows, width = block.shape
     row_bytes = width * block.dtype.itemsize
@@ -41,14 +41,14 @@ def row_digests(block: NDArray[Any]) -> NDArray[np.uint64]:
     for first in range(0, rows, step):
         chunk = _as_words(block[first : first + step])
         folded, upper = scratch[:, : len(chunk)]
-        # A difference in the top bits alone, as of signs, leaves few bits of its product with a key: folding
-        # gives it lower bits too. A fold can be undone, so that no difference is lost.
+        # A difference in the top bits alone, such as a sign, changes few bits of the product with a key.
+        # Folding spreads it to lower bits; a fold is invertible, so no difference is lost.
         np.right_shift(chunk, _FOLD, out=folded)
         np.bitwise_xor(folded, chunk, out=folded)
         np.right_shift(folded, _HALF, out=upper)
         for column, (length_term, word_keys, upper_keys) in enumerate(keys):
-            # A whole word counts its upper half under the key of the lower one; adding that half under a key
-            # of its own makes the two independent, and saves the pass that would cut the lower halves out.
+            # A full word counts its upper half under the key of the lower one. Adding that half under its own
+            # key makes the two independent, and saves a pass that would extract the lower halves.
             total = np.einsum("ij,j->i", folded, word_keys)
             total += np.einsum("ij,j->i", upper, upper_keys)
             total += length_term
@@ -59,12 +59,12 @@ def row_digests(block: NDArray[Any]) -> NDArray[np.uint64]:
 def match_rows(
     old: NDArray[np.uint64], new: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each old row is among the new ones, or -1 where it is gone, and the new rows that were not there.
+    """The new position of each old row, -1 if it is gone, and the rows that were added.
 
     Rows with equal digests are matched in order: the first old one with the first new one, and so on.
     """
     place = np.full(len(old), -1, dtype=np.int64)
-    # Equal rows at the start are matched in order whatever follows them, and appending is the usual change.
+    # Match a common start directly, because appending is the usual change.
     same = _common_start(old, new)
     place[:same] = np.arange(same)
     if same < min(len(old), len(new)):
@@ -78,9 +78,9 @@ def match_rows(
 def _keys(
     column: int, row_bytes: int, words: int
 ) -> tuple[np.uint64, NDArray[np.uint64], NDArray[np.uint64]]:
-    """What a row's length adds, the keys of its words and those of their upper halves.
+    """The term for a row's length, the keys of its words, and the keys of their upper halves.
 
-    The length counts because padding does not; a place has the same key however many places follow it.
+    The length distinguishes rows that differ only in padding. A position's key does not depend on the length.
     """
     stream = hashlib.shake_256(_KEY_LABEL % column).digest(_WORD_BYTES * (1 + 2 * words))
     numbers = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
@@ -89,7 +89,7 @@ def _keys(
 
 
 def _as_words(chunk: NDArray[Any]) -> NDArray[np.uint64]:
-    """The rows' bytes as little-endian 64-bit words, the last one filled up with zeros."""
+    """Bytes of the rows as little-endian 64-bit words, padded with zeros."""
     ordered = np.ascontiguousarray(chunk, dtype=chunk.dtype.newbyteorder("<"))
     octets = ordered.view(np.uint8)
     rows, row_bytes = octets.shape
@@ -102,7 +102,7 @@ def _as_words(chunk: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _common_start(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> int:
-    """How many rows at the start are the same."""
+    """Number of equal rows at the start."""
     shorter = min(len(old), len(new))
     differs = old[:shorter, 0] != new[:shorter, 0]
     differs |= old[:shorter, 1] != new[:shorter, 1]
@@ -110,7 +110,7 @@ def _common_start(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> int:
 
 
 def _match_sorted(old: NDArray[np.uint64], new: NDArray[np.uint64], place: NDArray[np.int64]) -> None:
-    """Writes the new row of every old one that has one into `place`."""
+    """Write the new position of every matched old row into `place`."""
     order, starts = _equal_runs(np.concatenate([old, new]))
     # The sort is stable: a run of equal digests is its old rows in order, then its new rows in order.
     is_old = order < len(old)
@@ -123,11 +123,11 @@ def _match_sorted(old: NDArray[np.uint64], new: NDArray[np.uint64], place: NDArr
 
 
 def _equal_runs(digests: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """An order that puts equal digests side by side, the earlier first, and where each run of them starts."""
+    """A stable order that groups equal digests, and the start of each group."""
     first, second = digests.T
     order = np.argsort(first, kind="stable")
     first_changes, second_changes = _changes(first[order]), _changes(second[order])
-    # One half nearly always tells different rows apart, and sorting by both takes twice as long.
+    # One half is nearly always enough, and sorting by both takes twice as long.
     if (second_changes & ~first_changes).any():
         order = np.lexsort((second, first))
         first_changes, second_changes = _changes(first[order]), _changes(second[order])
@@ -135,7 +135,7 @@ def _equal_runs(digests: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray
 
 
 def _changes(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Where a value differs from the one before it; the first one always does."""
+    """Whether each value differs from the one before; always true for the first."""
     changes = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])
     return changes

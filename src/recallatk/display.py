@@ -1,4 +1,4 @@
-"""Notebook display of results: core types ask here, and the package registers the renderer."""
+"""Notebook display of results: core types call the renderer that the package registers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _renderers: list[Callable[[], Any]] = []
 
 
 def register(load: Callable[[], Any]) -> None:
-    """Register a function that imports the module which renders runs and scores."""
+    """Register a function that imports the rendering module."""
     _renderers[:] = [load]
 
 
 def renderer() -> Any:
-    """The registered module; results cannot import it themselves because it lies above them."""
+    """The registered module; core cannot import it, because it is in a higher layer."""
     return _renderers[0]()

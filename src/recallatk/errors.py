@@ -1,15 +1,15 @@
-"""Every error that a user can cause, so that one `except RecallError` catches them all.
+"""All errors that a user can cause; `except RecallError` catches them all.
 
 RecallError
-├── UsageError         the call is off: an unknown name, an option that cannot be
-│   ├── MissingExtraError   something optional is not installed; says the line that installs it
+├── UsageError         invalid call: an unknown name, an impossible option
+│   ├── MissingExtraError   an optional dependency is not installed; shows the install command
 │   └── WriteError          a file cannot be written: no space, no permission
 ├── FilterError        a filter does not parse, or does not fit the columns
-├── DataError          a file is not what it should be: says where, what was found, what is accepted
-│   ├── FormatError    the container: wrong magic, truncated, ragged, a pickle, an unknown layout
-│   └── BadValueError   the values: NaN, a zero vector under cosine, duplicate ids
-├── MismatchError      two things that do not belong together: dimensions, fingerprints, metrics
-└── EngineError        an engine failed, or was asked for what it cannot do
+├── DataError          invalid file; says where, what was found and what is accepted
+│   ├── FormatError    invalid container: wrong magic, truncated, ragged, a pickle, an unknown layout
+│   └── BadValueError   invalid values: NaN, a zero vector under cosine, duplicate ids
+├── MismatchError      two inputs do not match: dimensions, fingerprints, metrics
+└── EngineError        an engine failed, or does not support a request
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class RecallError(Exception):
-    """Anything that the user can cause or mend; the command line prints it without a traceback.
+    """Base of all errors that the user can cause or fix; the command line prints them without a traceback.
 
-    Its message can be written anywhere: known secrets are removed, and lone surrogates are spelled out.
+    Messages are safe to write anywhere: known secrets are removed, and lone surrogates are escaped.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -33,18 +33,18 @@ class RecallError(Exception):
 
 
 class UsageError(RecallError):
-    """The call itself is off."""
+    """Invalid call."""
 
 
 class MissingExtraError(UsageError):
-    """Something optional is needed and not installed."""
+    """A required optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed. Install it: pip install 'recallatk[{extra}]'")
 
 
 class WriteError(UsageError):
-    """A file cannot be written; the message names it, whatever the system said."""
+    """A file cannot be written; the message names the file."""
 
     def __init__(self, where: object, reason: str, advice: str = "") -> None:
         self.reason = reason
@@ -56,7 +56,7 @@ class FilterError(RecallError):
 
 
 class DataError(RecallError):
-    """A file is not what it should be."""
+    """Invalid file."""
 
     def __init__(
         self, where: str, found: str, accepted: str, *, row: int | None = None, hint: str = ""
@@ -67,19 +67,19 @@ class DataError(RecallError):
 
 
 class FormatError(DataError):
-    """The container is damaged, of another kind, or unknown."""
+    """The container is damaged, of the wrong kind, or unknown."""
 
 
 class BadValueError(DataError):
-    """The container is sound and its values are not."""
+    """The container is intact, but its values are invalid."""
 
 
 class MismatchError(RecallError):
-    """Two things do not belong together."""
+    """Two inputs do not match."""
 
 
 class EngineError(RecallError):
-    """An engine failed, or was asked for what it cannot do; what its library or server said is redacted."""
+    """An engine failed, or does not support a request; text from its library or server is redacted."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(redact_text(message))
@@ -133,7 +133,7 @@ def _bare(name: str) -> str:
 
 
 def choices(names: Iterable[object]) -> str:
-    """The accepted names, as the end of a sentence."""
+    """The accepted names, joined with commas and "or"."""
     listed = [str(name) for name in names]
     if len(listed) < 2:
         return "".join(listed)

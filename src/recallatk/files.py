@@ -1,4 +1,4 @@
-"""Where bytes come from and go to: local paths, object-store URLs, and writes that are whole or not."""
+"""Files: local paths, object-store URLs and atomic writes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PathLike: TypeAlias = str | os.PathLike[str]
 _URL_SIGNS = "%:/?#@!$&'()*+,;=~"
 _LONGEST_PREFIX = 40
 _SPECIAL = "is a pipe, a socket or a device"
-# What only a write can run into; the system does not say at which file.
+# Errors of writes only; the system does not name the file.
 _NO_SPACE = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-# numpy's words for a write that was cut short; it keeps the system's to itself.
+# NumPy's message for an incomplete write; it drops the system's own.
 _CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
 _ARROW_SCHEMES = frozenset(["s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file"])
 
@@ -42,18 +42,18 @@ class Location:
     filesystem: FileSystem
     path: str
     text: str
-    """What messages call it: as the user wrote it, without secrets."""
+    """Name for messages: as the user wrote it, redacted."""
     local: bool
 
     @property
     def name(self) -> str:
         """The last part of the path."""
-        # The web file systems of fsspec call the whole URL the path.
+        # fsspec's web file systems use the full URL as the path.
         return PurePosixPath(self.path.partition("?")[0] if is_url(self.path) else self.path).name
 
     @property
     def suffix(self) -> str:
-        """The ending of the name in lower case, with its dot."""
+        """The lowercase file extension, with its dot."""
         return PurePosixPath(self.name).suffix.lower()
 
     @cached_property
@@ -63,7 +63,7 @@ class Location:
 
     @contextlib.contextmanager
     def _asking(self, what: str) -> Iterator[None]:
-        """Turn whatever a file system raises into one error; those of the web have no common ancestor."""
+        """Turn any exception of a file system into one error; those of web ones share no base class."""
         try:
             yield
         except RecallError:
@@ -74,18 +74,18 @@ class Location:
     def _failure(self, what: str, problem: Exception) -> UsageError:
         reason = _reason(problem)
         if "/" in self.path:
-            # Inside of a longer name, such as the URL itself, the path stays as it is.
+            # Leave the path alone inside a longer name, such as the URL itself.
             reason = re.sub(rf"(?<![\w:/.-]){re.escape(self.path)}(?!\w)", lambda _: self.text, reason)
         advice = f". {ADVICE}" if is_web(self.path) else ""
         return UsageError(f"{self.text}: cannot be {what}: {redact_text(reason).rstrip('.')}{advice}")
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether the file or folder exists."""
         return bool(self._info.type.name != "NotFound")
 
     def require_found(self) -> None:
-        """Refuse what is not there, and say so where a web server could not be asked."""
+        """Refuse a missing file; say so if a web server could not be reached."""
         if self.exists:
             return
         problem = web_failure(self.filesystem, self.path)
@@ -100,11 +100,11 @@ class Location:
 
     @property
     def size(self) -> int:
-        """The length of the file in bytes."""
+        """File size in bytes."""
         return int(self._info.size or 0)
 
     def require_ordinary(self) -> None:
-        """Refuse a pipe, a socket or a device, from which reading may never end."""
+        """Refuse pipes, sockets and devices, from which reading may never end."""
         if self.local and self._info.type.name == "Unknown":
             raise UsageError(f"{self.text}: {_SPECIAL}")
 
@@ -113,7 +113,7 @@ class Location:
         return Location(self.filesystem, path, text, self.local)
 
     def children(self) -> list[Location]:
-        """What the folder holds, by name; hidden files and job markers are passed over."""
+        """Content of the folder by name, without hidden files and job markers."""
         from pyarrow.fs import FileSelector
 
         with self._asking("listed"):
@@ -122,25 +122,25 @@ class Location:
         for info in sorted(found, key=lambda info: _by_number(info.path)):
             child = self / PurePosixPath(info.path).name
             if not child.name.startswith((".", "_")):
-                # The listing said what the child is: asking again costs a request for each.
+                # The listing has the file info; asking again would cost a request per child.
                 vars(child)["_info"] = info
                 children.append(child)
         return children
 
     def open(self) -> Any:
-        """A file that can be read at any offset."""
+        """The file, opened for random access."""
         self.require_ordinary()
         with self._asking("opened"):
             return self.filesystem.open_input_file(self.path)
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """Some bytes; fewer than asked for only at the end of the file."""
+        """Some bytes; fewer than requested only at the end of the file."""
         with self._asking("read"), self.open() as file:
             return bytes(file.read_at(count, offset)) if offset < file.size() else b""
 
 
 def locate(path: PathLike) -> Location:
-    """The file or folder behind a path or a URL; it must exist."""
+    """The file or folder at a path or URL, which must exist."""
     location = _resolve(os.fspath(path))
     location.require_found()
     location.require_ordinary()
@@ -148,9 +148,9 @@ def locate(path: PathLike) -> Location:
 
 
 def locate_all(path: PathLike) -> list[Location]:
-    """The files behind a path, a URL or a pattern with * ? or [, by name."""
+    """The files at a path, a URL or a pattern with * ? or [, by name."""
     text = os.fspath(path)
-    # What follows ? in a URL says how to reach the store; it belongs to the folder, not to the pattern.
+    # In a URL, the query after ? configures the store, so it belongs to the folder, not to the pattern.
     before, mark, query = text.partition("?") if is_url(text) else (text, "", "")
     parent, slash, pattern = before.replace(os.sep, "/").rpartition("/")
     if not any(sign in pattern for sign in "*?[") or _resolve(text).exists:
@@ -163,17 +163,17 @@ def locate_all(path: PathLike) -> list[Location]:
 
 
 def _by_number(name: str) -> list[tuple[bool, int, str]]:
-    """Names in the order that people count in: part-2 before part-10."""
+    """Sort key for natural order: part-2 before part-10."""
     pieces = re.split(r"([0-9]+)", name)
     return [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece) for piece in pieces]
 
 
 @contextlib.contextmanager
 def reading(where: str, kind: str) -> Iterator[None]:
-    """Turn whatever a reader library raises on a damaged file into a FormatError.
+    """Turn any exception of a reader library on a damaged file into a FormatError.
 
-    Damaged bytes make numpy, Arrow, HDF5, zipfile, zlib and tokenize raise errors with no common
-    ancestor, so every Exception is taken; the first one stays visible as the cause.
+    NumPy, Arrow, HDF5, zipfile, zlib and tokenize raise unrelated exceptions on damaged bytes, so every
+    Exception is caught; the original stays visible as the cause.
     """
     try:
         yield
@@ -181,29 +181,29 @@ def reading(where: str, kind: str) -> Iterator[None]:
         raise
     except Exception as problem:
         said = redact_text(" ".join(str(problem).split()))[:200] or type(problem).__name__
-        raise FormatError(where, f"cannot be read as {kind}: {said}", f"a sound {kind}") from problem
+        raise FormatError(where, f"cannot be read as {kind}: {said}", f"a valid {kind}") from problem
 
 
 def _resolve(text: str) -> Location:
     from pyarrow import fs
 
     if not text:
-        raise UsageError("an empty path. Accepted: a file, a pattern, a folder or a URL")
+        raise UsageError("the path is empty. Accepted: a file, a pattern, a folder or a URL")
     if not is_url(text):
         return Location(fs.LocalFileSystem(), str(Path(text).absolute()), text, local=True)
-    # A value that stood for ${NAME} is shown as ${NAME}.
+    # The value of ${NAME} is shown as ${NAME}.
     shown = hide_known(without_secrets(text))
     scheme = text.partition("://")[0].lower()
     try:
         if scheme in _ARROW_SCHEMES:
-            # People write spaces, brackets and accents into URLs; Arrow wants them escaped.
+            # Arrow needs spaces, brackets and accents in URLs escaped.
             filesystem, path = fs.FileSystem.from_uri(quote(text, safe=_URL_SIGNS))
             if not path:
-                raise ValueError(f"it names no bucket. Accepted: {scheme}://BUCKET/PATH")
+                raise ValueError(f"the bucket is missing. Accepted: {scheme}://BUCKET/PATH")
         else:
             filesystem, path = _through_fsspec(text)
     except (ValueError, TypeError, OSError) as problem:
-        # The message may quote the URL, and a URL that is not shown whole has something to hide.
+        # The message may quote the URL, which has a secret if it is not shown in full.
         reason = f": {_reason(problem)}" if shown == text else ""
         raise UsageError(f"{shown}: not a URL that can be read{reason}") from None
     return Location(filesystem, path, shown, local=isinstance(filesystem, fs.LocalFileSystem))
@@ -228,27 +228,27 @@ def _through_fsspec(text: str) -> tuple[Any, str]:
 
 def _reason(problem: Exception) -> str:
     if isinstance(problem, UnicodeError):
-        return "a name is no UTF-8"
+        return "a name is not valid UTF-8"
     number = getattr(problem, "errno", None)
     return os.strerror(number) if number else str(problem)
 
 
 @contextlib.contextmanager
 def atomic_file(path: PathLike) -> Iterator[Path]:
-    """A temporary path beside `path` that becomes it when the block ends well, and vanishes if not."""
+    """A temporary path that replaces `path` if the block succeeds, and is removed if it fails."""
     text = os.fspath(path)
     if is_url(text):
-        raise UsageError(f"{without_secrets(text)}: files are written to local paths only")
-    target = Path(text).resolve()  # what a link leads to is replaced, not the link
+        raise UsageError(f"{without_secrets(text)}: files can be written only to local paths")
+    target = Path(text).resolve()  # replace the target of a link, not the link
     if target.is_dir():
-        raise UsageError(f"{text}: is a folder, and a file was to be written there")
+        raise UsageError(f"{text}: is a folder. Accepted: a path for a file")
     if target.exists() and not target.is_file():
-        raise UsageError(f"{text}: is no ordinary file, and would be replaced by one")
-    # Beside a target with the longest name that is allowed, a longer one could not be made.
+        raise UsageError(f"{text}: exists and is not a regular file, so it is not replaced")
+    # Truncate the stem, because the name must not exceed the system's limit.
     stem = f".{target.stem[:_LONGEST_PREFIX]}.{secrets.token_hex(8)}"
     scratch = target.parent / f"{stem}{target.suffix}"
     try:
-        # From here on a signal may end the block at any moment, and the file goes with it.
+        # From here on, a signal at any moment also removes the temporary file.
         with writing(text, named=(scratch, target, target.parent)):
             target.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -263,14 +263,14 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writing(
-    path: PathLike, advice: str = "Free some space, or write to another place", named: Sequence[Path] = ()
+    path: PathLike, advice: str = "Free some space, or write somewhere else", named: Sequence[Path] = ()
 ) -> Iterator[None]:
-    """Turn what the system says while a file is written into a WriteError that names the file.
+    """Turn a system error while writing a file into a WriteError that names the file.
 
     Args:
-        path: the file, as the user knows it.
-        advice: what to do about a lack of space.
-        named: what the system may call it.
+        path: the file, as the user named it.
+        advice: what to do if space runs out.
+        named: other paths by which the system may name it.
     """
     try:
         yield
@@ -282,30 +282,30 @@ def writing(
             raise WriteError(path, _reason(problem), advice if full else "") from problem
         called = [each for each in named if problem.filename is None and str(each) in str(problem)]
         if called:
-            # Libraries put the name into the words; the user knows another.
+            # Libraries quote the temporary name; show the user's name instead.
             said = str(problem).replace(str(called[0]), os.fspath(path))
             raise WriteError(path, said, advice if full else "") from problem
         raise
 
 
 def require_writable(path: PathLike) -> None:
-    """Refuse a place where no file can be written, before work is done for it."""
+    """Refuse a path that cannot be written, before work is done for it."""
     with contextlib.suppress(_NotMeant), atomic_file(path):
         raise _NotMeant
 
 
-class _NotMeant(Exception):  # noqa: N818 - ends a trial write; nobody sees it
+class _NotMeant(Exception):  # noqa: N818 - aborts a test write internally
     pass
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Write a small text file, whole or not at all; characters that UTF-8 cannot hold are spelled out."""
+    """Write a small text file atomically; characters that UTF-8 cannot encode are escaped."""
     with atomic_file(path) as scratch:
         scratch.write_text(writable(text), encoding="utf-8")
 
 
 def _usual_mode() -> int:
-    # While it is written, only its owner can read the file; what we publish has the usual rights.
+    # Only the owner can read the temporary file; the final file gets the usual permissions.
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
@@ -322,7 +322,7 @@ def _make_durable(path: Path, mode: int | None = None) -> None:
 
 
 def require_version(where: str, kind: str, found: int, known: int) -> None:
-    """Refuse a file that a newer version of this tool wrote."""
+    """Refuse a file written by a newer version of this tool."""
     if found > known:
         raise FormatError(
             where,
@@ -333,18 +333,18 @@ def require_version(where: str, kind: str, found: int, known: int) -> None:
 
 
 def require_ordinary(path: Path) -> None:
-    """The same of a file that is read without a Location."""
+    """Refuse pipes, sockets and devices, for files that are read without a Location."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise FormatError(str(path), _SPECIAL, "an ordinary file")
+        raise FormatError(str(path), _SPECIAL, "a regular file")
 
 
 def read_exactly(location: Location, offset: int, count: int) -> bytes:
-    """Exactly so many bytes, or an error that names the offset."""
+    """Exactly `count` bytes, or an error that names the offset."""
     found = location.read_at(offset, count)
     if len(found) != count:
         raise FormatError(
             location.text,
-            f"the file ends at byte {offset + len(found)} and {count} bytes were expected at {offset}",
-            "a whole file",
+            f"the file ends at byte {offset + len(found)}, but {count} bytes were expected at {offset}",
+            "a complete file",
         )
     return found

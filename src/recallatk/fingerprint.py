@@ -1,7 +1,7 @@
-"""What a thing is, as a short text: the same content gives the same one, whatever file it is in.
+"""Fingerprints: equal content gives an equal short text, whatever the file format.
 
-A fingerprint is the BLAKE3 hash of a canonical form, which has a type, a shape and little-endian bytes
-but no block size, no shard layout and no container.
+A fingerprint is the BLAKE3 hash of a canonical form: type, shape and little-endian bytes, independent of
+block size, shards and container.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Truth
 
-# The canonical forms below are what stored truth is found by; changing one changes this number.
+# Stored truth is found by the canonical forms below; any change to them must change this number.
 # 1: first version.
-# 2: the number of vectors comes after them, so that a longer matrix can be seen to begin with a shorter one.
+# 2: the number of vectors comes last, so that a matrix can be recognized as the start of a longer one.
 _VERSION = 2
 _HEX_DIGITS = 32
 _ROWS_AT_ONCE = 65_536
-# A text file is read through for every group of columns; many columns are read fewer rows at a time.
+# A text file is read once per group of columns; with many columns, fewer rows are read at a time.
 _MOST_PASSES = 16
 _CELLS_AT_ONCE = 1 << 20
-# A dataset does not change, and hashing a large one takes as long as reading it.
+# Datasets are immutable, and hashing a large one takes as long as reading it.
 _KNOWN: WeakKeyDictionary[Dataset, dict[str, str]] = WeakKeyDictionary()
 
 
 class Hash:
-    """A running fingerprint of one kind of thing."""
+    """A running fingerprint."""
 
     def __init__(self, kind: str, *header: object) -> None:
         self._state = blake3(json.dumps([_VERSION, kind, *header]).encode())
 
     def update(self, array: NDArray[Any]) -> None:
-        """Take in an array as little-endian bytes in row order."""
+        """Add an array as little-endian bytes in row order."""
         import numpy as np
 
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         self._state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
     def update_text(self, text: str) -> None:
-        """Take in some text."""
+        """Add text."""
         self._state.update(text.encode())
 
     def text(self) -> str:
@@ -59,14 +59,14 @@ class Hash:
 
 
 class VectorsHash(Hash):
-    """The running fingerprint of a matrix, for whoever reads its blocks anyway."""
+    """The running fingerprint of a matrix, for callers that read its blocks anyway."""
 
     def __init__(self, vectors: Vectors) -> None:
         super().__init__("vectors", vectors.dtype.name, vectors.shape[1])
         self._rows = 0
 
     def update(self, array: NDArray[Any]) -> None:
-        """Take in the next rows."""
+        """Add the next rows."""
         super().update(array)
         self._rows += len(array)
 
@@ -83,7 +83,7 @@ def fingerprint_vectors(vectors: Vectors) -> str:
 
 
 def fingerprint_prefixes(vectors: Vectors, lengths: Collection[int]) -> tuple[str, dict[int, str]]:
-    """The fingerprint of a matrix, and of its first so many rows, in one pass."""
+    """Fingerprints of a matrix and of its first rows for each length, in one pass."""
     state = VectorsHash(vectors)
     cuts = sorted(length for length in set(lengths) if 0 < length < vectors.shape[0])
     found = {}
@@ -99,7 +99,7 @@ def fingerprint_prefixes(vectors: Vectors, lengths: Collection[int]) -> tuple[st
 
 
 def fingerprint_ids(records: Records) -> str:
-    """The fingerprint of the ids; row numbers are the integers from 0."""
+    """Fingerprint of the ids; row numbers are the integers from 0."""
     state = _ColumnHash("ids")
     for start, stop in _ranges(records.rows, _ROWS_AT_ONCE):
         state.update(records.read_ids(start, stop))
@@ -107,7 +107,7 @@ def fingerprint_ids(records: Records) -> str:
 
 
 def fingerprint_metadata(records: Records) -> str:
-    """The fingerprint of all other columns, in the order of their names."""
+    """Fingerprint of all other columns, in name order."""
     state = Hash("metadata", records.rows)
     names = sorted(records.metadata_names)
     step = -(-len(names) // _MOST_PASSES) or 1
@@ -118,7 +118,7 @@ def fingerprint_metadata(records: Records) -> str:
 
 
 def _fingerprint_columns(records: Records, names: list[str]) -> dict[str, str]:
-    """The fingerprints of some columns in one pass over the rows."""
+    """Fingerprints of some columns, in one pass over the rows."""
     columns = {name: _ColumnHash("column") for name in names}
     for start, stop in _ranges(records.rows, max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // len(names)))):
         table = records.columns.read(names, start, stop)
@@ -129,12 +129,12 @@ def _fingerprint_columns(records: Records, names: list[str]) -> dict[str, str]:
 
 
 def fingerprint_queries(queries: QuerySet) -> str:
-    """The fingerprint of what is asked: vectors, ids, filters and which corpus rows they are."""
+    """Fingerprint of the queries: vectors, ids, filters and their own corpus rows."""
     state = Hash("queries", fingerprint_vectors(queries.vectors), fingerprint_ids(queries))
     distinct = distinct_filters(queries.filters or ())
-    # A filter that no query has is no filter.
+    # If no query has a filter, there are no filters.
     if any(each is not None for each in distinct.filters):
-        # Piece by piece, since all queries may share one long filter.
+        # Piece by piece, because all queries may share one long filter.
         keys = [json.dumps(None if each is None else each.key) for each in distinct.filters]
         for place, number in enumerate(distinct.numbers.tolist()):
             state.update_text(f"{', ' if place else '['}{keys[number]}")
@@ -148,11 +148,11 @@ def fingerprint_queries(queries: QuerySet) -> str:
 
 
 def fingerprints(dataset: Dataset, vectors: str | None = None) -> dict[str, str]:
-    """The content that decides, with the metric, what the truth of a dataset is.
+    """Fingerprints of the content that, with the metric, determines the truth of a dataset.
 
     Args:
-        dataset: what to identify.
-        vectors: the fingerprint of the corpus vectors, where somebody computed it already.
+        dataset: the dataset.
+        vectors: the fingerprint of the corpus vectors, if already computed.
     """
     if dataset not in _KNOWN:
         found = {
@@ -167,7 +167,7 @@ def fingerprints(dataset: Dataset, vectors: str | None = None) -> dict[str, str]
 
 
 def fingerprint_truth(truth: Truth) -> str:
-    """The fingerprint of a truth: its rows, scores and ties."""
+    """Fingerprint of a truth: its rows, scores and ties."""
     state = Hash("truth", truth.metric, *truth.rows.shape)
     state.update(truth.rows)
     if truth.scores is not None:
@@ -187,7 +187,7 @@ def _ranges(rows: int, step: int) -> Iterator[tuple[int, int]]:
 class _ColumnHash:
     """The running fingerprint of a column.
 
-    Its streams do not depend on where one piece ends: validity, values, and lengths of text.
+    Its streams do not depend on chunk boundaries: validity, values, and lengths of text.
     """
 
     def __init__(self, kind: str) -> None:
@@ -195,7 +195,7 @@ class _ColumnHash:
         self.streams: dict[str, Hash] = {}
 
     def update(self, piece: pa.Array) -> None:
-        """Take in the next rows."""
+        """Add the next rows."""
         for path, array in _streams("", piece):
             self.streams.setdefault(path, Hash(path)).update(array)
 
@@ -205,7 +205,7 @@ class _ColumnHash:
 
 
 def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The canonical arrays of a column: integers as int64, floats as float64, text as UTF-8."""
+    """Canonical arrays of a column: integers as int64, floats as float64, text as UTF-8."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -227,7 +227,7 @@ def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
         for field, child in zip(kind, array.flatten(), strict=True):
             yield from _streams(f"{path}.{json.dumps(field.name)}", child)
     elif types.is_nested(kind) or types.is_interval(kind):
-        # Maps and other rarities that Arrow can neither flatten nor cast.
+        # Maps and other rare types that Arrow can neither flatten nor cast.
         rows = [None if row is None else repr(row) for row in array.to_pylist()]
         yield from _text_streams(f"{path}.{kind}", pa.array(rows, pa.large_string()))
     elif "binary" in str(kind):
@@ -238,7 +238,7 @@ def _streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The column without what only its container chose: extension, dictionary, unit of time."""
+    """The column without container choices: extension type, dictionary, time unit."""
     import pyarrow as pa
 
     kind = array.type
@@ -263,7 +263,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _integer_streams(path: str, array: pa.Array) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Integers as int64, of whatever width they are; those beyond its range once more beside them."""
+    """Integers of any width as int64; those beyond its range are added a second time."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""HDF5 files that are written whole or end in an error, also on a full disk."""
+"""HDF5 files that are written completely or raise an error, even on a full disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def new_hdf5_file(path: Path) -> Iterator[Any]:
-    """An `h5py.File` to fill; what went wrong with its writes is raised once it is closed."""
+    """A new `h5py.File`; write errors are raised after it is closed."""
     import h5py
 
     with path.open("w+b", buffering=0) as raw:
@@ -25,7 +25,7 @@ def new_hdf5_file(path: Path) -> Iterator[Any]:
 
 
 class _PatientFile(io.RawIOBase):
-    """Takes every write and remembers the first that failed: told of it, the library crashes at its end."""
+    """Accepts every write and records the first error, because HDF5 crashes at close if a write fails."""
 
     def __init__(self, raw: io.FileIO) -> None:
         self._raw = raw

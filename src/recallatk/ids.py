@@ -1,4 +1,4 @@
-"""The user's ids: strings or integers that stand for row numbers wherever something is read or shown."""
+"""The user's ids: strings or integers that replace row numbers in input and output."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RowIds:
-    """The ids of some corpus rows."""
+    """Ids of some corpus rows."""
 
     rows: NDArray[np.int64]
-    """Distinct and in order."""
+    """Distinct, ascending."""
     ids: pa.Array
 
     @classmethod
     def some(cls, rows: NDArray[np.int64], corpus_ids: pa.Array) -> RowIds:
-        """The ids of the rows that occur among `rows`; padding below 0 has none."""
+        """Ids of the rows that occur in `rows`; negative padding has none."""
         distinct = np.unique(rows[rows >= 0])
         return cls(distinct, corpus_ids.take(pa.array(distinct)))
 
     def of(self, rows: NDArray[np.int64]) -> pa.Array:
-        """The id of each row; null where none is known."""
+        """The id of each row; null if unknown."""
         places = np.searchsorted(self.rows, rows)
         places = np.minimum(places, max(0, len(self.rows) - 1))
         known = self.rows[places] == rows if len(self.rows) else np.zeros(len(rows), bool)
@@ -38,7 +38,7 @@ class RowIds:
 
 
 def row_numbers(start: int, stop: int) -> pa.Array:
-    """Row numbers as ids, for data that has no others."""
+    """Row numbers as ids, for data without ids."""
     return pa.array(np.arange(start, stop, dtype=np.int64))
 
 
@@ -50,12 +50,12 @@ def plain_ids(column: Any, where: str) -> pa.Array:
     try:
         plain = column.cast(kind)
     except pa.ArrowInvalid as problem:
-        raise BadValueError(where, f"an id: {problem}", "ids that fit int64") from problem
+        raise BadValueError(where, f"invalid id: {problem}", "ids that fit int64") from problem
     return plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain
 
 
 def check_ids(ids: pa.Array, where: str) -> None:
-    """Refuse missing and repeated ids, by row."""
+    """Refuse missing and duplicate ids, and name the row."""
     if ids.null_count:
         row = int(np.argmin(ids.is_valid().to_numpy(zero_copy_only=False)))
         raise BadValueError(where, "the id is null", "an id in every row", row=row)
@@ -66,5 +66,5 @@ def check_ids(ids: pa.Array, where: str) -> None:
     _, first_rows = np.unique(codes, return_index=True)
     again = int(np.setdiff1d(np.arange(len(ids)), first_rows)[0])
     earlier = int(first_rows[codes[again]])
-    found = f"the id {ids[again]} repeats the id of row {earlier}"
+    found = f"duplicate id {ids[again]}: row {earlier} has it too"
     raise BadValueError(where, found, "distinct ids", row=again)

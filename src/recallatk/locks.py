@@ -1,4 +1,4 @@
-"""Advisory locks on open files, which the system releases when their holder ends."""
+"""Advisory locks on open files; the system releases them when their holder ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def try_lock(descriptor: int) -> bool | None:
     """Lock an open file for this process alone, without waiting.
 
     Returns:
-        True when it is locked now, False when another process holds it, None where the system has no locks.
+        True if it is locked now, False if another process holds it, None if the system has no locks.
     """
     if sys.platform == "win32":
         return None

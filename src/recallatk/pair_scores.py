@@ -1,7 +1,7 @@
-"""Scores in float64, pair by pair, how far from the real number they can be, and which sizes they hold for.
+"""Float64 scores of query-row pairs, their maximum error, and the accepted range of vectors.
 
-Every sum here is NumPy's pairwise one along a row, which adds in the same order on every machine and
-whatever else is in the call: a score is the same to the last bit wherever it is computed.
+Every sum is NumPy's pairwise sum along a row, which adds in the same order on every machine and whatever
+else is in the call. A score is therefore bit-identical wherever it is computed.
 """
 
 from __future__ import annotations
@@ -18,31 +18,30 @@ if TYPE_CHECKING:
 
 _UNIT_64 = 2.0**-53
 _TINY_64 = 2.0**-1074
-# Pairs are taken in portions that stay in the cache between one step and the next; smaller ones would
-# have threads wait for each other.
+# Portions of pairs stay in cache between steps; with smaller ones, threads would wait for each other.
 _PORTION_BYTES = 2 << 20
-# A sum of squares below this may have lost digits to underflow; above, what underflows is far below rounding.
+# Below this, a sum of squares may have lost digits to underflow; above, the loss is far below rounding.
 _SMALL_SQUARE = 2.0**-900
-# Squares of larger numbers, added up, would leave the range of float64; those of smaller ones vanish.
+# Sums of larger squares overflow float64; smaller squares underflow to zero.
 _LARGEST, _SMALLEST = 1e150, 1e-150
-# Products of sizes below this have fewer digits than float64: 2^-1022 is the least number with all of them.
+# Smaller products have fewer digits than float64: 2^-1022 is the smallest number with full precision.
 _SMALLEST_PRODUCT = 2.0**-969
 
 
 def require_range(
     block: NDArray[Any], metric: Metric, where: str, start: int = 0, *, compared_with: float = np.inf
 ) -> None:
-    """Refuse vectors whose scores would be infinite, or would lose digits to underflow.
+    """Refuse vectors whose scores would overflow or lose digits to underflow.
 
-    The size of a vector is its largest number. Distances keep their digits at any small size; a vector of
-    zeros is accepted, except under cosine, where it is refused when it is read.
+    The size of a vector is its largest absolute value. Distances keep their digits at any small size. Zero
+    vectors are accepted, except under cosine, where reading refuses them.
 
     Args:
-        block: vectors.
-        metric: how they are compared.
-        where: what messages call them.
+        block: the vectors.
+        metric: the metric.
+        where: their name for messages.
         start: the number of the first vector.
-        compared_with: the smallest size of the vectors that they are compared with.
+        compared_with: the smallest size of the vectors on the other side.
     """
     least = {Metric.COSINE: _SMALLEST, Metric.IP: _SMALLEST_PRODUCT / compared_with}.get(metric, 0.0)
     if block.dtype.kind != "f" or not len(block):
@@ -60,7 +59,7 @@ def require_range(
         )
         raise BadValueError(
             where,
-            f"the largest number of the vector is {size:g}, {problem}",
+            f"the largest value of the vector is {size:g}, {problem}",
             f"sizes from {max(least, float(limits.smallest_subnormal)):.3g} to {_LARGEST:g} under {metric}",
             row=start + row,
             hint="Multiply all vectors by one power of two.",
@@ -68,13 +67,13 @@ def require_range(
 
 
 def smallest_size(block: NDArray[Any]) -> float:
-    """The smallest size of a vector that is not all zeros; infinite without one."""
+    """The smallest size of a nonzero vector; infinite if there is none."""
     sizes = vector_sizes(block)
     return float(sizes.min(where=sizes > 0, initial=np.inf))
 
 
 def vector_sizes(block: NDArray[Any]) -> NDArray[np.float64]:
-    """The largest absolute number of each vector."""
+    """Largest absolute value of each vector."""
     return np.asarray(np.maximum(block.max(axis=1), -block.min(axis=1)), np.float64)
 
 
@@ -85,7 +84,7 @@ def pair_scores(
     block: NDArray[Any],
     row: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """The distance, or the inner product (not yet divided by norms), of pairs of places in two matrices."""
+    """Distance or inner product (not divided by norms) of pairs of rows from two matrices."""
     scores = np.empty(len(row))
     step = max(1, min(len(row), _PORTION_BYTES // (8 * queries.shape[1])))
     shape = (step, queries.shape[1])
@@ -112,7 +111,7 @@ def pair_scores(
 
 
 def _small(squares: NDArray[np.float64], *dtypes: np.dtype[Any]) -> NDArray[np.int64]:
-    """Sums of squares that may have lost digits, which numbers of other types than float64 never do."""
+    """Sums of squares that may have lost digits, which happens only with float64 input."""
     if np.dtype(np.float64) not in dtypes:
         return np.empty(0, np.int64)
     return np.flatnonzero(squares < _SMALL_SQUARE)
@@ -123,7 +122,7 @@ def _portions(which: NDArray[np.int64], step: int) -> list[NDArray[np.int64]]:
 
 
 def _scaled_norms(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Norms of very small vectors, scaled by a power of two, which is exact, to a size of about 1."""
+    """Norms of very small vectors, scaled exactly by a power of two to a size of about 1."""
     exponents = np.frexp(vector_sizes(vectors))[1]
     with np.errstate(under="ignore"):
         squares = np.square(np.ldexp(vectors, -exponents[:, None]))
@@ -131,7 +130,7 @@ def _scaled_norms(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _take_wide(queries: NDArray[Any], places: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-    """Write queries as float64, each of them converted once where the places are close together."""
+    """Write queries as float64, converting each only once if the indices are close together."""
     first, last = int(places.min()), int(places.max())
     if last - first < len(places):
         np.take(queries[first : last + 1].astype(np.float64), places - first, axis=0, out=out, mode="clip")
@@ -161,11 +160,11 @@ def norms(block: NDArray[Any], rows: NDArray[np.int64] | None = None) -> NDArray
 def tolerance(
     metric: Metric, scores: NDArray[np.float64], scale: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
-    """How far a float64 score can be from the real one; pairs that lie closer need exact arithmetic.
+    """Maximum error of a float64 score; pairs that lie closer need exact arithmetic.
 
-    What it covers is the rounding of products, sums and norms, and underflow. `scale` is the product of the
-    two norms, which bounds the terms of an inner product. A distance is off by a share of itself, at any
-    size that float64 holds with all digits.
+    It covers the rounding of products, sums and norms, and underflow. `scale` is the product of the two
+    norms, which bounds the terms of an inner product. The error of a distance is relative, at any size that
+    float64 represents with full precision.
     """
     rounding = (dimension + 8) * _UNIT_64
     if metric is Metric.L2:

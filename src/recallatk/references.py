@@ -1,4 +1,4 @@
-"""References to the environment: `${NAME}` in a URL, a header, a body, a command or a parameter."""
+"""References to environment variables: `${NAME}` in a URL, header, body, command or parameter."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Value = TypeVar("Value")
 
 
 def expanded(value: Value, name: str, where: str) -> Value:
-    """A text, or a table of texts, with the environment's values in place of `${NAME}`.
+    """A text, or a table of texts, with `${NAME}` replaced by environment variables.
 
-    The values are removed from all that is written or shown from now on.
+    From now on, the values are removed from everything written or shown.
 
     Args:
-        value: what the user wrote.
-        name: what the parameter is called, such as `headers`, which tells a secret from a host name.
-        where: who names the variable, for the message where it is not set.
+        value: the user's text.
+        name: the parameter's name, such as `headers`, which tells a secret from a host name.
+        where: the location for the error message if a variable is not set.
     """
     remember_references({name: value})
     found: Value = _mapped(value, lambda match: _look_up(match[1], where) if match[1] else match[0][1:])
@@ -33,7 +33,7 @@ def expanded(value: Value, name: str, where: str) -> Value:
 
 
 def expanded_template(value: Value, name: str, where: str, own: Collection[str]) -> Value:
-    """The same for a template, in which `${name}` may also be one of its own and a dollar is written `$$`."""
+    """Like `expanded`, for a template that has variables of its own and writes a dollar as `$$`."""
     remember_references({name: value})
 
     def filled(match: re.Match[str]) -> str:
@@ -56,14 +56,14 @@ def _mapped(value: Any, fill: Any) -> Any:
 def _look_up(name: str, where: str) -> str:
     if name not in os.environ:
         raise UsageError(
-            f"{where}: the environment has no variable {name}. Set it: export {name}=... (for the text "
-            f"${{{name}}} itself, write $${{{name}}})"
+            f"{where}: the environment variable {name} is not set. Set it: export {name}=... (for the "
+            f"literal text ${{{name}}}, write $${{{name}}})"
         )
     return os.environ[name]
 
 
 def remember_references(parameters: Mapping[str, Any]) -> None:
-    """Remove the values of all variables that parameters refer to from what is written or shown."""
+    """Remove the values of all referenced variables from everything written or shown."""
     for name, value in parameters.items():
         for text in _texts(value):
             for found in _REFERENCE.finditer(text):
@@ -74,7 +74,7 @@ def remember_references(parameters: Mapping[str, Any]) -> None:
 
 
 def _is_place_of_secret(value: Any, name: str, variable: str) -> bool:
-    """Whether the settings would be refused for a secret if the variable's value stood there."""
+    """Whether a literal value at the variable's position would be refused as a secret."""
     reference = f"${{{variable}}}"
     written = _mapped(value, lambda found: "x" if found[0] == reference else found[0])
     return literal_secret({name: written}) is not None
@@ -92,7 +92,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def remember_variables(names: Collection[str]) -> None:
-    """Remove what these variables hold, or the passwords within it, from what is written or shown."""
+    """Remove the secrets in these variables from everything written or shown."""
     for name in names:
         value = os.environ.get(name)
         if value is not None and is_secret_variable(name):
@@ -102,7 +102,7 @@ def remember_variables(names: Collection[str]) -> None:
 
 
 def secret_variable(name: str) -> str | None:
-    """The value of a variable that holds a secret, which is removed from what is written or shown."""
+    """The value of a secret variable, which is removed from everything written or shown."""
     value = os.environ.get(name)
     remember(value, name)
     return value

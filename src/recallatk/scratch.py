@@ -1,4 +1,4 @@
-"""Temporary folders that their owner locks, so that a later process can remove what a killed one left."""
+"""Temporary folders, locked by their owner so that a later process can clean up after a killed one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from recallatk.files import PathLike, writing
 from recallatk.locks import try_lock
 
 _LOCK = re.compile(r"recallatk-([0-9]+)-[0-9a-f]{16}\.lock")
-# Where scratch folders are made, in a process whose libraries are told of another place.
+# Base folder for scratch folders, in a process whose TMPDIR points elsewhere for its libraries.
 _BASE = "RECALLATK_TMPDIR"
-_ADVICE = "Free some space there, or set TMPDIR to a folder that has more"
+_ADVICE = "Free some space there, or set TMPDIR to a folder with more space"
 _LOOK_SECONDS = 0.05
 
 
 class ScratchFolder:
-    """A folder of this process below the system's temporary one, for as long as it is needed.
+    """A temporary folder that belongs to this process.
 
-    Beside the folder stands a lock file, which is there before it and goes after it: whenever a process is
-    killed, what it leaves has a lock that nobody holds. The lock outlives this object only in a process that
-    was given `descriptor`.
+    A lock file next to the folder is created before it and removed after it, so a folder that a killed
+    process left behind has a lock that nobody holds. The lock outlives this object only in a process that
+    inherited `descriptor`.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class ScratchFolder:
         self._finalizer = weakref.finalize(self, _remove_own, self.path, os.getpid(), self.descriptor)
 
     def remove(self) -> None:
-        """Remove the folder with everything in it; may be called twice."""
+        """Remove the folder and its content; safe to call twice."""
         self._finalizer()
 
     def __enter__(self) -> Path:
@@ -47,13 +47,13 @@ class ScratchFolder:
 
 
 def _made(temporary: Path) -> tuple[Path, int]:
-    """A new folder, and the descriptor of its locked file."""
+    """A new folder, and the descriptor of its lock file."""
     while True:
         path = temporary / f"recallatk-{os.getpid()}-{secrets.token_hex(8)}"
         with scratch_writing(_lock_of(path)):
             descriptor = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            # Somebody who is tidying up may have found it before it was locked.
+            # A cleanup by another process may have found it before it was locked.
             if try_lock(descriptor) is not False and _still_named(descriptor, _lock_of(path)):
                 with scratch_writing(path):
                     path.mkdir(0o700)
@@ -70,10 +70,10 @@ def _base() -> str:
 
 
 def temporary_below(folder: Path) -> dict[str, str]:
-    """The environment of a process whose libraries leave their temporary files in this folder.
+    """Environment for a process whose libraries put their temporary files into this folder.
 
-    Its own scratch folders stay where those of this process are: the name of a socket has to be short, and
-    a server may run as another user.
+    Its own scratch folders stay in the base folder of this process, because socket names must be short and a
+    server may run as a different user.
     """
     folder.mkdir(exist_ok=True)
     return {**dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder)), _BASE: _base()}
@@ -84,12 +84,12 @@ def _lock_of(path: Path) -> Path:
 
 
 def scratch_writing(path: PathLike) -> contextlib.AbstractContextManager[None]:
-    """Name the path, and TMPDIR as the way out, in what the system says while a scratch file is written."""
+    """Turn system errors while writing a scratch file into a WriteError that names the path and TMPDIR."""
     return writing(path, _ADVICE)
 
 
 def sweep() -> None:
-    """Remove the scratch folders of this user whose owners have ended."""
+    """Remove this user's scratch folders whose owners have ended."""
     for path, _ in _found():
         _remove_abandoned(path)
 
@@ -98,7 +98,7 @@ def reclaim(owner: int, seconds: float) -> None:
     """Remove the scratch folders of a process that has ended.
 
     Args:
-        owner: the id that the process had.
+        owner: the process id.
         seconds: how long to wait for servers that it started and that still hold a folder.
     """
     until = time.monotonic() + seconds
@@ -108,7 +108,7 @@ def reclaim(owner: int, seconds: float) -> None:
 
 
 def _found() -> list[tuple[Path, int]]:
-    """The scratch folders that have a lock of this user's, with the ids of their owners."""
+    """This user's scratch folders that have a lock file, with the process ids of their owners."""
     found = []
     with contextlib.suppress(OSError), os.scandir(_base()) as entries:
         for entry in entries:
@@ -125,7 +125,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _remove_abandoned(path: Path) -> bool:
-    """Remove a folder unless a living process holds its lock; whether there is nothing left to wait for."""
+    """Remove a folder unless a running process holds its lock; returns False while one does."""
     try:
         descriptor = os.open(_lock_of(path), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
@@ -148,7 +148,7 @@ def _still_named(descriptor: int, path: Path) -> bool:
 
 
 def _remove_own(path: Path, owner: int, descriptor: int) -> None:
-    # A forked child has the object too, and leaves the folder to its parent.
+    # A forked child inherits the object, but the folder belongs to its parent.
     if os.getpid() == owner:
         _remove(path)
         os.close(descriptor)
@@ -157,5 +157,5 @@ def _remove_own(path: Path, owner: int, descriptor: int) -> None:
 def _remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     if not path.exists():
-        # The lock goes last: without it, what could not be removed would stay forever.
+        # Remove the lock last: without it, leftovers would never be cleaned up.
         _lock_of(path).unlink(missing_ok=True)

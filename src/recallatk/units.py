@@ -1,4 +1,4 @@
-"""Quantities as text: counts in sentences, durations, sizes and shares."""
+"""Quantities as text: counts, durations, sizes and shares."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from recallatk.errors import UsageError
 
 
 def counted(count: int, one: str, several: str) -> str:
-    """A number with its noun, such as `1 query` and `2 queries`."""
+    """A number with its noun, such as `1 query` or `2 queries`."""
     return f"{count:,} {one if count == 1 else several}"
 
 
 def share_of(count: int, whole: int, noun: str, one: str, several: str) -> str:
-    """Some of a whole with their share and what is said of them: `1 of 50 queries (2.0%) is …`."""
+    """A count with its share and a predicate: `1 of 50 queries (2.0%) is …`."""
     return f"{count:,} of {whole:,} {noun} ({count / whole:.1%}) {one if count == 1 else several}"
 
 
@@ -36,16 +36,16 @@ _LARGE_UNITS = (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10))
 
 
 def parse_duration(text: str, *, unit: str = "s") -> float:
-    """A duration in seconds, or in another unit; it is above 0."""
+    """A positive duration in seconds, or in another unit."""
     found = _DURATION.fullmatch(text.strip())
     value = None if found is None else float(Decimal(found[1]) * _SECONDS[found[2]] / _SECONDS[unit])
     if value is None or not 0 < value < float("inf"):
-        raise UsageError(f"{text!r} is no duration. Accepted: {DURATION}")
+        raise UsageError(f"{text!r} is not a duration. Accepted: {DURATION}")
     return value
 
 
 def format_duration(value: float, *, unit: str = "s") -> str:
-    """The shortest text that is read back to the same duration."""
+    """The shortest text that parses to the same duration."""
     exact = Decimal(value) * _SECONDS[unit]
     for name in ("h", "min", "s", "ms"):
         count = exact / _SECONDS[name]
@@ -56,20 +56,20 @@ def format_duration(value: float, *, unit: str = "s") -> str:
 
 
 def parse_size(size: int | str) -> int:
-    """Bytes of a size such as `1GiB`, `500MB` or a number; K, M, G and T are powers of 1024 throughout."""
+    """Bytes of a size such as `1GiB`, `500MB` or a number; K, M, G and T are always powers of 1024."""
     if isinstance(size, int) and not isinstance(size, bool):
         return size
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\s*", str(size), re.IGNORECASE)
     if found is None:
-        raise UsageError(f"a size of {size!r}. Accepted: sizes such as 1GiB, 500MiB or a number of bytes")
+        raise UsageError(f"{size!r} is not a size. Accepted: {SIZE}")
     number = float(found[1]) * (1 << _POWERS[found[2].lower()])
     if number > sys.maxsize:
-        raise UsageError(f"a size of {size!r}. Accepted: sizes that a machine can have")
+        raise UsageError(f"the size {size!r} is too large. Accepted: up to {sys.maxsize} bytes")
     return int(number)
 
 
 def parse_share(text: str) -> float:
-    """A share such as `0.95` or `95%`; `95%` and `0.95` are the same number."""
+    """A share such as `0.95` or `95%`, which are the same number."""
     found = _SHARE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text!r} is not a number. Accepted: a share such as 0.95 or 95%")
@@ -77,15 +77,15 @@ def parse_share(text: str) -> float:
 
 
 def parse_bytes(size: int | str) -> int:
-    """A size in bytes; it is above 0."""
+    """A positive size in bytes."""
     value = parse_size(size)
     if value < 1:
-        raise UsageError(f"a size of {size!r}. Accepted: {SIZE}")
+        raise UsageError(f"the size {size!r} is not above 0. Accepted: {SIZE}")
     return value
 
 
 def format_bytes(size: int) -> int | str:
-    """The size in the largest unit that it is a whole number of."""
+    """The size in the largest unit that divides it."""
     for name, power in _LARGE_UNITS:
         if size % (1 << power) == 0:
             return f"{size >> power}{name}"
@@ -93,5 +93,5 @@ def format_bytes(size: int) -> int | str:
 
 
 def mebibytes(size: float, digits: int = 1) -> str:
-    """A size for readers, in MiB."""
+    """A size in MiB, for display."""
     return f"{size / (1 << 20):,.{digits}f} MiB"

@@ -1,22 +1,22 @@
-"""Files on web servers: why one could not be read, and what to do then."""
+"""Files on web servers: why one could not be read, and what to do."""
 
 from __future__ import annotations
 
 from typing import Any
 
-ADVICE = "Check the address and the network, or download the file and give its path"
+ADVICE = "Check the address and the network, or download the file and pass its path"
 _NOT_THERE = (404, 410)
 
 
 def is_web(path: str) -> bool:
-    """Whether a path of fsspec is the URL of a web server."""
+    """Whether an fsspec path is a web URL."""
     return path.startswith(("http://", "https://"))
 
 
 def web_failure(filesystem: Any, path: str) -> Exception | None:
-    """Why a web server did not answer; None where it said that there is no such file.
+    """Why a web server did not deliver a file; None if the file does not exist.
 
-    fsspec calls every failure of a request "not found", and keeps the real one as the cause.
+    fsspec reports every failed request as "not found" and keeps the real error as the cause.
     """
     inner = getattr(getattr(filesystem, "handler", None), "fs", None)
     if inner is None or not is_web(path):

@@ -251,7 +251,9 @@ def test_the_body_and_its_parameters_take_what_is_no_parameter_from_the_environm
     with pytest.raises(EngineError) as caught:
         engine.search(QueryBatch(QUERIES[:1]), 1)
     assert "hush" not in str(caught.value)
-    with pytest.raises(UsageError, match=r"http: body: the environment has no variable RECALLATK_NO_SUCH"):
+    with pytest.raises(
+        UsageError, match=r"http: body: the environment variable RECALLATK_NO_SUCH is not set"
+    ):
         asking(body='{"vector": "${RECALLATK_NO_SUCH}"}')
 
 

@@ -309,7 +309,7 @@ def test_a_name_that_is_no_utf8_is_refused_in_words(tmp_path):
         np.save(file, np.ones((2, 2), "float32"))
     ran = subprocess.run([sys.executable, "-m", "recallatk", "inspect", name], capture_output=True)
     assert ran.returncode == 2
-    assert b"no UTF-8" in ran.stderr and b"Traceback" not in ran.stderr
+    assert b"not valid UTF-8" in ran.stderr and b"Traceback" not in ran.stderr
 
 
 def test_options_that_mean_nothing_for_the_target_are_refused(corpus, tmp_path):

@@ -91,7 +91,7 @@ def test_data_that_is_gone_or_changed_is_said_and_distances_are_not_known(saved)
     ("arguments", "said"),
     [
         (["--to", "xlsx", "--out", "x"], "parquet"),
-        (["--to", "csv", "--out", "s3://bucket/x"], "local paths only"),
+        (["--to", "csv", "--out", "s3://bucket/x"], "only to local paths"),
         (["--to", "ann-benchmarks-hdf5", "--out", "run"], "new folder"),
         (["--to", "ann-benchmarks-hdf5", "--out", "x", "--queries", "queries.npy"], "--corpus"),
         (

@@ -70,7 +70,7 @@ def test_the_object_has_what_was_promised_and_the_second_time_is_reused(folder, 
     }
 
 
-SWAPPED = "warning: the corpus has {} and there are {} queries: are corpus and queries swapped?"
+SWAPPED = "warning: the corpus has {} and there are {} queries. Are corpus and queries swapped?"
 
 
 def test_swapped_files_are_warned_of_by_every_command_that_makes_or_uses_a_truth(folder):
@@ -163,7 +163,7 @@ def test_a_sample_is_marked(folder):
         (["corpus.parquet", "queries.npy", "--metric", "dot"], "no metric 'dot'"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--depth", "0"], "a depth of 0"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "1MiB"], "256 MiB or more"),
-        (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "much"], "a size of 'much'"),
+        (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "much"], "'much' is not a size"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--threads", "0"], "0 threads"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--backend", "gpu"], "blas or faiss"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--where", "size = 1"], "no column 'size'"),

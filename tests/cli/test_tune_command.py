@@ -239,7 +239,7 @@ def test_the_engines_of_a_bench_file_are_those_that_are_tuned(folder, monkeypatc
         (["--target", "fast"], "no goal 'fast'. Accepted: recall@10 >= 0.95"),
         (["--target", "recall@10 >= 0.9", "--budget", "free"], "no goal 'free'. Accepted: "),
         (["--target", "recall@10 >= 0.9", "--prefer", "luck"], "Accepted: p95, qps, memory, build or cost"),
-        (["--target", "recall@10 >= 0.9", "--time", "soon"], "'soon' is no duration"),
+        (["--target", "recall@10 >= 0.9", "--time", "soon"], "'soon' is not a duration"),
         (
             ["--target", "recall@10 >= 0.9", "--by", "sort"],
             "no query column 'sort'. Accepted: kind",

@@ -27,7 +27,7 @@ def refused(path, found, *, row=None, kind=DataError, **options):
 @every_table
 def test_a_repeated_query(tmp_path, suffix):
     path = written(tmp_path, suffix, {"query_id": ["a", "b", "a"], "neighbors": [[1], [2], [3]]})
-    refused(path, "the id a repeats the id of row 0", row=2, kind=BadValueError)
+    refused(path, "duplicate id a: row 0 has it too", row=2, kind=BadValueError)
 
 
 @every_table

@@ -171,5 +171,5 @@ def test_a_text_that_is_no_text_is_no_text_column():
 
 
 def test_bad_ids_are_refused():
-    with pytest.raises(recallatk.RecallError, match="repeats the id of row 0"):
+    with pytest.raises(recallatk.RecallError, match="row 0 has it too"):
         sample_queries(queries_of([1, 1, 2]), 2)

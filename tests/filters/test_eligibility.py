@@ -248,7 +248,7 @@ def test_dates_and_decimals_are_looked_up_as_they_are_compared():
 
 @pytest.mark.parametrize("rows", [3, 5])
 def test_metadata_of_another_length_is_refused_though_it_was_looked_up(rows):
-    with pytest.raises(FilterError, match=f"metadata of {rows} rows, and a corpus of 4"):
+    with pytest.raises(FilterError, match=f"the metadata has {rows}, the corpus 4"):
         eligibility(filters_of(MANY), pa.table({"n": np.arange(rows)}), None, 4)
 
 

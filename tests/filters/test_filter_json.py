@@ -100,7 +100,7 @@ def test_nesting_is_bounded():
     assert isinstance(filter_from_json(data), Filter)
     for _ in range(5000):
         data = {"not": data}
-    with pytest.raises(FilterError, match="nested more than 100 deep"):
+    with pytest.raises(FilterError, match="nested more than 100 levels deep"):
         filter_from_json(data)
 
 

@@ -110,7 +110,7 @@ def test_a_column_that_is_not_there_is_refused_before_anything_is_read(monkeypat
 def test_metadata_of_another_length_is_refused():
     condition = parse_filter("n > 0")
     for rows in (3, 5):
-        with pytest.raises(FilterError, match=f"metadata of {rows} rows, and a corpus of 4"):
+        with pytest.raises(FilterError, match=f"the metadata has {rows}, the corpus 4"):
             eligibility([condition, None], pa.table({"n": np.arange(rows)}), None, 4)
     found = eligibility([None], pa.table({"n": np.arange(3)}), None, 4)
     assert list(found.counts) == [4]

@@ -134,7 +134,7 @@ def test_nesting_is_bounded_and_the_bound_is_said():
     deep = "(" * 90 + "a = 1" + ")" * 90
     assert parse_filter(deep) == Equals("a", 1)
     for text in ("(" * 200 + "a = 1" + ")" * 200, "not " * 200 + "a = 1"):
-        with pytest.raises(FilterError, match="nested more than 100 deep"):
+        with pytest.raises(FilterError, match="nested more than 100 levels deep"):
             parse_filter(text)
 
 

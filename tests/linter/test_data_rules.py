@@ -257,7 +257,7 @@ def test_a_corpus_with_far_fewer_rows_than_queries_looks_swapped():
     (warning,) = found("R35", dataset=small)
     assert warning.severity == "warning"
     assert warning.measured == 10
-    assert "40 rows and there are 400 queries: are corpus and queries swapped?" in warning.message
+    assert "40 rows and there are 400 queries. Are corpus and queries swapped?" in warning.message
     assert not found("R35", dataset=clustered(rows=41, queries=400))
     part = sample_corpus(clustered(rows=400, queries=400).corpus, 40)
     assert not found("R35", dataset=open_dataset(part, small.queries, metric="l2"))

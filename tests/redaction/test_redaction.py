@@ -188,7 +188,7 @@ def test_references_are_expanded_wherever_they_stand_and_can_be_escaped(monkeypa
     assert expanded({"a": ["x${ONE}", 3, None]}, "parameters", "test") == {"a": ["x1 $2", 3, None]}
     assert expanded("$${ONE} $ONE", "url", "test") == "${ONE} $ONE"
     with pytest.raises(
-        UsageError, match=r"^test: the environment has no variable NO_SUCH\. Set it: export NO_"
+        UsageError, match=r"^test: the environment variable NO_SUCH is not set\. Set it: export NO_"
     ):
         expanded("${NO_SUCH}", "url", "test")
 

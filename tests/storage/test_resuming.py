@@ -298,7 +298,7 @@ def test_nothing_is_measured_twice_or_beside_the_plan(begun, dataset):
             opened.fail(dataclasses.replace(FAILURE, trial=make_trial(0)))
         with pytest.raises(UsageError, match="not part of the plan of"):
             opened.add(make_measurement(9))
-    with pytest.raises(UsageError, match="was closed"):
+    with pytest.raises(UsageError, match="the run folder is closed"):
         opened.add(make_measurement(3))
     opened.close()
 

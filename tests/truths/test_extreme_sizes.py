@@ -65,7 +65,7 @@ def test_scores_have_all_their_digits_or_the_sizes_are_refused(metric, exponents
     dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric=metric)
     if not is_accepted(metric, corpus, queries):
         with pytest.raises(
-            BadValueError, match=r"the largest number of the vector is .* Accepted: sizes from"
+            BadValueError, match=r"the largest value of the vector is .* Accepted: sizes from"
         ):
             ground_truth(dataset, depth=DEPTH)
         return
@@ -107,7 +107,7 @@ def test_a_small_difference_between_numbers_of_different_types_is_measured(other
 def test_a_float32_row_can_be_too_small_for_a_float64_query():
     corpus, queries = np.full((3, 2), 1e-36, "float32"), np.full((1, 2), 1e-280)
     dataset = open_dataset(make_corpus(corpus), make_queries(queries), metric="ip")
-    with pytest.raises(BadValueError, match=r"row 0: the largest number of the vector is 1e-36, too small"):
+    with pytest.raises(BadValueError, match=r"row 0: the largest value of the vector is 1e-36, too small"):
         ground_truth(dataset, depth=1)
 
 

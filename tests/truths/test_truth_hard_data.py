@@ -238,8 +238,8 @@ def test_a_depth_below_one_is_refused(depth):
         (0.0, "cosine", "a zero vector"),
         (np.nan, "l2", "nan at position 0"),
         (np.inf, "ip", "inf at position 0"),
-        (1e200, "l2", "the largest number of the vector is 1e\\+200"),
-        (1e-200, "cosine", "the largest number of the vector is 1e-200"),
+        (1e200, "l2", "the largest value of the vector is 1e\\+200"),
+        (1e-200, "cosine", "the largest value of the vector is 1e-200"),
     ],
 )
 def test_vectors_without_a_score_are_refused_by_name_and_row(part, value, metric, reason):

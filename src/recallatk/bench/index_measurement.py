@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
 from recallatk.adapters.registry import live_engine, registered
@@ -19,7 +17,6 @@ from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner
 from recallatk.bench.settings.grid import combine, read_axes
 from recallatk.bench.settings.problems import Problems
-from recallatk.bench.truth_lookup import TruthFile
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
 from recallatk.errors import EngineError, MismatchError, UsageError
@@ -108,11 +105,9 @@ def _measured(
 
 def _dataset(corpus: Any, queries: Any, metric: Metric | str | None) -> Dataset:
     if not isinstance(corpus, Dataset):
-        from recallatk.datasets import make_corpus, make_queries, open_dataset
+        from recallatk.datasets import open_dataset
 
-        rows = make_corpus(corpus) if isinstance(corpus, np.ndarray) else corpus
-        asked = make_queries(queries) if isinstance(queries, np.ndarray) else queries
-        return open_dataset(rows, asked, metric=metric)
+        return open_dataset(corpus, queries, metric=metric)
     if queries is not None:
         raise UsageError(
             "a Dataset has queries of its own. Give measure(index, dataset) or (index, corpus, queries)"
@@ -155,10 +150,10 @@ def _is_registered(engine: type[Engine]) -> bool:
 def _truth(given: Any, dataset: Dataset, at: Sequence[int]) -> Truth:
     if isinstance(given, Truth):
         return given
-    if given is not None:
-        return TruthFile(given).read(dataset.corpus, dataset.metric)
-    from recallatk.truths import ground_truth
+    from recallatk.api import ground_truth, load_truth
 
+    if given is not None:
+        return load_truth(given, corpus=dataset.corpus, metric=dataset.metric)
     if not at or min(at) < 1:
         raise UsageError(f"at = {list(at)}. Accepted: whole numbers from 1")
     return ground_truth(dataset, depth=max(at))

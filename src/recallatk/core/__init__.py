@@ -1,4 +1,4 @@
-"""The nouns: what a corpus, a query set, a truth, a trial and a run are, and nothing they do."""
+"""Data types without behavior: corpus, queries, truth, trials, runs."""
 
 from recallatk.core.data import (
     BLOCK_BYTES,

@@ -1,4 +1,4 @@
-"""What is searched, asked and answered: metric, vectors, corpus, queries, dataset, answers."""
+"""Data types: metric, vectors, corpus, queries, dataset, answers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from recallatk.filters import Filter
     from recallatk.filters.eligibility import Eligibility
 
-# What a vector may be made of; int32 and int64 matrices are lists of neighbors.
+# Element types of vectors; int32 and int64 matrices are lists of neighbors.
 VECTOR_DTYPES = ("float16", "float32", "float64", "int8", "uint8")
 
-# Blocks of about this size keep the caches warm and the memory small.
+# Blocks of about this size fit in cache and need little memory.
 BLOCK_BYTES = 4 << 20
 
 
 class Metric(StrEnum):
-    """How two vectors are compared."""
+    """Similarity or distance between vectors."""
 
     COSINE = "cosine"
     """Cosine similarity; higher is better."""
@@ -39,7 +39,7 @@ class Metric(StrEnum):
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a larger score is a nearer neighbor."""
+        """Whether a larger score means a nearer neighbor."""
         return self is not Metric.L2
 
     @classmethod
@@ -69,7 +69,7 @@ _METRICS_ELSEWHERE = {
 
 
 class Vectors(Protocol):
-    """A matrix that is read block by block, in the type it is stored in."""
+    """A matrix that is read block by block, in its stored type."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -77,10 +77,10 @@ class Vectors(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The stored type of one number."""
+        """Stored element type."""
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`, which belong to the caller only until the next read."""
+        """Rows `start` to `stop`, valid until the next read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,16 +96,16 @@ class ArrayVectors:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of one number."""
+        """Element type."""
         return self.array.dtype
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """A view of some rows."""
+        """A view of the rows."""
         return self.array[start:stop]
 
 
 class Columns(Protocol):
-    """Everything that stands beside the vectors, read only when it is asked for."""
+    """Columns stored with the vectors, read on demand."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -124,7 +124,7 @@ def blocks(vectors: Vectors, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[i
 
 
 def in_memory(vectors: Vectors, most_bytes: int | None = None) -> Vectors:
-    """The same matrix read once for all, unless it takes more than so much."""
+    """The matrix read into memory, unless it takes more than `most_bytes`."""
     rows, dimension = vectors.shape
     if isinstance(vectors, ArrayVectors):
         return vectors
@@ -135,23 +135,23 @@ def in_memory(vectors: Vectors, most_bytes: int | None = None) -> Vectors:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Vectors with ids and columns beside them: what a corpus and a query set have in common."""
+    """Vectors with ids and columns: the base of corpus and query set."""
 
     name: str
-    """What messages call it: the file it came from, without secrets."""
+    """Name for messages: the file it came from, redacted."""
     vectors: Vectors
     columns: Columns
     id_column: str | None = None
-    """The column of the user's ids; without one, the id is the row number."""
+    """Column with the user's ids; without one, the id is the row number."""
 
     @property
     def rows(self) -> int:
-        """How many vectors there are."""
+        """Number of vectors."""
         return self.vectors.shape[0]
 
     @property
     def dimension(self) -> int:
-        """How many numbers a vector has."""
+        """Dimension of the vectors."""
         return self.vectors.shape[1]
 
     def __len__(self) -> int:
@@ -167,12 +167,12 @@ class Records:
 
     @property
     def metadata_names(self) -> list[str]:
-        """The columns other than the id."""
+        """Names of all columns except the id."""
         return [name for name in self.columns.schema.names if name != self.id_column]
 
     @cached_property
     def ids(self) -> pa.Array:
-        """All ids, in memory; a missing or repeated one is refused here."""
+        """All ids, in memory; refuses missing and duplicate ids."""
         from recallatk.ids import check_ids
 
         ids = self.read_ids(0, self.rows)
@@ -182,28 +182,28 @@ class Records:
 
     @cached_property
     def metadata(self) -> pa.Table:
-        """All columns but the id, in memory."""
+        """All columns except the id, in memory."""
         return self.columns.read(self.metadata_names, 0, self.rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus(Records):
-    """The rows that can be found."""
+    """The rows to search."""
 
     sampled_from: int | None = None
-    """Set for a sample: of how many rows. Recall on it does not carry over to them."""
+    """For a sample, the number of rows of the full corpus, to which its recall does not carry over."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuerySet(Records):
-    """What is asked, with what each query may return."""
+    """The queries, with the filter of each."""
 
     text_column: str | None = None
-    """The column with the query as words, where there is one."""
+    """Column with the query text, if any."""
     filters: tuple[Filter | None, ...] | None = None
-    """One filter per query, or none at all."""
+    """One filter per query; None if there are no filters."""
     corpus_rows: NDArray[np.int64] | None = None
-    """Set when the queries are corpus rows: the row of each, which it may not find."""
+    """For queries that are corpus rows, the row of each, which is excluded from its answers."""
 
     @property
     def filtered(self) -> bool:
@@ -211,7 +211,7 @@ class QuerySet(Records):
         return any(each is not None for each in self.filters or ())
 
     def where(self, condition: Filter | None) -> QuerySet:
-        """The same queries, each with this one filter."""
+        """The same queries with this filter on each."""
         return replace(self, filters=None if condition is None else (condition,) * self.rows)
 
 
@@ -223,26 +223,25 @@ class Dataset:
     queries: QuerySet
     metric: Metric
     qrels: Mapping[str, Mapping[str, int]] | None = None
-    """Relevance judgments by query id and corpus id, where somebody made some."""
+    """Relevance judgments by query id and corpus id, if any."""
     name: str = ""
 
     def __post_init__(self) -> None:
         if self.corpus.dimension != self.queries.dimension:
             raise MismatchError(
-                f"dimension mismatch: {self.corpus.dimension} in {self.corpus.name}, "
-                f"{self.queries.dimension} in {self.queries.name}. "
-                "Accepted: corpus and queries from the same embedding model"
+                f"dimension mismatch: the corpus {self.corpus.name} has {self.corpus.dimension}, "
+                f"the queries {self.queries.name} have {self.queries.dimension}"
             )
 
     @cached_property
     def eligibility(self) -> Eligibility:
-        """The filters of the queries evaluated on the corpus, each distinct one once."""
+        """The queries' filters evaluated on the corpus, each distinct filter once."""
         from recallatk.filters.eligibility import distinct_filters, eligibility
 
         filters = self.queries.filters or (None,) * self.queries.rows
         named = sorted(distinct_filters(filters).columns())
         schema = self.corpus.columns.schema
-        # A name that is not there is the mask's to refuse, before anything is read.
+        # The mask refuses unknown column names, before anything is read.
         known = set(named) <= set(schema.names)
         table = self.corpus.columns.read(named, 0, self.corpus.rows) if known else schema.empty_table()
         return eligibility(filters, table, self.queries.corpus_rows, self.corpus.rows)
@@ -250,37 +249,37 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """For each query a list of ids, best first; lists may differ in length."""
+    """A ranked list of ids per query; lists may differ in length."""
 
     ids: pa.Array
-    """All ids, one list after the other: int64 or string. Null, and -1 among integers, is padding."""
+    """All ids, list after list: int64 or string. Null is padding; so is -1 among integers."""
     offsets: NDArray[np.int64]
-    """Where each query's list begins, and where the last one ends."""
+    """Start of each query's list, and the end of the last one."""
     query_ids: pa.Array | None = None
-    """The user's ids of the queries, int64 or string; without them, queries go by position."""
+    """The user's query ids, int64 or string; without them, queries are matched by position."""
     scores: NDArray[np.float64] | None = None
-    """Beside each id what the system said of it; never believed."""
+    """The system's score for each id; never trusted."""
     ordered_by: str | None = None
-    """The keys that put each list in order, where scores did; None: the lists are as they were given."""
+    """The keys that each list was sorted by; None if the lists are in their original order."""
     columns: pa.Table | None = None
-    """What else stands beside each query."""
+    """Other columns, one row per query."""
     name: str = "answers"
-    """What messages call it: the file it came from, without secrets."""
+    """Name for messages: the file it came from, redacted."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
 
-# Query logs of small corpora may well be larger than these; ten times as large is rare.
+# Query logs can be larger than a small corpus, but ten times as large is rare.
 MOST_QUERIES_PER_ROW = 10
 
 
 def swapped(rows: int | None, queries: int) -> str | None:
-    """What to say where corpus and queries look swapped; None where they do not or nobody knows."""
+    """The question to ask if corpus and queries look swapped; None if they do not."""
     if rows is None or queries < MOST_QUERIES_PER_ROW * rows:
         return None
     asked = counted(queries, "query", "queries")
     return (
-        f"the corpus has {counted(rows, 'row', 'rows')} and there are {asked}: are corpus and queries "
+        f"the corpus has {counted(rows, 'row', 'rows')} and there are {asked}. Are corpus and queries "
         "swapped? The corpus comes first"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Outcome(StrEnum):
-    """What the evidence says about one goal."""
+    """Outcome of one goal."""
 
     MET = "met"
     MISSED = "missed"
@@ -18,7 +18,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class GoalResult:
-    """One goal with its outcome, and the figure and bounds that decided it."""
+    """One goal with its outcome, and the value and bounds that decided it."""
 
     text: str
     outcome: Outcome
@@ -26,10 +26,10 @@ class GoalResult:
     low: float | None = None
     high: float | None = None
     note: str = ""
-    """Why it was not measured or not decided, where there is a reason to tell."""
+    """Why it was not measured or not decided, if known."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON has it."""
+        """The result for JSON."""
         return {
             "text": self.text,
             "outcome": str(self.outcome),
@@ -41,15 +41,15 @@ class GoalResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All goals together, for one trial."""
+    """The results of all goals for one trial."""
 
     goals: tuple[GoalResult, ...] = ()
     trial: int | None = None
-    """The number of the trial that the results are of; None where there is none."""
+    """Number of the trial; None if there is none."""
 
     @property
     def outcome(self) -> str | None:
-        """PASS when all goals are met, FAIL when one is missed, else UNDECIDED; None without goals."""
+        """PASS if all goals are met, FAIL if one is missed, else UNDECIDED; None without goals."""
         found = {each.outcome for each in self.goals}
         if not found:
             return None
@@ -63,7 +63,7 @@ class Verdict:
         return {"PASS": True, "FAIL": False}.get(self.outcome or "")
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as JSON has it."""
+        """The verdict for JSON."""
         return {
             "outcome": self.outcome,
             "met": self.met,
@@ -73,44 +73,44 @@ class Verdict:
 
 
 class Severity(StrEnum):
-    """How much a finding matters."""
+    """Severity of a finding."""
 
     ERROR = "error"
-    """A number of the benchmark means something else than it says."""
+    """A number does not mean what it says."""
     WARNING = "warning"
-    """A number can mislead whoever does not know this."""
+    """A number can mislead readers who do not know about the problem."""
     NOTE = "note"
     """Worth knowing; nothing is wrong."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a rule found, with the number that it goes by."""
+    """One finding of a rule, with the measured number."""
 
     rule: str
-    """The code of the rule, such as R03."""
+    """Code of the rule, such as R03."""
     severity: Severity
     title: str
     message: str
-    """What was found here, in one sentence."""
+    """The finding in one sentence."""
     measured: float | None
-    """The number; None where it is not about one."""
+    """The measured number; None if the rule measures none."""
     threshold: float | None
-    """What the number is held against."""
+    """The threshold for the number."""
     why: str
     remedy: str
     waived: str | None = None
-    """The reason why it is accepted; None where it is not."""
+    """Why it is waived; None if it is not."""
 
     @property
     def counts(self) -> bool:
-        """Whether it is an error that nobody accepts."""
+        """Whether it is an error that is not waived."""
         return self.severity is Severity.ERROR and self.waived is None
 
 
 @dataclass(frozen=True)
 class Waiver:
-    """A rule whose findings are accepted, and why."""
+    """A rule whose findings are accepted, with the reason."""
 
     rule: str
     reason: str

@@ -1,4 +1,4 @@
-"""What was measured: builds, calls, scores, measurements, failures, runs."""
+"""Measurements: builds, calls, scores, failures, runs."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Build:
-    """One index as it was built, and what that cost."""
+    """One built index, and its cost."""
 
     engine: str
     version: str | None
-    """Of the library behind the engine."""
+    """Name and version of the engine's library."""
     parameters: Parameters
     threads: int
     seconds: float | None
     memory_bytes: int | None
-    """Private memory that the build added to its process; None when it was not measured."""
+    """Private memory that the build added to its process; None if not measured."""
     size_bytes: int | None
-    """The index as it would be stored; None when it was not measured."""
+    """Size of the stored index; None if not measured."""
     cpu_seconds: float | None = None
-    """Time on all cores together."""
+    """CPU time summed over all cores."""
     peak_bytes: int | None = None
-    """The most that the process held while it built, beyond what it held before."""
+    """Peak memory of the process during the build, beyond what it held before."""
     search_threads: int = 1
     call: str = "library call"
-    """What one timed search is."""
+    """Kind of timed call."""
     repeat: int = 0
-    """Which of several builds; each but the first inserts the rows in another order."""
+    """Number of the build; each build after the first inserts the rows in a different order."""
 
 
 @dataclass(frozen=True)
@@ -50,31 +50,31 @@ class Mean:
     """The mean of a measure over queries."""
 
     value: float | None
-    """None when no query could be scored."""
+    """None if no query could be scored."""
     ids: float | None
-    """The same by strict ids, where ties at the boundary are cut by row number."""
+    """The same by strict ids: ties at rank k are broken by row number."""
     n: int
-    """How many queries the mean is over."""
+    """Number of queries in the mean."""
     low: float | None = None
-    """The lower end of the 95 % interval over queries; None where there is none."""
+    """Lower end of the 95 % confidence interval over queries; None if there is none."""
     high: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What an answer set is worth: means by name, and counts of what was odd."""
+    """Score of an answer set: means by measure, and counts of anomalies."""
 
     queries: int
     scored: int
     measures: Mapping[str, Mean]
     anomalies: Mapping[str, int | None]
-    """Counts by kind; None where it could not be told."""
+    """Counts by kind; None if not checked."""
     per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
-    """Each measure of every query that was asked; empty in a score that was read from run format 1 or 2."""
+    """Each measure for every query sent; empty in scores from run formats 1 and 2."""
     sampled_from: int | None = None
-    """Set when the truth is of a corpus sample: of how many rows."""
+    """If the truth is for a sample, the number of rows of the full corpus."""
     missing: tuple[Any, ...] = ()
-    """The ids of queries that the answers do not have; they score 0."""
+    """Ids of queries without answers; they score 0."""
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -98,49 +98,49 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Every timed call of a trial, in the order in which they were sent; nothing here is averaged."""
+    """Every timed call of a trial, in sending order, without averaging."""
 
     query: NDArray[np.int32]
     """The first query of each call."""
     round: NDArray[np.int16]
     client: NDArray[np.int16]
     sent_ns: NDArray[np.int64]
-    """When it was to be sent, since its round began; in a closed loop that is when it was."""
+    """Scheduled sending time since the start of the round; in a closed loop, the actual time."""
     latency_ns: NDArray[np.int64]
-    """From then until the answer was there."""
+    """Time from the scheduled sending to the answer."""
     late_ns: NDArray[np.int64]
-    """How much later than it was to be it was sent; 0 in a closed loop."""
+    """Delay of the actual sending; 0 in a closed loop."""
     round_ns: NDArray[np.int64]
-    """How long each round took."""
+    """Duration of each round."""
     batch: int = 1
-    """Queries in a call; the last call of a round may have fewer."""
+    """Queries per call; the last call of a round may have fewer."""
     size: NDArray[np.int32] | None = None
-    """How many queries each call had; None: one."""
+    """Number of queries per call; None: one."""
     clients: int | None = None
-    """How many clients there were to send them; None where it was not recorded."""
+    """Number of clients; None if not recorded."""
 
     def __len__(self) -> int:
         return len(self.query)
 
     @property
     def answered(self) -> NDArray[np.int64]:
-        """How many queries each round answered."""
+        """Number of queries answered per round."""
         import numpy as np
 
         return np.bincount(self.round, self.size, self.rounds).astype(np.int64)
 
     @property
     def rounds(self) -> int:
-        """How many rounds there were."""
+        """Number of rounds."""
         return len(self.round_ns)
 
 
 @dataclass(frozen=True, eq=False)
 class Others:
-    """Answers that a query got when it was asked again and that differ from its first."""
+    """Repeated answers to a query that differ from its first answer."""
 
     call: NDArray[np.int64]
-    """Which call each stands for."""
+    """Call of each answer."""
     query: NDArray[np.int32]
     rows: NDArray[np.int64]
     """(answers, k) corpus rows."""
@@ -151,50 +151,50 @@ class Others:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What was asked before the clock counted."""
+    """Warm-up calls before timing."""
 
     calls: int
     settled: bool
-    """Whether successive medians came within the tolerance before the bound was reached."""
+    """Whether successive medians came within the tolerance before the limit."""
     cold_ns: int | None = None
-    """The very first call after the build; None where others came before it."""
+    """Latency of the first call after the build; None if others came before it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What one trial answered and how long each call took; nothing here is averaged."""
+    """Answers and call latencies of one trial, without averaging."""
 
     trial: Trial
     build: Build
     k: int
-    """How many neighbors each call asked for."""
+    """Number of neighbors requested per query."""
     answers: NDArray[np.int64]
-    """(queries, k) corpus rows as first returned; -1 where there was no answer."""
+    """(queries, k) corpus rows as first returned; -1 without an answer."""
     calls: Calls
     exercised: str | None
     """The engine's evidence that its index answered."""
     score: Score
-    """Of all timed calls, over the queries that were asked."""
+    """Score over all timed calls and all queries sent."""
     others: Others | None = None
-    """Answers that changed from call to call; None where none did."""
+    """Answers that changed between calls; None if none did."""
     warm_up: WarmUp | None = None
     sentinel_ns: NDArray[np.int64] | None = None
-    """What a fixed piece of work took beside each round: the machine's own pace."""
+    """Time of a fixed piece of work with each round, which shows the machine's pace."""
     highest_rate: float | None = None
-    """Arrivals a second that were found to stay within the limit, where that was looked for."""
+    """Highest arrival rate within the p99 limit, if searched for."""
     times: NDArray[np.int64] | None = None
-    """How often each query was asked; None: as often as calls begin with it."""
+    """How often each query was sent; None: as often as calls begin with it."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Which queries were asked at all."""
+        """Which queries were sent at least once."""
         import numpy as np
 
         begun = np.bincount(self.calls.query, minlength=len(self.answers))
         return (begun if self.times is None else self.times) > 0
 
     def values(self, measure: str) -> NDArray[np.float64] | None:
-        """A measure of every query in the set, NaN where it was not asked; None where it is not known."""
+        """A measure for every query, NaN for queries not sent; None if unknown."""
         import numpy as np
 
         known = self.score.per_query.get(measure)
@@ -213,27 +213,27 @@ class Measurement:
 
     @property
     def latencies_ns(self) -> NDArray[np.int64]:
-        """One number per call."""
+        """One latency per call."""
         return self.calls.latency_ns
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A trial that could not be measured, and why."""
+    """A trial that could not be measured, with the reason."""
 
     trial: Trial
     kind: str
     """exception, crash, time limit, memory limit, no evidence."""
     phase: str
-    """What was going on: build, warm-up, search."""
+    """build, warm-up or search."""
     message: str
     log: str = ""
-    """The end of what the process had said."""
+    """The last lines of the process output."""
 
 
 @dataclass(frozen=True)
 class Caution:
-    """Something that a reader must know before believing a number."""
+    """Something a reader must know before trusting a number."""
 
     kind: str
     message: str
@@ -248,23 +248,23 @@ class Run:
     dataset: str
     metric: Metric
     fingerprints: Mapping[str, str]
-    """Of the data that was measured, and of the truth that it was scored against."""
+    """Fingerprints of the data and of the truth."""
     environment: Mapping[str, Any]
     measurements: tuple[Measurement, ...]
     sampled_from: int | None = None
-    """Set when the corpus was a sample: of how many rows. Recall on it does not carry over to them."""
+    """For a sampled corpus, the number of rows of the full corpus, to which recall does not carry over."""
     failures: tuple[Failure, ...] = ()
     cautions: tuple[Caution, ...] = ()
     planned: tuple[Trial, ...] | None = None
-    """All trials that were to be measured; None where nobody said."""
+    """All planned trials; None if unknown."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """The bench file that it follows, as plain values and without secrets."""
+    """The bench file as plain values, redacted."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Where the time went: building, searching, and everything else."""
     begun: str | None = None
-    """When it was begun, ISO 8601 in UTC."""
+    """Start time, ISO 8601 in UTC."""
     checked: bool = True
-    """False where it was read from files without checksums, in which damage goes unnoticed."""
+    """False if it was read from files without checksums, where damage goes unnoticed."""
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -302,7 +302,7 @@ class Run:
 
     @property
     def timed(self) -> str | None:
-        """What a latency covers, as the built engines said; None where nothing was measured."""
+        """What a latency covers, as the built engines report; None if nothing was measured."""
         return describe_calls(each.timed_call for each in self.measurements)
 
     @property

@@ -1,4 +1,4 @@
-"""What is to be measured: knobs, loads, trials, and what a timed call covers."""
+"""Trials to measure: knobs, loads, and what a timed call covers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ KnobValue: TypeAlias = int | float | str
 
 @dataclass(frozen=True)
 class Knob:
-    """One parameter of an engine: what it is called and what it may be.
+    """One parameter of an engine, with its accepted values.
 
-    A number from `low` to `high`, whole where the default is whole; or one of `choices`.
+    A number from `low` to `high`, an integer if the default is one; or one of `choices`.
     """
 
     name: str
@@ -30,24 +30,24 @@ class Knob:
     low: float = 0
     high: float = 0
     scale: str = "log"
-    """`log` or `linear`: how a sweep should step through it."""
+    """Step scale for sweeps: `log` or `linear`."""
     effort: bool = False
-    """More of it is slower, searching or building, and does not lose recall."""
+    """Whether higher values make searching or building slower without losing recall."""
     choices: tuple[str, ...] = ()
-    """What it may be where it is no number; without any, a text may be anything."""
+    """Accepted values of a text knob; empty accepts any text."""
     help: str = ""
-    """What it does, in a few words."""
+    """Short description."""
 
     @property
     def accepted(self) -> str:
-        """What it may be, in words."""
+        """Accepted values in words."""
         if isinstance(self.default, str):
             return ", ".join(self.choices) or "text"
         kind = "whole numbers" if isinstance(self.default, int) else "numbers"
         return f"{kind} from {self.low} to {self.high}"
 
     def accepts(self, value: object) -> bool:
-        """Whether it may be this."""
+        """Whether the value is accepted."""
         if isinstance(self.default, str):
             return isinstance(value, str) and (not self.choices or value in self.choices)
         whole = isinstance(self.default, int)
@@ -61,25 +61,25 @@ class Knob:
 
 
 class Mode(StrEnum):
-    """How queries are put to an index."""
+    """How queries are sent to an index."""
 
     LATENCY = "latency"
     """One client, one query at a time."""
     THROUGHPUT = "throughput"
-    """A closed loop: so many clients, each of which sends on when it has its answer."""
+    """Closed loop: each client sends its next query after the previous answer."""
     RATE = "rate"
-    """An open loop: queries arrive when they do, whether the ones before are answered or not."""
+    """Open loop: Poisson arrivals, independent of answers."""
 
 
 class Via(StrEnum):
-    """What a client is."""
+    """How clients run."""
 
     THREADS = "threads"
     PROCESSES = "processes"
 
 
-# Beyond these, a load measures the machine that makes it: more threads than it can hold, arrivals faster than
-# Python makes calls, rounds longer than a day.
+# Beyond these limits, a load measures the load generator: more threads than it can hold, arrivals faster
+# than Python makes calls, rounds longer than a day.
 _MOST = {"clients": 10_000, "batch": 10_000_000, "rate": 1_000_000, "p99_ms": 86_400_000, "seconds": 86_400}
 # All arrivals of a round are held in memory.
 _MOST_ARRIVALS = 100_000_000
@@ -87,20 +87,20 @@ _MOST_ARRIVALS = 100_000_000
 
 @dataclass(frozen=True)
 class Load:
-    """One way of putting queries to an index, with its settings."""
+    """How queries are sent to an index, with settings."""
 
     mode: Mode = Mode.LATENCY
     clients: int | None = None
-    """Calls in flight at once; None: 1 in a closed loop, as many as the engine takes (16) in an open one."""
+    """Concurrent calls; None: 1 in a closed loop, as many as the engine supports (16) in an open loop."""
     batch: int = 1
-    """Queries in one call."""
+    """Queries per call."""
     via: Via = Via.THREADS
     rate: float | None = None
-    """Arrivals a second in the mean, for an open loop."""
+    """Arrival rate of an open loop, in queries per second."""
     p99_ms: float | None = None
-    """For an open loop without a rate: the highest whose p99 stays within this is looked for."""
+    """For an open loop without a rate: find the highest rate whose p99 stays within this limit."""
     seconds: float | None = None
-    """How long a round lasts; None: until every query was asked once."""
+    """Duration of a round; None: until every query was sent once."""
 
     def __post_init__(self) -> None:
         # A file or a call may spell them as text.
@@ -125,22 +125,22 @@ class Load:
         if arrivals > _MOST_ARRIVALS:
             return f"rate times seconds = {arrivals:,.0f} arrivals. Accepted: up to {_MOST_ARRIVALS:,}"
         if self.mode is Mode.RATE and (self.rate is None) == (self.p99_ms is None):
-            return "needs either a rate, or a p99_ms to look for the highest rate within"
+            return "needs either a rate, or a p99_ms to find the highest rate within it"
         if self.mode is Mode.RATE and (self.batch != 1 or self.via is not Via.THREADS):
-            return "single queries through threads only"
+            return "sends single queries through threads. Accepted: batch = 1 and via = 'threads'"
         if self.mode is not Mode.RATE and (self.rate is not None or self.p99_ms is not None):
-            return f"has no rate and no p99_ms; mode = {str(Mode.RATE)!r} does"
+            return f"takes no rate or p99_ms; use mode = {str(Mode.RATE)!r}"
         if self.mode is Mode.LATENCY and (self.clients, self.batch) != (1, 1):
-            return f"is one client and one query at a time; mode = {str(Mode.THROUGHPUT)!r} takes more"
+            return f"takes one client and one query at a time; use mode = {str(Mode.THROUGHPUT)!r} for more"
         return None
 
     def clients_or(self, default: int) -> int:
-        """The number of clients, or the default where the load leaves it open."""
+        """The number of clients, or the default if it is not set."""
         return default if self.clients is None else self.clients
 
     @property
     def details(self) -> Parameters:
-        """What differs from the plainest load of the mode."""
+        """Settings that differ from the mode's defaults."""
         usual = {each.name: each.default for each in fields(self) if each.name != "mode"}
         usual["clients"] = None if self.mode is Mode.RATE else 1
         return tuple((name, getattr(self, name)) for name in usual if getattr(self, name) != usual[name])
@@ -152,14 +152,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Trial:
-    """One configuration to measure: an engine, how it is built and searched, and under which load."""
+    """One configuration to measure: engine, build and search parameters, and load."""
 
     engine: str
     build: Parameters
     search: Parameters
     load: Load = Load()
     repeat: int = 0
-    """Which of several builds; each but the first inserts the rows in another order."""
+    """Number of the build; each build after the first inserts the rows in a different order."""
 
     def __str__(self) -> str:
         build, search = (
@@ -173,11 +173,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class TimedCall:
-    """One timed call of a trial."""
+    """What one timed call covers."""
 
     engine: str
     call: str
-    """What one search is, as the engine said once it was built: library call, HTTP round trip."""
+    """Kind of call, reported by the built engine: library call, HTTP round trip."""
     k: int
     search_threads: int
     build_threads: int | None
@@ -185,7 +185,7 @@ class TimedCall:
 
 
 def describe_calls(calls: Iterable[TimedCall]) -> str | None:
-    """The calls of a run in one phrase; None where nothing was measured."""
+    """The calls of a run in one phrase; None if nothing was measured."""
     distinct = list(dict.fromkeys(calls))
     if not distinct:
         return None
@@ -197,7 +197,7 @@ def describe_calls(calls: Iterable[TimedCall]) -> str | None:
 
 
 def _kinds(calls: list[TimedCall]) -> str:
-    """Each kind of call, with its engines where there are several kinds."""
+    """Each kind of call, with its engines if there are several kinds."""
     engines: dict[str, list[str]] = {}
     for each in calls:
         named = engines.setdefault(each.call, [])

@@ -1,4 +1,4 @@
-"""Ground truth: the best rows of every query, how each was decided, and who computed them."""
+"""Ground truth: the nearest rows of every query, how each query was decided, and its origin."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
 
 
 class Decision(IntEnum):
-    """The least arithmetic that settled a query."""
+    """The least precise arithmetic that decided a query."""
 
     FLOAT32 = 0
-    """Bounds of a float32 scan kept every other row out; float64 scores lie apart."""
+    """The bounds of a float32 scan excluded all other rows, and float64 scores order the rest."""
     FLOAT64 = 1
-    """The same with a float64 scan, because float32's bounds were too wide."""
+    """The same with a float64 scan, because the float32 bounds were too wide."""
     EXACT = 2
-    """Float64 cannot order two of the neighbors and the next row; exact arithmetic did, or found a tie."""
+    """Float64 cannot order some neighbors or the next row; exact arithmetic did, or found a tie."""
 
     @property
     def text(self) -> str:
-        """As it stands in files."""
+        """Name in files."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """One entry per query."""
+    """Proof of the truth, one entry per query."""
 
     decided: NDArray[np.uint8]
     """A `Decision`."""
     bounds: NDArray[np.float64]
-    """How far the scores at the boundary, the last neighbor's and the next row's, can be from the real ones.
+    """Maximum error of the scores at the boundary: of the last neighbor and the next row.
 
-    Rows whose scores lie closer than their bounds were ordered, or found to tie, in exact arithmetic.
+    Exact arithmetic ordered rows whose scores lie closer than their bounds, or found that they tie.
     NaN without neighbors.
     """
     next_rows: NDArray[np.int64]
-    """The best row that was left out; -1 where none is left."""
+    """The best row that is not listed; -1 if there is none."""
     next_scores: NDArray[np.float64]
-    """Its score; NaN where none is left."""
+    """Its score; NaN if there is none."""
 
 
 class Origin(StrEnum):
-    """Who says that a truth is true."""
+    """Where a truth comes from."""
 
     COMPUTED = "computed"
     IMPORTED = "imported, not certified"
@@ -60,51 +60,51 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The best rows of every query, best first, with what decides ties."""
+    """The nearest rows of every query in order, with ties."""
 
     rows: NDArray[np.int64]
     """(queries, depth) corpus rows by (score, row); -1 after the last eligible row."""
     scores: NDArray[np.float64] | None
-    """Beside each row its score; NaN beside -1. None when the file it came from has none."""
+    """Score of each row; NaN for -1. None if the file has no scores."""
     eligible: NDArray[np.int64] | None
-    """How many rows each query could have returned. None when nobody said."""
+    """Number of eligible rows per query; None if unknown."""
     metric: Metric | None
     origin: Origin = Origin.COMPUTED
     tied: NDArray[np.bool_] | None = None
-    """Beside each row, whether it ties with the one before. None: equal scores are ties."""
+    """Whether each row ties with the one before. None: equal scores are ties."""
     overflow: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     """Rows beyond `depth` that tie with the last one: (offsets, rows), as in a CSR matrix."""
     tie_counts: NDArray[np.int64] | None = None
-    """How many rows beyond `depth` tie with the last one. None: just those in `overflow`."""
+    """Number of rows beyond `depth` that tie with the last one. None: only those in `overflow`."""
     certificate: Certificate | None = None
-    """How each query was decided; None when nobody proved anything."""
+    """How each query was decided; None without proof."""
     sampled_from: int | None = None
-    """Set when the corpus was a sample: of how many rows."""
+    """For a sampled corpus, the number of rows of the full corpus."""
     query_ids: pa.Array | None = None
-    """The user's ids of the queries; row numbers where nobody said."""
+    """The user's query ids; None for row numbers."""
     row_ids: RowIds | None = None
-    """The user's ids of every row that the truth names; row numbers where nobody said."""
+    """The user's ids of every listed row; None for row numbers."""
     corpus_ids: pa.Array | None = None
-    """All ids of the corpus, by row, where the id is not the row number and somebody kept them."""
+    """All corpus ids by row, if they were kept and are not row numbers."""
     query_columns: pa.Table | None = None
-    """What stands beside each query: its category, its text."""
+    """Columns of the queries, such as category and text."""
     corpus_rows: int | None = None
-    """How many rows the corpus has, where it was known."""
+    """Number of corpus rows, if known."""
     older_format: int | None = None
-    """The format of the file it was read from, where that is an older one with a certificate."""
+    """Format version of its file, if that is an older one with a certificate."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """The content that it was made from: vectors, ids, queries, and metadata where a filter reads it."""
+    """Fingerprints of vectors, ids and queries, and of metadata if filters read it."""
 
     @property
     def depth(self) -> int:
-        """How many neighbors each query has at the most."""
+        """Maximum number of neighbors per query."""
         return int(self.rows.shape[1])
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
     def take(self, which: NDArray[np.int64]) -> Truth:
-        """The same for some of its queries, in this order."""
+        """The truth for some of its queries, in this order."""
 
         def taken(array: Any) -> Any:
             return None if array is None else array.take(which)
@@ -130,7 +130,7 @@ class Truth:
         )
 
     def ids_of(self, rows: NDArray[np.int64]) -> pa.Array:
-        """The user's ids of some of its rows; null for padding."""
+        """The user's ids of some rows; null for padding."""
         import pyarrow as pa
 
         return pa.array(rows, mask=rows < 0) if self.row_ids is None else self.row_ids.of(rows)
@@ -139,7 +139,7 @@ class Truth:
 def _taken_lists(
     offsets: NDArray[np.int64], flat: NDArray[np.int64], which: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some lines of a CSR matrix."""
+    """Some rows of a CSR matrix."""
     import numpy as np
 
     lengths = np.diff(offsets)[which]

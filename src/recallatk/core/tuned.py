@@ -1,4 +1,4 @@
-"""What tuning found: the setting to run, what it was proved to do, and everything that was tried."""
+"""The result of tuning: the setting to run, its validation, and everything tried."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One setting with what it was measured to do; None where it was not."""
+    """One setting with its measurements; None where not measured."""
 
     engine: str
     build: Parameters
     search: Parameters
     measures: Mapping[str, Mean] = field(default_factory=dict)
-    """Over the queries that were asked of it while choosing."""
+    """Means over the tuning queries sent to it."""
     bound: float | None = None
-    """What the first target's measure is at least, with the confidence of a decision."""
+    """Lower confidence bound of the first target's measure."""
     latency_ms: Mapping[str, float | None] = field(default_factory=dict)
     qps: float | None = None
     memory_bytes: int | None = None
@@ -31,33 +31,33 @@ class Candidate:
     build_seconds: float | None = None
     version: str | None = None
     queries: int = 0
-    """How many queries it was asked."""
+    """Number of tuning queries sent to it."""
     targets: tuple[GoalResult, ...] = field(default=(), compare=False)
-    """Each target with its outcome over those queries; empty when read from a file."""
+    """Outcome of each target over those queries; empty if read from a file."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One thing that was tried or skipped, and what came of it."""
+    """A build or setting that was tried or skipped, with the verdict."""
 
     engine: str
     build: Parameters
     search: Parameters | None
-    """None for a build as a whole."""
+    """Search parameters; None for the build itself."""
     rows: int
-    """Of how many corpus rows; fewer than all is a filter, never a verdict."""
+    """Number of corpus rows; on a sample, the verdict only filters."""
     verdict: str
     """passed, failed, undecided, skipped, crashed, over budget."""
     why: str = ""
     bound: float | None = None
     p95_ms: float | None = None
-    """As in the final timing; None for what was no part of it, which no other latency compares with."""
+    """p95 of the final timing; None if not timed there, because other latencies are not comparable."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Price:
-    """What more recall costs along the front."""
+    """Cost of more recall along the front."""
 
     low: float
     high: float
@@ -67,41 +67,41 @@ class Price:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The outcome of a tuning."""
+    """The outcome of tuning."""
 
     targets: tuple[str, ...]
     budgets: tuple[str, ...]
     prefer: str
     met: bool
-    """Whether the choice keeps every target on queries that it was not chosen by, within every budget."""
+    """Whether the choice meets every target on held-out queries and stays within every budget."""
     choice: Candidate | None
-    """The setting to run; where nothing meets the target, None."""
+    """The setting to run; None if no setting meets the goals."""
     validated: Mapping[str, Mean]
-    """Of the choice, on the held-out queries."""
+    """Means of the choice on the held-out queries."""
     looks: int
-    """How often the held-out queries were looked at."""
+    """How often the held-out queries were used."""
     nearest: Candidate | None = None
-    """Where nothing meets the target: what comes nearest."""
+    """The closest setting, if none meets the goals."""
     binding: str | None = None
-    """Which target or budget stands in the way, and whether build, codes or effort is the limit."""
+    """The goal that no setting meets, and whether build, quantization or effort is the limit."""
     runner_up: Candidate | None = None
-    """The best other setting known to keep every target and budget, of another build if there is one."""
+    """The best alternative that meets every target and budget, from another build if possible."""
     no_runner_up: str | None = None
-    """Why there is none, where there is a choice."""
+    """Why a choice has no runner-up."""
     front: tuple[Candidate, ...] = ()
-    """The settings of the final timing that no other beats in both recall and cost."""
+    """Pareto front of recall and cost over the settings of the final timing."""
     knee: Candidate | None = None
     prices: tuple[Price, ...] = ()
     worst_segment: tuple[str, Mean] | None = None
-    """The segment of the held-out queries that does worst, with its own mean."""
+    """The segment of held-out queries with the lowest mean, and that mean."""
     attempts: tuple[Attempt, ...] = ()
     trials: int = 0
-    """How many settings were asked anything: as many as attempts name."""
+    """Number of search settings among the attempts."""
     builds: int = 0
     seconds: float = 0.0
     grid_seconds_estimate: float | None = None
     cautions: tuple[Caution, ...] = ()
     snippet: str | None = None
-    """The choice as code to paste."""
+    """Code that builds and searches the choice."""
     verdict: Verdict | None = None
-    """The outcome of every goal, of the choice or of what comes nearest; None in older files."""
+    """Outcome of every goal, for the choice or the closest setting; None in older files."""

@@ -1,4 +1,4 @@
-"""Filters: which corpus rows a query may return, as a small expression with a text and a JSON form."""
+"""Filters: conditions on corpus metadata, as expressions with a text form and a JSON form."""
 
 from recallatk.filters.expression import (
     And,

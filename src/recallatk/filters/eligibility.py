@@ -1,4 +1,4 @@
-"""Eligible rows of each query: its distinct filter applied to the corpus."""
+"""Eligible rows of each query: its filter evaluated on the corpus metadata."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 class DistinctFilters(NamedTuple):
-    """Every filter once, and which of them each query has."""
+    """Distinct filters, and the filter of each query."""
 
     filters: tuple[Filter | None, ...]
-    """In the order of their first query; None lets every row pass."""
+    """In order of first use; None lets every row pass."""
     numbers: NDArray[np.int64]
-    """For each query, the number of its filter."""
+    """Number of each query's filter."""
 
     def columns(self) -> frozenset[str]:
-        """The names of all columns that some filter reads."""
+        """Names of all columns that a filter reads."""
         return frozenset[str]().union(*(each.columns() for each in self.filters if each is not None))
 
 
 def distinct_filters(filters: Sequence[Filter | None]) -> DistinctFilters:
-    """Filters are the same where their keys are."""
+    """Group equal filters by their keys."""
     places: dict[str | None, int] = {}
     first: list[Filter | None] = []
     numbers = np.empty(len(filters), np.int64)
@@ -50,19 +50,19 @@ def distinct_filters(filters: Sequence[Filter | None]) -> DistinctFilters:
 
 @dataclass(frozen=True, eq=False)
 class Eligibility:
-    """Which rows each query may return: equal filters share one set of rows."""
+    """The rows that each query may return; equal filters share one row set."""
 
     sets: tuple[RowSet | None, ...]
-    """The distinct sets of corpus rows; None lets every row pass."""
+    """Distinct row sets; None lets every row pass."""
     group: NDArray[np.int64]
-    """For each query, the number of its set."""
+    """Number of each query's row set."""
     own_rows: NDArray[np.int64] | None
-    """For each query, the corpus row that it is itself, or None when queries are no corpus rows."""
+    """Each query's own corpus row; None if the queries are not corpus rows."""
     corpus_rows: int
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """For each query, how many rows are eligible: the `m` of the definitions."""
+        """Number of eligible rows per query: `m` in the definitions."""
         sizes = [self.corpus_rows if each is None else each.count for each in self.sets]
         counts = np.asarray(sizes, dtype=np.int64)[self.group]
         if self.own_rows is not None:
@@ -72,9 +72,9 @@ class Eligibility:
     def allowed(
         self, queries: NDArray[np.int64], rows: NDArray[np.int64], *, own: bool = False
     ) -> NDArray[np.bool_]:
-        """Whether each corpus row passes for the query beside it; `own` lets its own row pass.
+        """Whether each corpus row is eligible for the query at the same position; `own` allows its own row.
 
-        A negative row, which pads an answer, never passes.
+        A negative row, which pads an answer, is never eligible.
         """
         passed = rows >= 0
         if self._filtered and len(rows):
@@ -84,7 +84,7 @@ class Eligibility:
         return passed
 
     def subset(self, which: NDArray[np.int64]) -> Eligibility:
-        """The same for some of the queries, in this order, with only the sets that they use."""
+        """The eligibility of some of the queries, in this order, with only the row sets they use."""
         used, group = np.unique(self.group[which], return_inverse=True)
         own_rows = None if self.own_rows is None else self.own_rows[which]
         sets = tuple(self.sets[number] for number in used)
@@ -95,10 +95,10 @@ class Eligibility:
         return any(each is not None for each in self.sets)
 
     def _among(self, group: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each row is in the set of the group beside it."""
+        """Whether each row is in the set of the group at the same position."""
         if (group == group[0]).all():
             return _contains(self.sets[group[0]], rows)
-        # NumPy sorts numbers of 16 bits ten times as fast as larger ones.
+        # NumPy sorts 16-bit numbers ten times faster than wider ones.
         order = np.argsort(group.astype(np.uint16) if len(self.sets) <= 2**16 else group, kind="stable")
         group, rows = group[order], rows[order]
         edges = np.flatnonzero(np.diff(group)) + 1
@@ -114,13 +114,15 @@ def eligibility(
     own_rows: NDArray[np.int64] | None,
     corpus_rows: int,
 ) -> Eligibility:
-    """Evaluate the filter of every query on the corpus metadata, each distinct filter once."""
+    """Evaluate every query's filter on the corpus metadata, each distinct filter once."""
     distinct = distinct_filters(filters)
     conditions = [each for each in distinct.filters if each is not None]
     lookup = Lookup(conditions, metadata)
     sets = [None if each is None else _rows(each, lookup, metadata) for each in distinct.filters]
     if conditions and metadata.num_rows != corpus_rows:
-        raise FilterError(f"metadata of {metadata.num_rows} rows, and a corpus of {corpus_rows}")
+        raise FilterError(
+            f"row count mismatch: the metadata has {metadata.num_rows}, the corpus {corpus_rows}"
+        )
     return Eligibility(tuple(sets), distinct.numbers, own_rows, corpus_rows)
 
 

@@ -1,7 +1,7 @@
 """The filter expression tree, its JSON form and its text form.
 
-The tree is closed under and, or and not, and has four leaves. The text form is a subset of SQL's
-`WHERE`, so that it can be read by people and tried in any database.
+The tree has `and`, `or` and `not`, and four kinds of leaves. The text form is a subset of SQL's `WHERE`,
+so that people can read it and try it in any database.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 Literal: TypeAlias = str | int | float | bool
 
 RESERVED = frozenset(["and", "or", "not", "in", "is", "null", "between", "true", "false", "exists"])
-# Deep nesting is a mistake or an attack; everything that walks a filter is recursive, so it has a limit.
+# Deep nesting is a mistake or an attack, and all code that walks a filter is recursive.
 MAX_DEPTH = 100
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
 class Filter:
-    """A condition on corpus metadata; `mask` says which rows satisfy it."""
+    """A condition on corpus metadata; `mask` evaluates it on rows."""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form, which `filter_from_json` reads back."""
+        """JSON form, which `filter_from_json` reads back."""
         raise NotImplementedError
 
     def columns(self) -> frozenset[str]:
-        """The names of the columns that the filter reads."""
+        """Names of the columns that the filter reads."""
         raise NotImplementedError
 
     def mask(self, metadata: pa.Table) -> NDArray[np.bool_]:
-        """One truth value per row; a row whose condition is null does not pass, as in SQL."""
+        """One truth value per row; as in SQL, a row whose condition is null does not pass."""
         from recallatk.filters.mask import mask
 
         return mask(self, metadata)
 
     @cached_property
     def key(self) -> str:
-        """The canonical text of the JSON form: two filters are the same if their keys are."""
+        """Canonical text of the JSON form: equal filters have equal keys."""
         return json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False)
 
     def __and__(self, other: Filter) -> And:
@@ -64,7 +64,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Equals(Filter):
-    """The column has this value."""
+    """The column equals this value."""
 
     column: str
     value: Literal
@@ -91,7 +91,7 @@ class In(Filter):
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise FilterError(f"'{self.column} in ()' has no values; give at least one")
+            raise FilterError(f"'{self.column} in ()' lists no values. Accepted: at least one")
         for value in self.values:
             _check_literal(value)
 
@@ -108,7 +108,7 @@ class In(Filter):
 
 @dataclass(frozen=True)
 class Range(Filter):
-    """The column lies within bounds; at least one bound is given, at most one on each side."""
+    """The column lies within bounds: at least one bound, at most one on each side."""
 
     column: str
     gte: Literal | None = None
@@ -118,17 +118,19 @@ class Range(Filter):
 
     def __post_init__(self) -> None:
         if not self.bounds():
-            raise FilterError(f"a range on {self.column!r} needs a bound: gte, gt, lte or lt")
+            raise FilterError(f"the range on {self.column!r} has no bound. Accepted: gte, gt, lte or lt")
         for one, other in (("gte", "gt"), ("lte", "lt")):
             if getattr(self, one) is not None and getattr(self, other) is not None:
-                raise FilterError(f"a range on {self.column!r} has both {one} and {other}")
+                raise FilterError(
+                    f"the range on {self.column!r} has both {one} and {other}. Accepted: one of them"
+                )
         for value in self.bounds().values():
             _check_literal(value)
             if isinstance(value, bool):
-                raise FilterError(f"a range on {self.column!r} cannot be bounded by {value}")
+                raise FilterError(f"the range on {self.column!r} cannot be bounded by {value}")
 
     def bounds(self) -> dict[str, Literal]:
-        """The bounds that are given, by their JSON name."""
+        """The given bounds by JSON name."""
         given = {name: getattr(self, name) for name in _BOUNDS}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -164,7 +166,7 @@ class Exists(Filter):
 
 @dataclass(frozen=True)
 class _Junction(Filter):
-    """What And and Or share: several operands and a word between them."""
+    """Base of And and Or: several operands joined by a word."""
 
     operands: tuple[Filter, ...]
 
@@ -185,7 +187,7 @@ class _Junction(Filter):
 
 
 class And(_Junction):
-    """Every operand holds."""
+    """All operands hold."""
 
     word = "and"
 
@@ -198,7 +200,7 @@ class Or(_Junction):
 
 @dataclass(frozen=True)
 class Not(Filter):
-    """The operand does not hold; where it is null, neither it nor its negation does."""
+    """The operand does not hold. If it is null, so is its negation."""
 
     operand: Filter
 
@@ -213,16 +215,16 @@ class Not(Filter):
 
 
 def filter_from_json(data: object) -> Filter:
-    """Read the JSON form of a filter."""
+    """Parse the JSON form of a filter."""
     return _from_json(data, 0)
 
 
 def _from_json(data: object, depth: int) -> Filter:
     if depth > MAX_DEPTH:
-        raise FilterError(f"a filter is nested more than {MAX_DEPTH} deep")
+        raise FilterError(f"the filter is nested more than {MAX_DEPTH} levels deep")
     if not isinstance(data, Mapping) or len(data) != 1:
         raise FilterError(
-            f"a filter is an object with one key, not {data!r:.80}. "
+            f"{data!r:.80} is not a filter: a filter is an object with one key. "
             "Accepted keys: equals, in, range, exists, and, or, not"
         )
     kind, body = next(iter(data.items()))
@@ -234,7 +236,7 @@ def _from_json(data: object, depth: int) -> Filter:
     if kind in _LEAVES and isinstance(body, Mapping) and isinstance(body.get("column"), str):
         return _leaf_from_json(kind, dict(body))
     raise FilterError(
-        f"{data!r:.120} is no filter. Accepted: "
+        f"{data!r:.120} is not a filter. Accepted: "
         '{"equals": {"column", "value"}}, {"in": {"column", "values"}}, '
         '{"range": {"column", "gte"|"gt", "lte"|"lt"}}, {"exists": {"column"}}, '
         '{"and": [...]}, {"or": [...]}, {"not": {...}}'
@@ -255,11 +257,12 @@ def _leaf_from_json(kind: str, body: dict[str, Any]) -> Filter:
     required = set() if kind == "range" else accepted
     if not required <= given <= accepted:
         raise FilterError(
-            f"{kind!r} on column {body['column']!r} takes {sorted(accepted)}, not {sorted(map(str, given))}"
+            f"{kind!r} on column {body['column']!r} has the keys {sorted(map(str, given))}. "
+            f"Accepted: {sorted(accepted)}"
         )
     if kind == "in":
         if not isinstance(body["values"], list):
-            raise FilterError(f"'in' on column {body['column']!r} takes a list of values")
+            raise FilterError(f"'in' on column {body['column']!r} needs a list of values")
         body["values"] = tuple(body["values"])
     return leaf(**body)
 
@@ -268,16 +271,16 @@ def _check_literal(value: object) -> None:
     if not isinstance(value, str | int | float | bool):
         raise FilterError(
             f"{value!r} cannot be compared with a column. Accepted: text, a number, true or false "
-            "(for missing values write 'column is null')"
+            "(for missing values, write 'column is null')"
         )
     if isinstance(value, str) and not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
-        raise FilterError(f"{value!r} cannot be compared with a column: it is no Unicode text")
+        raise FilterError(f"{value!r} cannot be compared with a column: it is not valid Unicode")
     if isinstance(value, int | float) and not -sys.float_info.max <= value <= sys.float_info.max:
-        raise FilterError("a number of a filter must be finite and within the range of float64")
+        raise FilterError("numbers in a filter must be finite and within the range of float64")
 
 
 def _operands(junction: type[_Junction], operand: Filter) -> tuple[Filter, ...]:
-    """What a chain of & or | is made of, so that a long chain is wide and not deep."""
+    """Operands of a chain of & or |, so that a long chain becomes wide instead of deep."""
     return operand.operands if isinstance(operand, junction) else (operand,)
 
 
@@ -286,17 +289,17 @@ def _bracketed(operand: Filter) -> str:
 
 
 def name_text(column: str) -> str:
-    """A column name as the text form writes it, quoted where it has to be."""
+    """A column name in the text form, quoted if needed."""
     if _BARE_NAME.match(column) and column.lower() not in RESERVED:
         return column
     return '"' + column.replace('"', '""') + '"'
 
 
 def literal_text(value: Literal) -> str:
-    """A value as the text form writes it."""
+    """A value in the text form."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    # Subclasses, such as numpy's float64, have representations of their own.
+    # Subclasses such as NumPy's float64 have a different repr.
     return repr(float(value)) if isinstance(value, float) else repr(int(value))

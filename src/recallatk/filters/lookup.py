@@ -1,4 +1,4 @@
-"""Row sets, and lookup of rows by value: many equality filters on one column read it once."""
+"""Row sets, and an index of rows by value: many equality filters on one column read it once."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 class RowSet:
     """An immutable set of corpus rows, made by `of_mask` or `of_rows`.
 
-    It keeps sorted row numbers or one bit for every row of the corpus, whichever is smaller.
+    It stores sorted row numbers or one bit per corpus row, whichever is smaller.
     """
 
     corpus_rows: int
-    """How many rows the corpus has."""
+    """Number of corpus rows."""
     count: int
-    """How many of them are in the set."""
+    """Number of rows in the set."""
     _packed: bool
     _stored: NDArray[Any]
 
     @classmethod
     def of_mask(cls, mask: NDArray[np.bool_]) -> RowSet:
-        """The rows whose truth value is true."""
+        """The rows whose mask is true."""
         count = int(np.count_nonzero(mask))
         stored = _bits(mask) if _packs(count, len(mask)) else _numbers(np.flatnonzero(mask), len(mask))
         return cls(len(mask), count, _packs(count, len(mask)), stored)
 
     @classmethod
     def of_rows(cls, sorted_rows: NDArray[np.integer[Any]], corpus_rows: int) -> RowSet:
-        """These rows, which are in ascending order and without repetitions."""
+        """The given rows, ascending and distinct."""
         if _packs(len(sorted_rows), corpus_rows):
             mask = np.zeros(corpus_rows, bool)
             mask[sorted_rows] = True
@@ -56,11 +56,11 @@ class RowSet:
 
     @property
     def nbytes(self) -> int:
-        """The memory that the rows take."""
+        """Bytes of memory that the rows take."""
         return int(self._stored.nbytes)
 
     def contains(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each row is in the set; a negative one, which pads an answer, never is."""
+        """Whether each row is in the set; a negative row, which pads an answer, never is."""
         real = rows >= 0
         if not self.count:
             return np.zeros(len(rows), bool)
@@ -68,21 +68,21 @@ class RowSet:
             safe = np.where(real, rows, 0)
             bits: NDArray[np.bool_] = (self._stored[safe >> 3] >> (safe & 7).astype(np.uint8) & 1).view(bool)
             return real & bits
-        # In the type of the stored numbers; otherwise every search would first convert all of these.
+        # Same type as the stored numbers, or searchsorted would convert all of them every time.
         wanted = rows.astype(self._stored.dtype)
         place = np.searchsorted(self._stored, wanted)
         found: NDArray[np.bool_] = self._stored[np.minimum(place, self.count - 1)] == wanted
         return real & found
 
     def between(self, start: int, stop: int) -> NDArray[np.int64]:
-        """The members in [start, stop) in ascending order, counted from `start`."""
+        """Members in [start, stop), ascending, relative to `start`."""
         if self._packed:
             return np.flatnonzero(self.mask(start, stop))
         first, last = np.searchsorted(self._stored, np.asarray([start, stop], self._stored.dtype))
         return self._stored[first:last].astype(np.int64) - start
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """One truth value for each row in [start, stop)."""
+        """One truth value per row in [start, stop)."""
         if self._packed:
             skipped = start % 8
             around = np.unpackbits(self._stored[start // 8 : -(-stop // 8)], bitorder="little")
@@ -97,7 +97,7 @@ def _packs(count: int, corpus_rows: int) -> bool:
 
 
 def _number_type(corpus_rows: int) -> np.dtype[Any]:
-    # The end of a range may be asked for too, so the number of rows itself has to fit.
+    # The end of a range is a valid argument, so the number of rows itself must fit.
     return np.dtype(np.uint32 if corpus_rows < 2**32 else np.int64)
 
 
@@ -106,7 +106,7 @@ def _bits(mask: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def _numbers(rows: NDArray[np.integer[Any]], corpus_rows: int) -> NDArray[Any]:
-    # A copy, since a slice would keep alive all that it was cut from.
+    # Copy, because a slice would keep the whole array alive.
     return _sealed(np.array(rows, _number_type(corpus_rows)))
 
 
@@ -115,16 +115,16 @@ def _sealed(stored: NDArray[Any]) -> NDArray[Any]:
     return stored
 
 
-# A column is read about as often to be indexed as for this many masks.
+# Indexing a column costs about as much as this many masks.
 _WORTHWHILE = 8
-# Where an index leaves more than one row in this many, the mask of all of them is as quick.
+# If the index leaves more than one row in this many, a full mask is just as fast.
 _SELECTIVE = 8
 
 
 class Lookup:
-    """What is known of the columns that many filters compare with values.
+    """Indexes of the columns that many filters compare with values.
 
-    It answers, or leaves to `Filter.mask`, and never refuses: so every error is the mask's own.
+    It returns None instead of raising, so that `Filter.mask` evaluates the filter and raises every error.
     """
 
     def __init__(self, conditions: Iterable[Filter], metadata: pa.Table) -> None:
@@ -142,7 +142,7 @@ class Lookup:
         self.indexes = {name: index for name, index in indexes.items() if index is not None}
 
     def find(self, condition: Filter) -> RowSet | None:
-        """The rows that satisfy a filter, or None when only its mask can tell."""
+        """The rows that satisfy a filter; None if only its mask can tell."""
         operands = list(_operands(condition))
         known = [part for part in map(self._indexed, operands) if part is not None]
         if not known:
@@ -163,7 +163,7 @@ class Lookup:
         return None if codes is None else (index, codes)
 
     def _checked(self, condition: Filter, rows: NDArray[np.int64]) -> RowSet | None:
-        """Those of a few rows that satisfy a filter, all of whose rows are among them."""
+        """The rows that satisfy a filter, among candidates that include all of them."""
         if len(rows) * _SELECTIVE > self.metadata.num_rows:
             return None
         columns = {name: self._column(name) for name in sorted(condition.columns())}
@@ -173,10 +173,10 @@ class Lookup:
         return RowSet.of_rows(rows[mask], self.metadata.num_rows)
 
     def _column(self, name: str) -> pa.ChunkedArray | None:
-        """A column in one piece, from which rows are taken quickly; None when there is no such thing."""
+        """A column as one chunk, for fast random access; None if it cannot be read."""
         if name not in self.columns:
             try:
-                # All of it is converted, since a mask refuses a value that cannot be in whatever row.
+                # Convert all of it, because a mask also refuses values in rows that are not selected.
                 plain = _plain_column(self.metadata, name)
                 whole = None if plain is None else pa.chunked_array([plain.combine_chunks()])
             except pa.ArrowException:
@@ -187,26 +187,26 @@ class Lookup:
 
 @dataclass(frozen=True, eq=False)
 class _ColumnIndex:
-    """The rows of every value that some filter asks for; values have numbers, called codes."""
+    """The rows of every value that a filter compares with; values are numbered by codes."""
 
     code: dict[Value, int | None]
-    """None stands for a value of the right kind that no row can have."""
+    """None for a value of the right type that no row can have."""
     codes: NDArray[np.int32]
-    """The code of each row's value; -1 where it is null or nobody asks for it."""
+    """Code of each row's value; -1 if it is null or no filter uses it."""
     rows: NDArray[np.int64]
-    """The rows by code, in ascending order for each."""
+    """Rows by code, ascending within each code."""
     offsets: NDArray[np.int64]
 
     @classmethod
     def build(cls, metadata: pa.Table, name: str, values: list[Value]) -> _ColumnIndex | None:
-        """The index of a column, or None when it cannot be compared with any of the values."""
+        """The index of a column; None if it cannot be compared with any of the values."""
         try:
             column = _plain_column(metadata, name)
             if column is None:
                 return None
             scalars = _scalars(column, name, values)
             wanted = pa.array([each for each in scalars.values() if each is not None], column.type)
-            # Two values may be one to the column, as 1 and 1.0 are; the kernel gives both one code.
+            # Two values may be equal in the column's type, such as 1 and 1.0; the kernel gives both one code.
             numbers = iter(pc.index_in(wanted, value_set=wanted).to_pylist())
             codes = pc.fill_null(pc.index_in(column, value_set=wanted), -1).to_numpy()
         except pa.ArrowException:
@@ -215,7 +215,7 @@ class _ColumnIndex:
         return cls(code, codes, *_by_code(codes, len(wanted)))
 
     def codes_of(self, leaf: Equals | In) -> NDArray[np.int64] | None:
-        """The codes that satisfy a leaf, or None when it is not for the index to answer."""
+        """The codes that satisfy a leaf; None if the index cannot answer it."""
         values = list(_values(leaf))
         if not all(value in self.code for value in values):
             return None
@@ -223,11 +223,11 @@ class _ColumnIndex:
         return np.asarray(sorted({each for each in found if each is not None}), np.int64)
 
     def count(self, codes: NDArray[np.int64]) -> int:
-        """How many rows have one of these codes."""
+        """Number of rows with one of these codes."""
         return int((self.offsets[codes + 1] - self.offsets[codes]).sum())
 
     def rows_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows with one of these codes, in ascending order."""
+        """Rows with one of these codes, ascending."""
         parts = [self.rows[self.offsets[code] : self.offsets[code + 1]] for code in codes]
         if len(parts) == 1:
             return parts[0]
@@ -235,7 +235,7 @@ class _ColumnIndex:
 
 
 def _operands(condition: Filter) -> Iterator[Filter]:
-    """What must all be true for the filter to be: there null excludes a row just as false does."""
+    """The conditions that must all be true; for these, null excludes a row just as false does."""
     if isinstance(condition, And):
         for operand in condition.operands:
             yield from _operands(operand)
@@ -253,7 +253,7 @@ def _plain_column(metadata: pa.Table, name: str) -> pa.ChunkedArray | None:
 
 
 def _scalars(column: pa.ChunkedArray, name: str, values: list[Value]) -> dict[Value, Any]:
-    """The values in the column's type, None for what it cannot hold; those of another kind are missing."""
+    """Values in the column's type; None if it cannot hold them. Values of another kind are left out."""
     scalars: dict[Value, Any] = {}
     for each in values:
         try:
@@ -264,7 +264,7 @@ def _scalars(column: pa.ChunkedArray, name: str, values: list[Value]) -> dict[Va
 
 
 def _by_code(codes: NDArray[np.int32], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows that have a code, sorted by it, and where each code's begin."""
+    """The rows that have a code, sorted by it, and the offset of each code."""
     rows = np.flatnonzero(codes >= 0)
     # NumPy sorts numbers of 16 bits ten times as fast as larger ones.
     keys = codes[rows].astype(np.uint16 if count <= 2**16 else np.int32)

@@ -1,4 +1,4 @@
-"""A filter evaluated on Arrow metadata, with SQL's three-valued logic."""
+"""Evaluation of a filter on Arrow metadata, with SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _COMPARE = {
 }
 # pa.scalar would import pandas, which takes half a second.
 _NULL = pa.nulls(1, pa.bool_())[0]
-# As many digits before the point as after it.
+# 38 digits on each side of the decimal point.
 _DECIMAL = pa.decimal256(76, 38)
 
 
 def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
-    """One truth value per row of `metadata`; null counts as false, at the very end only."""
+    """One truth value per row of `metadata`; null becomes false only at the end."""
     for name in sorted(condition.columns()):
         count = metadata.column_names.count(name)
         if count != 1:
@@ -58,7 +58,7 @@ def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
 
 
 class _Evaluation:
-    """A filter on one table, each of whose columns is converted once."""
+    """Evaluation on one table; each column is converted once."""
 
     def __init__(self, metadata: pa.Table) -> None:
         self.metadata = metadata
@@ -85,11 +85,11 @@ class _Evaluation:
                 if pa.types.is_null(column.type):
                     return column.cast(pa.bool_())
                 return _compared(condition, column)
-        raise FilterError(f"{type(condition).__name__} is no kind of filter")
+        raise FilterError(f"{type(condition).__name__} is not a filter")
 
 
 def _joined_or(operands: tuple[Filter, ...]) -> list[Filter]:
-    """The operands with all equalities on one column as one membership, which is null where they are."""
+    """The operands, with all equalities on one column merged into one membership test; null stays null."""
     values: dict[str, list[Literal]] = {}
     others: list[Filter] = []
     for each in operands:
@@ -104,7 +104,7 @@ def _joined_or(operands: tuple[Filter, ...]) -> list[Filter]:
 
 
 def _joined_and(operands: tuple[Filter, ...]) -> list[Filter]:
-    """The same for inequalities: what is none of several values is not among them."""
+    """The operands, with all inequalities on one column merged into one negated membership test."""
     denied: list[Filter] = []
     others: list[Filter] = []
     for each in operands:
@@ -134,13 +134,13 @@ def _fold(combine: Any, parts: list[Any]) -> Any:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column in the widest type of its kind, without dictionary encoding; NaN is null, as in SQL."""
+    """The column in the widest type of its kind, without dictionary encoding; NaN becomes null, as in SQL."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
         return column.cast(pa.int64())
     if pa.types.is_floating(column.type):
-        # Adding 0 leaves only one of the two zeros, which `is_in` would tell apart.
+        # Adding 0 turns -0.0 into 0.0, because `is_in` would distinguish them.
         wide = pc.add(column.cast(pa.float64()), 0.0)
         return pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
     if pa.types.is_decimal(column.type):
@@ -151,7 +151,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _among(column: pa.ChunkedArray, name: str, values: tuple[Literal, ...]) -> Any:
-    """Null where the column is null: Arrow's own `is_in` would say false there."""
+    """Membership, null where the column is null; Arrow's `is_in` returns false there."""
     possible = [value for value in values if not _impossible(column, value)]
     wanted = pa.array([_scalar(column, name, value) for value in possible], column.type)
     return pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=wanted), _NULL)
@@ -159,8 +159,8 @@ def _among(column: pa.ChunkedArray, name: str, values: tuple[Literal, ...]) -> A
 
 def _bounded(column: pa.ChunkedArray, name: str, bound: str, value: Literal) -> Any:
     if _impossible(column, value):
-        # No number of the column's type equals this one, so the bound moves to the nearest one
-        # that is inside, or holds for every row or for none; the comparison stays exact.
+        # The column's type cannot represent the bound, so it moves to the nearest number inside,
+        # or holds for all rows or none; the comparison stays exact.
         lower = bound in ("gte", "gt")
         if pa.types.is_floating(column.type):
             nearest = float(value)
@@ -179,11 +179,11 @@ def _wherever_valid(column: pa.ChunkedArray, truth: bool) -> Any:
 
 
 def _impossible(column: pa.ChunkedArray, value: Literal) -> bool:
-    """Whether no number of the column's type can equal this one."""
+    """Whether the column's type cannot represent this number."""
     if isinstance(value, str | bool):
         return False
     if pa.types.is_floating(column.type):
-        # An integer beyond 64 bits is a float to SQL, and so it is here.
+        # As in SQL, an integer beyond 64 bits is a float.
         return abs(value) < 2**63 and float(value) != value
     if not pa.types.is_integer(column.type):
         return False
@@ -196,7 +196,7 @@ def _limits(kind: pa.DataType) -> tuple[int, int]:
 
 
 def _scalar(column: pa.ChunkedArray, name: str, value: Literal) -> pa.Scalar:
-    """The value in the column's own type, or an error that names both types."""
+    """The value in the column's type; raises an error that names both types."""
     kind, types = column.type, pa.types
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and types.is_integer(kind):

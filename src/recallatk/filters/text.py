@@ -1,4 +1,4 @@
-"""The text form of a filter: a recursive-descent parser for a small part of SQL's WHERE."""
+"""Parser for the text form of a filter: a small subset of SQL's WHERE."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Token(NamedTuple):
 
 
 def parse_filter(text: str) -> Filter:
-    """Read the text form of a filter, for example `category = 'noun.animal' and n_words >= 5`."""
+    """Parse the text form of a filter, for example `category = 'noun.animal' and n_words >= 5`."""
     parser = _Parser(text)
     found = parser.disjunction(0)
     if parser.peek.kind != "end":
@@ -61,7 +61,7 @@ class _Parser:
         return _error(self.text, self.peek.position, expected)
 
     def take(self, *texts: str) -> bool:
-        """Pass over the next token if it is one of these words or operators."""
+        """Consume the next token if it is one of these words or operators."""
         token = self.peek
         if token.kind in ("word", "operator") and token.text.lower() in texts:
             self.next += 1
@@ -86,7 +86,7 @@ class _Parser:
 
     def negation(self, depth: int) -> Filter:
         if depth > MAX_DEPTH:
-            raise FilterError(f"a filter is nested more than {MAX_DEPTH} deep")
+            raise FilterError(f"the filter is nested more than {MAX_DEPTH} levels deep")
         if self.take("not"):
             return Not(self.negation(depth + 1))
         if self.take("("):
@@ -143,7 +143,7 @@ class _Parser:
         token = self.peek
         value = _literal(token)
         if value is None:
-            hint = " (for missing values write 'column is null')" * (token.text.lower() == "null")
+            hint = " (for missing values, write 'column is null')" * (token.text.lower() == "null")
             raise self.error(f"'text', a number, true or false{hint}")
         self.next += 1
         return value
@@ -183,8 +183,8 @@ def _number(text: str) -> int | float:
     try:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
-        # Python reads no integer of more than some thousand digits, and no column holds one.
-        raise FilterError(f"the number {text[:20]}… has {len(text)} digits, which are too many") from None
+        # Python limits integers in text to some thousand digits, and no column holds longer ones.
+        raise FilterError(f"the number {text[:20]}… has too many digits: {len(text)}") from None
 
 
 def _error(text: str, position: int, expected: str) -> FilterError:

@@ -1,4 +1,4 @@
-"""Redaction: text and values as they may be written or shown, without secrets and in valid Unicode."""
+"""Redaction: text and values without secrets and in valid Unicode, safe to write or show."""
 
 from recallatk.redaction.known import hide_known, hiding, remember
 from recallatk.redaction.names import is_literal, is_url, literal_secret, without_secrets

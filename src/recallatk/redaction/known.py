@@ -1,7 +1,7 @@
-"""Secret values that this process knows, which are removed from whatever is written or shown.
+"""Known secret values, which are removed from everything written or shown.
 
-Known are the values that `${NAME}` was replaced by, the variables that an engine reads its key from, and
-every environment variable that is a secret by its name or holds a URL or a connection string with a password.
+Known are the values of `${NAME}`, the variables from which an engine reads its key, and every environment
+variable with a secret name or with a password in a URL or connection string.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from recallatk.redaction.names import is_secret_variable, is_url
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Shorter values cannot be told from other text.
+# Shorter values cannot be distinguished from other text.
 _SHORTEST = 4
-# Shorter values are removed where they are whole words, longer ones wherever they stand.
+# Shorter values are removed only as whole words, longer ones anywhere.
 _ANYWHERE = 8
 _HIDDEN = "…"
 _REFERENCE = r"\$\{\w+\}"
 _PASSWORD = re.compile(r"(?i)\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|[^\s'&]+)")
 
-# value → the name of its variable, or nothing.
+# value → name of its variable, or empty.
 _secrets: dict[str, str] = {}
 _expanded: dict[str, str] = {}
 
 
 def remember(value: str | None, name: str = "", *, secret: bool = True) -> None:
-    """Remove this value from all that is written or shown from now on.
+    """From now on, remove this value from everything written or shown.
 
     Args:
-        value: what to remove; None and values of fewer than four characters are passed over.
+        value: the value; None and values of fewer than four characters are ignored.
         name: the environment variable that holds it, which is shown in its place.
-        secret: whether it is known to be one. Others, such as a host, are only removed from what engines and
-            libraries say: settings may hold the same word by chance.
+        secret: whether it is known to be a secret. Other values, such as a host, are removed only from text
+            of engines and libraries, because settings may contain the same word by chance.
     """
     if value is None:
         return
@@ -51,15 +51,15 @@ def remember(value: str | None, name: str = "", *, secret: bool = True) -> None:
 
 
 def hide_known(text: str) -> str:
-    """The text without any value that is known to be a secret, or that `${NAME}` was replaced by."""
+    """The text without known secrets and without values of `${NAME}`."""
     return hiding()(text)
 
 
 def hiding(*, expanded: bool = True) -> Callable[[str], str]:
-    """The function that removes known values, for many texts: the environment is looked at once.
+    """A function that removes known values from many texts and reads the environment once.
 
     Args:
-        expanded: also remove values that `${NAME}` was replaced by and that may be no secrets.
+        expanded: also remove values of `${NAME}` that may not be secrets.
     """
     known = {**(_expanded if expanded else {}), **_of_environment(), **_secrets}
     if not known:
@@ -72,7 +72,7 @@ def hiding(*, expanded: bool = True) -> Callable[[str], str]:
 
 @lru_cache(maxsize=16)
 def _compiled(known: frozenset[tuple[str, str]]) -> tuple[re.Pattern[str], dict[str, str]]:
-    """A pattern of all spellings, and what stands in place of each; references stay as they are."""
+    """A pattern of all spellings, and the replacement of each; references are kept."""
     names = {
         spelling: f"${{{name}}}" if name else _HIDDEN
         for value, name in sorted(known)
@@ -88,7 +88,7 @@ def _pattern(value: str) -> str:
 
 
 def _spellings(value: str) -> set[str]:
-    """The value as URLs, JSON, HTML, Python and the text of a file write it."""
+    """The value as spelled in URLs, JSON, HTML, Python and text files."""
     writable = value.encode("utf-8", "backslashreplace").decode()
     encoded = value.encode("utf-8", "surrogateescape")
     return {
@@ -100,13 +100,13 @@ def _spellings(value: str) -> set[str]:
 
 
 def _of_environment() -> dict[str, str]:
-    """What variables hold that are secrets by their name, and the passwords within other variables."""
+    """Values of variables with secret names, and passwords in other variables."""
     found = {}
     for name, value in os.environ.items():
         if len(value) < _SHORTEST:
             continue
         if is_secret_variable(name):
-            # Some name the file of a key, or a socket.
+            # Some hold the path of a key file or a socket.
             if len(value) >= _ANYWHERE and not (value.startswith("/") and os.path.exists(value)):  # noqa: PTH110
                 found[value] = name
         elif is_url(value) or "password" in value:
@@ -115,7 +115,7 @@ def _of_environment() -> dict[str, str]:
 
 
 def passwords_in(text: str) -> list[str]:
-    """The passwords in a URL or a connection string, as they are written and decoded."""
+    """The passwords in a URL or connection string, as written and decoded."""
     if is_url(text):
         user, at, _ = re.split("[?#]", text.partition("://")[2], maxsplit=1)[0].rpartition("@")
         written = user.partition(":")[2] if at else ""

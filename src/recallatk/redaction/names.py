@@ -1,4 +1,4 @@
-"""Secret names, URLs, and secrets written out where a reference to the environment belongs."""
+"""Secret names, URLs, and secrets written out instead of referring to the environment."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WORDS = frozenset(
         ),
     ]
 )
-# PGPASSWORD, authtoken: names that run their words together.
+# PGPASSWORD, authtoken: names without separators.
 _ENDINGS = ("password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey")
-# A key is a secret after one of these words; after any other word it may be a column or a sort key.
+# A key is a secret after one of these words; otherwise it may be a column or a sort key.
 _BEFORE_KEY = frozenset(
     [
         *("api", "access", "private", "account", "shared", "signing", "encryption", "subscription", "secret"),
@@ -32,36 +32,36 @@ _BEFORE_KEY = frozenset(
     ]
 )
 _KEYS = frozenset(["key", "keys"])
-# Tokens and passes are counted too: a number of them is no secret.
+# Tokens and passes can also be counts, which are not secrets.
 _COUNTED = frozenset(["token", "tokens", "pass"])
 _COUNTING = frozenset(
     ["max", "min", "num", "n", "number", "count", "total", "limit", "length", "size", "type"]
 )
 HARMLESS_HEADERS = frozenset(["content-type", "accept"])
-# The beginnings of the above that are rare in prose: where one of these stands, a name is worth a look.
+# Stems of the words above that are rare in prose; a text with one of them is searched for names.
 STEMS = "passw|passphrase|[_-]pass|pwd|secret|token|credential|key|jwt"
 
 
 def is_secret_name(name: str, *, credential: bool = False, number: bool = False) -> bool:
-    """Whether a value of this name is a secret.
+    """Whether a value with this name is a secret.
 
     Args:
         name: in any spelling: `api_key`, `X-Api-Key`, `accessToken`, `PGPASSWORD`.
-        credential: the name of a header or of a URL's parameter, where a plain `key` is one too.
-        number: the value is a number, which may count something.
+        credential: the name of a header or a URL parameter, where a plain `key` is a secret too.
+        number: the value is a number, which may be a count.
     """
     words = _secret_words(name, credential)
     return bool(words - _COUNTED if number else words)
 
 
 def is_secret_variable(name: str) -> bool:
-    """Whether an environment variable of this name holds a secret; shells keep folders in two of them."""
+    """Whether an environment variable with this name holds a secret; PWD and OLDPWD hold folders."""
     return name not in ("PWD", "OLDPWD") and is_secret_name(name)
 
 
 @lru_cache(maxsize=4096)
 def _secret_words(name: str, credential: bool) -> frozenset[str]:
-    """The words in a name that say that it is of a secret."""
+    """The words in a name that mark a secret."""
     parts = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     keys = {last for first, last in itertools.pairwise(parts) if first in _BEFORE_KEY and last in _KEYS}
     if credential:
@@ -77,12 +77,12 @@ _WITHIN = re.compile(rf"{_SCHEME.pattern}[^\s'\")>]+")
 
 
 def is_url(text: str) -> bool:
-    """Whether the text is a URL and not a path."""
+    """Whether the text is a URL rather than a path."""
     return bool(_SCHEME.match(text))
 
 
 def without_secrets(text: str) -> str:
-    """A path or URL as it may be shown: no user, no password, no query string."""
+    """A path or URL without user, password and query string."""
     if not is_url(text):
         return text
     scheme, _, rest = text.partition("://")
@@ -91,24 +91,24 @@ def without_secrets(text: str) -> str:
     if "@" in host:
         host = host.rpartition("@")[2]
     elif ":" in host and ("@" in path or not _PORT.fullmatch(host.rpartition(":")[2])):
-        # A password with an unescaped slash in it: whatever may be part of it is left out.
+        # A password with an unescaped slash: drop everything that may be part of it.
         host, slash, path = rest.rpartition("@")[2] if "@" in path else "…", "", ""
     return f"{scheme}://{host}{slash}{path}"
 
 
 def scrubbed(message: str) -> str:
-    """Somebody else's message with every URL in it as it may be shown."""
+    """A message from elsewhere, with every URL redacted."""
     return _WITHIN.sub(lambda found: without_secrets(found[0]), message)
 
 
 REFERENCE = re.compile(r"\$\{(\w+)\}")
-# $name within the body of a request stands for a search parameter.
+# $name in the body of a request refers to a search parameter.
 _PARAMETER = re.compile(r"\$\w+")
 _PASSWORD = re.compile(r"(?i)\b(?:password|passwd|pwd)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s&;,]+)")
 
 
 def is_literal(value: Any) -> bool:
-    """Whether a value is written out: it is there, and does not refer to the environment or a parameter."""
+    """Whether a value is given literally, not as a reference to the environment or a parameter."""
     if isinstance(value, Mapping):
         return any(map(is_literal, value.values()))
     if isinstance(value, list | tuple | set | frozenset):
@@ -120,11 +120,11 @@ def is_literal(value: Any) -> bool:
 
 
 def literal_secret(value: Any, name: str = "") -> str | None:
-    """What in a parameter is a secret that is written out, in words; None where nothing is.
+    """Description of the literal secret in a parameter; None if there is none.
 
     Args:
         value: a text, a number, or a table of them.
-        name: what the parameter is called.
+        name: the parameter's name.
     """
     if isinstance(value, Mapping):
         return _in_table(value, headers=name.lower() == "headers")
@@ -139,7 +139,7 @@ def literal_secret(value: Any, name: str = "") -> str | None:
 
 
 def json_value(text: str) -> Any:
-    """The object or list of a JSON text; None for any other text."""
+    """The object or list in a JSON text; None for any other text."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -160,7 +160,7 @@ def _in_table(table: Mapping[Any, Any], *, headers: bool) -> str | None:
 
 
 def _in_text(text: str) -> str | None:
-    """A URL or a connection string."""
+    """The secret in a URL or connection string."""
     if any(is_literal(each.strip("'\"")) for each in _PASSWORD.findall(text)):
         return "a password"
     if not is_url(text):
@@ -176,7 +176,7 @@ def _in_text(text: str) -> str | None:
 
 
 def _in_command(text: str) -> str | None:
-    """The arguments of a program: `--token X`, `--token=X`, `TOKEN=X`, `Authorization: X` and URLs."""
+    """The secret in a command: `--token X`, `--token=X`, `TOKEN=X`, `Authorization: X` and URLs."""
     try:
         arguments = shlex.split(text)
     except ValueError:
@@ -193,7 +193,7 @@ def _in_command(text: str) -> str | None:
 
 
 def _named(argument: str, following: str) -> tuple[str, str, bool]:
-    """The name and the value of an argument, which may be the next one, and whether it is a header."""
+    """Name and value of an argument, where the value may be the next argument; and whether it is a header."""
     found = re.fullmatch(r"(-{0,2}[A-Za-z_][\w.-]*)(?:(=|\s*:\s*)(.*))?", argument, re.DOTALL)
     if found is None:
         return "", "", False

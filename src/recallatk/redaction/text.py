@@ -1,4 +1,4 @@
-"""Text from engines, servers and libraries, without URL passwords, secret pairs or known values."""
+"""Redaction of text from engines, servers and libraries: URL passwords, secret pairs, known values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STEM = re.compile(rf"(?i){STEMS}")
-# Possessive, so that a long run of letters is looked at once.
+# Possessive quantifiers, so that a long run of letters is scanned only once.
 _NAMED = re.compile(
     r"(?<![\w-])(?P<name>[\w-]++)"
     r"(?:(?P<assigned>(?:\\*+[\"'])?+\s*+(?:=>|[=:])\s*+)|(?P<paired>[\"']\s*+,\s*+)(?=[\"'])|(?P<spaced>\s++)(?!-))"
@@ -27,7 +27,7 @@ _LOOK_BACK = 8
 
 
 def hide_pairs(text: str, hidden: str) -> str:
-    """The text in which the values of names that are those of secrets are replaced."""
+    """The text with the values of secret names replaced."""
     if not _STEM.search(text):
         return text
     parts, kept, place = [], 0, 0
@@ -44,7 +44,7 @@ def hide_pairs(text: str, hidden: str) -> str:
 
 
 def _is_pair(text: str, found: re.Match[str]) -> bool:
-    """Whether the name is one of a secret, and what follows is its value."""
+    """Whether the name is secret and its value follows."""
     if not _STEM.search(found["name"]) or not is_secret_name(found["name"]):
         return False
     if found["spaced"]:
@@ -54,7 +54,7 @@ def _is_pair(text: str, found: re.Match[str]) -> bool:
 
 
 def _value_end(text: str, start: int) -> int:
-    """Where the value that begins here ends: a reference, a quoted text, brackets or a word."""
+    """End of the value that starts here: a reference, a quoted text, brackets or a word."""
     reference = _REFERENCE.match(text, start)
     if reference:
         return reference.end()
@@ -68,10 +68,10 @@ def _value_end(text: str, start: int) -> int:
 
 
 def _quoted_end(text: str, opening: re.Match[str]) -> int:
-    """Behind the quote that closes; the end of the line where none does."""
+    """Position after the closing quote; the end of the line if there is none."""
     depth, sign = len(opening[1]), opening[2]
     for found in _QUOTE.finditer(text, opening.end()):
-        # Within JSON that is itself quoted, a closing quote has as many backslashes as the opening one.
+        # In quoted JSON, a closing quote has as many backslashes as the opening one.
         closes = len(found[1]) <= depth if depth else len(found[1]) % 2 == 0
         if found[2] == sign and closes:
             return found.end()
@@ -79,7 +79,7 @@ def _quoted_end(text: str, opening: re.Match[str]) -> int:
 
 
 def _bracketed_end(text: str, start: int) -> int:
-    """Behind the bracket that closes; the end of the line where none does."""
+    """Position after the closing bracket; the end of the line if there is none."""
     awaited, place = [_CLOSING[text[start]]], start + 1
     while awaited and place < len(text):
         quote = _QUOTE.match(text, place)
@@ -103,8 +103,8 @@ HIDDEN = "…"
 _HEADER = re.compile(
     r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)((?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?)([^\"'\\\r\n]+)"
 )
-_AUTHORISED = re.compile(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9+/=._~-]{6,})")
-# Keys that services give out, which are known by their form.
+_AUTHORIZED = re.compile(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9+/=._~-]{6,})")
+# Keys that services issue, recognizable by their form.
 _ISSUED = re.compile(
     r"\b(?:sk-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}"
     r"|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*)"
@@ -112,7 +112,7 @@ _ISSUED = re.compile(
 
 
 def writable(text: str) -> str:
-    """The text with lone surrogates spelled out, which UTF-8 cannot hold."""
+    """The text with lone surrogates escaped, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -121,16 +121,16 @@ def writable(text: str) -> str:
 
 
 def redact_text(text: str, hide: Callable[[str], str] = hide_known) -> str:
-    """Text that anybody wrote, as it may be written or shown.
+    """Untrusted text without secrets, safe to write or show.
 
     Args:
-        text: an error message, a line of a log, a version.
-        hide: removes the values that are known.
+        text: an error message, a log line, a version.
+        hide: removes known values.
     """
-    # Known values first: a pattern may leave a part of one.
+    # Known values first, because a pattern may remove only a part of one.
     text = scrubbed(hide(writable(text)))
     text = _HEADER.sub(_hide, text)
-    text = _AUTHORISED.sub(_hide, text)
+    text = _AUTHORIZED.sub(_hide, text)
     return _ISSUED.sub(HIDDEN, hide_pairs(text, HIDDEN))
 
 

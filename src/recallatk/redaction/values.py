@@ -1,4 +1,4 @@
-"""Values as they may be written: plain, for JSON, and without secrets."""
+"""Redaction of values: plain, for JSON, without secrets."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from recallatk.redaction.text import HIDDEN, redact_text, writable
 Hide = Callable[[str], str]
 
 _HEADERS = "headers"
-# Where files are: a folder may be called what somebody's password is, and has to be found again.
+# Paths: a folder name may equal a secret by chance, and the path must stay usable.
 _PATHS = frozenset(["corpus", "queries", "file", "store", "folder"])
-# A filter names columns, and compares them with values of the data.
+# A filter contains column names and values of the data.
 _FILTER = "where"
 
 
 def public(value: Any, name: str = "") -> Any:
-    """A value as it may be written: plain, finite, and without what its name or form says is a secret."""
+    """A plain, finite value without secrets, recognized by name, form or value."""
     try:
         return _public(value, name, hiding(expanded=False))
     except RecursionError:
-        # Nested deeper than Python can follow: what cannot be looked through is not shown.
+        # Nested too deeply to inspect, so hide everything.
         return HIDDEN
 
 
 def without_known(value: Any) -> Any:
-    """A value in which nothing but the secrets that are known is hidden, such as a file to use again."""
+    """A value with only the known secrets hidden, for files that are used again."""
     return _mapped(value, "", hiding(expanded=False))
 
 
@@ -52,7 +52,7 @@ def _public(value: Any, name: str, hide: Hide) -> Any:
             writable(str(key)): _public(each, str(key), hide) for key, each in _opened(value, name).items()
         }
     if hasattr(value, "tolist"):
-        # A number or an array of numpy.
+        # A NumPy scalar or array.
         return _public(value.tolist(), name, hide)
     if is_secret_name(name, number=isinstance(value, int | float)):
         return _hidden(value)
@@ -61,13 +61,13 @@ def _public(value: Any, name: str, hide: Hide) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_public(each, name, hide) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
-        # JSON has no such numbers; Python's float() reads these words back.
+        # JSON has no such numbers; Python's float() parses these strings.
         return str(value)
     return value if value is None or isinstance(value, bool | int | float) else _text(str(value), name, hide)
 
 
 def _opened(value: Mapping[Any, Any], name: str) -> dict[Any, Any]:
-    """The mapping, where it is one of headers with all but the harmless ones hidden."""
+    """The mapping; if it holds headers, all but the harmless ones are hidden."""
     if is_secret_name(name):
         return {key: _hidden(each) for key, each in value.items()}
     if name.lower() != _HEADERS:
@@ -92,7 +92,7 @@ def _text(text: str, name: str, hide: Hide) -> str:
 
 
 def _hidden(value: Any) -> Any:
-    """The same shape with nothing in it but references to the environment, which are no secrets."""
+    """The same structure with all values hidden, except references to the environment."""
     if isinstance(value, Mapping):
         return {writable(str(key)): _hidden(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

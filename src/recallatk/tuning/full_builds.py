@@ -189,7 +189,7 @@ def _failed(log: Log, tried: FullBuild, problem: TrialFailed, began: float) -> F
 
 
 def _with_memory(study: Study, tried: FullBuild, built: Built) -> tuple[Built, FullBuild]:
-    """The build with memory that can be believed, and where it contradicts the prediction."""
+    """The build with a plausible memory figure, and its contradictions to the prediction."""
     proposal, taken = tried.proposal, built.memory_bytes
     predicted = proposal.memory_bytes
     if taken is not None and predicted and taken > predicted and contradicts(taken, predicted):
@@ -323,7 +323,7 @@ def _call_seconds(name: str, proposals: Sequence[Proposal], proven: Sequence[Pro
 def _mean_call(proven: Proven) -> float:
     """Mean seconds per call of one build, over efforts spaced evenly on the log scale as in a grid."""
     looks = proven.chosen.by_effort
-    # The effort is 0 where there is no effort knob.
+    # Engines without an effort knob have effort 0.
     efforts = np.log([max(each.effort, 1e-9) for each in looks])
     calls = np.log([each.latencies_ns.mean() / 1e9 for each in looks])
     steps = np.linspace(efforts[0], efforts[-1], GRID_EFFORTS)

@@ -223,7 +223,7 @@ def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
     corrected = {each.index.engine: each.corrected for each in builds if each.corrected}
     for name, (measured, held) in corrected.items():
         said = (
-            f"{name}: a build was measured at {_size(measured)} of memory, less than the "
+            f"{name}: a build was measured at {_size(measured)}, less than the "
             f"{_size(held)} that its content needs; the larger number counts"
         )
         found.append(Caution("memory", said, measured, held))

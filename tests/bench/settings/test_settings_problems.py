@@ -119,7 +119,8 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             {"limits": {"memory": "8 gigs"}},
-            "limits.memory: a size of '8 gigs'. Accepted: sizes such as 1GiB, 500MiB or a number of bytes",
+            "limits.memory: '8 gigs' is not a size. Accepted: a size such as 500MiB or 8GiB, or a number "
+            "of bytes",
         ),
         ({"truth": {"memory": "1MiB"}}, "truth.memory: 1,048,576 bytes. Accepted: from 256MiB"),
         (
@@ -168,15 +169,16 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             {"load": [{"mode": "rate"}]},
-            "load[0]: mode rate: needs either a rate, or a p99 to look for the highest rate within",
+            "load[0]: mode rate: needs either a rate, or a p99 to find the highest rate within it",
         ),
         (
             {"load": [{"clients": [1, 4]}]},
-            "load[0]: mode latency: is one client and one query at a time; mode = 'throughput' takes more",
+            "load[0]: mode latency: takes one client and one query at a time; use mode = 'throughput' for "
+            "more",
         ),
         (
             {"load": [{"p99": "10ms"}]},
-            "load[0]: mode latency: has no rate and no p99; mode = 'rate' does",
+            "load[0]: mode latency: takes no rate or p99; use mode = 'rate'",
         ),
         ({"engine": []}, "engine: is required: at least one [[engine]] with its name"),
         ({"engine": {"name": "exact"}}, "engine: a table. Accepted: tables, each written [[engine]]"),

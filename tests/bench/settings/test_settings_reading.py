@@ -374,7 +374,7 @@ def test_a_url_takes_its_secrets_from_the_environment(folder, monkeypatch):
     assert filled(settings.data.corpus, "data.corpus") == "s3://me:mine@bucket/c.parquet"
     assert "mine" not in settings.to_toml() and "mine" not in json.dumps(settings.to_dict())
     monkeypatch.delenv("OUR_KEY")
-    with pytest.raises(UsageError, match="the environment has no variable OUR_KEY"):
+    with pytest.raises(UsageError, match="the environment variable OUR_KEY is not set"):
         open_data(settings)
 
 

@@ -63,7 +63,7 @@ def _notes(run: Run, written: int, dataset: Dataset | None) -> list[str]:
 
 def _new_folder(out: PathLike) -> Path:
     if is_url(str(out)):
-        raise UsageError(f"{without_secrets(str(out))}: files are written to local paths only")
+        raise UsageError(f"{without_secrets(str(out))}: files can be written only to local paths")
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: is there already, and results would mix. Name a new folder")
