@@ -29,6 +29,7 @@ from recallatk.analysis.relevance import relevance
 from recallatk.analysis.score import comparable_truth, score_aligned, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, by_column, segments
 from recallatk.core import Answers, Truth
+from recallatk.display import renderer
 from recallatk.errors import UsageError
 from recallatk.ids import row_numbers as numbers_as_ids
 
@@ -63,6 +64,13 @@ class Assessment:
     """Ties by score at the boundaries, where scores put the answers in order."""
     differences: tuple[Difference, ...] = ()
     """Between these answers and others to the same queries."""
+
+    def __str__(self) -> str:
+        shown: str = renderer().assessment_text(self)
+        return shown
+
+    def __repr__(self) -> str:
+        return f"<Assessment of {self.name}: {self.score!r}>"
 
 
 def assess(

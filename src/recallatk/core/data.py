@@ -157,6 +157,10 @@ class Records:
     def __len__(self) -> int:
         return self.rows
 
+    def __repr__(self) -> str:
+        shape = f"{self.rows:,} x {self.dimension:,} {self.vectors.dtype}"
+        return f"<{type(self).__name__} {self.name}: {shape}>"
+
     def read_ids(self, start: int, stop: int) -> pa.Array:
         """The user's ids of some rows, as int64 or string."""
         from recallatk.ids import plain_ids, row_numbers
@@ -186,7 +190,7 @@ class Records:
         return self.columns.read(self.metadata_names, 0, self.rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Corpus(Records):
     """The rows to search."""
 
@@ -194,7 +198,7 @@ class Corpus(Records):
     """For a sample, the number of rows of the full corpus, to which its recall does not carry over."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuerySet(Records):
     """The queries, with the filter of each."""
 
@@ -232,6 +236,9 @@ class Dataset:
                 f"dimension mismatch: the corpus {self.corpus.name} has {self.corpus.dimension}, "
                 f"the queries {self.queries.name} have {self.queries.dimension}"
             )
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.name}, {self.metric}: {self.corpus!r}, {self.queries!r}>"
 
     @cached_property
     def eligibility(self) -> Eligibility:

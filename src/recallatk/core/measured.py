@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core.trials import TimedCall, describe_calls
 from recallatk.display import renderer
 from recallatk.errors import UsageError
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,6 +76,9 @@ class Score:
     """If the truth is for a sample, the number of rows of the full corpus."""
     missing: tuple[Any, ...] = ()
     """Ids of queries without answers; they score 0."""
+
+    def __repr__(self) -> str:
+        return f"<Score of {counted(self.scored, 'query', 'queries')}: {_means(self)}>"
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -193,6 +197,9 @@ class Measurement:
         begun = np.bincount(self.calls.query, minlength=len(self.answers))
         return (begun if self.times is None else self.times) > 0
 
+    def __repr__(self) -> str:
+        return f"<Measurement of {self.trial}: {_means(self.score)}>"
+
     def values(self, measure: str) -> NDArray[np.float64] | None:
         """A measure for every query, NaN for queries not sent; None if unknown."""
         import numpy as np
@@ -266,6 +273,15 @@ class Run:
     checked: bool = True
     """False if it was read from files without checksums, where damage goes unnoticed."""
 
+    def __str__(self) -> str:
+        shown: str = renderer().run_text(self)
+        return shown
+
+    def __repr__(self) -> str:
+        count = counted(len(self.measurements), "measurement", "measurements")
+        failed = f", {counted(len(self.failures), 'failure', 'failures')}" if self.failures else ""
+        return f"<Run on {self.dataset}, {self.metric}: {count}{failed}>"
+
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
         shown: str = renderer().run_repr_html(self)
@@ -310,6 +326,11 @@ class Run:
         """Whether every planned trial was measured or has failed."""
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
+
+
+def _means(score: Score) -> str:
+    means = ((name, each.value) for name, each in score.measures.items())
+    return ", ".join(f"{name} {'-' if value is None else f'{value:.4f}'}" for name, value in means)
 
 
 def _data_frame(table: pa.Table) -> Any:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from recallatk.units import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -102,6 +104,10 @@ class Truth:
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
+
+    def __repr__(self) -> str:
+        queries = counted(len(self), "query", "queries")
+        return f"<Truth of {queries}, {self.origin}: depth {self.depth:,}, {self.metric or 'metric unknown'}>"
 
     def take(self, which: NDArray[np.int64]) -> Truth:
         """The truth for some of its queries, in this order."""

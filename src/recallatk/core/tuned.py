@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from recallatk.display import renderer
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -105,3 +107,7 @@ class Tuned:
     """Code that builds and searches the choice."""
     verdict: Verdict | None = None
     """Outcome of every goal, for the choice or the closest setting; None in older files."""
+
+    def __str__(self) -> str:
+        shown: str = renderer().tuned_text(self)
+        return shown

@@ -17,12 +17,35 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from recallatk.analysis import Assessment
     from recallatk.core import Measurement, Run, Score
     from recallatk.core.judgments import GoalResult
+    from recallatk.core.tuned import Tuned
     from recallatk.reporting.charts.theme import Chart
 
 _MOST_ROWS = 20
 _AXES = ("latency", "qps")
+
+
+def run_text(run: Run) -> str:
+    """A run as `print` shows it."""
+    from recallatk.reporting import to_text
+
+    return to_text(run)
+
+
+def tuned_text(tuned: Tuned) -> str:
+    """A tuning as `print` shows it."""
+    from recallatk.reporting.tuned import tuned_to_text
+
+    return tuned_to_text(tuned)
+
+
+def assessment_text(assessment: Assessment) -> str:
+    """An assessment as `print` shows it."""
+    from recallatk.reporting import assessment_to_text
+
+    return assessment_to_text(assessment)
 
 
 def run_repr_html(run: Run) -> str:
