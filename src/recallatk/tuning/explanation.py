@@ -209,8 +209,9 @@ def _budget_binds(
 ) -> str:
     known = [each for each in keeping if budget.of(each) is not None]
     cheapest = (max if budget.at_least else min)(known, key=lambda each: budget.of(each) or 0.0)
-    kept, verb = " and ".join(map(str, targets)), "reaches at most" if budget.at_least else "needs at least"
-    said = f"{budget} is out of reach: {kept} {verb} {_shown(budget, cheapest)} ({_named(cheapest)})."
+    kept, verb = " and ".join(map(str, targets)), "reaches" if budget.at_least else "takes"
+    best_case = f"the cheapest setting that meets {kept} {verb} {_shown(budget, cheapest)}"
+    said = f"{budget} is out of reach: {best_case} ({_named(cheapest)})."
     target = targets[0]
     within = [
         each for each in candidates if budget.within(budget.of(each)) and _value(target, each) is not None

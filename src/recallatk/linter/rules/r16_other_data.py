@@ -22,8 +22,8 @@ class OtherData(Rule):
     title = "Truth, run and data do not match"
     threshold = "a fingerprint, the metric or the number of queries differs, or k exceeds the truth's depth"
     source = (
-        "Fingerprints cover the content: vectors, ids, queries with their filters, and the metadata that "
-        "filters read."
+        "Fingerprints cover the content: vectors, ids, queries with their filters, and metadata if there "
+        "are filters."
     )
     why = (
         "A truth computed before rows changed marks correct answers as wrong and wrong answers as correct. "
