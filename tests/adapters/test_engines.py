@@ -170,8 +170,8 @@ def test_an_engine_says_its_size_and_version(name):
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
-        ("exact", {"M": 16}, "exact has no parameter 'M'. Accepted: none"),
-        ("faiss-hnsw", {"m": 16}, "faiss-hnsw has no parameter 'm'. Accepted: M or ef_construction"),
+        ("exact", {"M": 16}, "exact: no parameter 'M'. Accepted: none"),
+        ("faiss-hnsw", {"m": 16}, "faiss-hnsw: no parameter 'm'. Did you mean M?"),
         ("faiss-hnsw", {"M": 1}, "faiss-hnsw: M = 1. Accepted: whole numbers from 2 to 256"),
         ("faiss-hnsw", {"M": 257}, "whole numbers from 2 to 256"),
         ("faiss-hnsw", {"M": 16.0}, "whole numbers from 2 to 256"),
@@ -193,7 +193,9 @@ def test_parameters_that_are_not_given_have_their_defaults():
 
 
 def test_an_unknown_engine_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match=r"no engine 'hnsw'\. Accepted: .*exact, .*faiss-hnsw,"):
+    with pytest.raises(
+        UsageError, match=r"no engine 'hnsw'\. Did you mean faiss-hnsw\? Accepted: .*exact, .*faiss-hnsw,"
+    ):
         get_engine("hnsw")
 
 

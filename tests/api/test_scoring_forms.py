@@ -2,7 +2,6 @@
 
 import inspect
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -49,8 +48,6 @@ def nameless(rows):
         "lists": rows.tolist(),
         "tuples": tuple(map(tuple, rows.tolist())),
         "numpy": rows,
-        "jax": jnp.asarray(rows),
-        "tensors": [jnp.asarray(row) for row in rows],
         "objects": np.array(rows.tolist(), dtype=object),
         "wide pandas": pd.DataFrame(rows),
         "pandas": pd.DataFrame({"neighbors": rows.tolist()}),

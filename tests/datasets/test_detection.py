@@ -85,7 +85,8 @@ def test_a_stated_format_wins_over_the_ending(tmp_path, same):
     path = write_xbin(tmp_path / "x.csv", MATRIX)
     same(open_corpus(path, format="fbin"), MATRIX)
     with pytest.raises(
-        UsageError, match=r"no format 'fbinn'. Accepted: ann-benchmarks, arrow, .* or vectordbbench"
+        UsageError,
+        match=r"no format 'fbinn'. Did you mean fbin\? Accepted: .* or vectordbbench",
     ):
         open_corpus(path, format="fbinn")
 

@@ -85,7 +85,7 @@ def test_a_stratified_sample_keeps_the_proportions_within_one(labels, data):
 
 def test_strata_need_a_column_of_single_values():
     queries = queries_of(range(4), label=list("abab"), tags=[["x"], [], ["x"], ["y"]])
-    with pytest.raises(UsageError, match=r"no column 'labels'. Accepted: label or tags"):
+    with pytest.raises(UsageError, match=r"no column 'labels'. Did you mean label"):
         sample_queries(queries, 2, by="labels")
     with pytest.raises(UsageError, match="single values"):
         sample_queries(queries, 2, by="tags")

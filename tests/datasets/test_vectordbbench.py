@@ -103,7 +103,7 @@ def test_labels_go_by_their_own_ids_where_they_have_some(folder):
     with pytest.raises(FormatError, match=f"no label for id {order[0]}"):
         _ = open_corpus(folder).metadata
     pq.write_table(pa.concat_tables([table, table.slice(19)]), folder / "scalar_labels.parquet")
-    with pytest.raises(BadValueError, match=r"scalar_labels\.parquet \(id\), row 20: the id"):
+    with pytest.raises(BadValueError, match=r"scalar_labels\.parquet \(id\), row 20: duplicate id"):
         _ = open_corpus(folder).metadata
 
 
