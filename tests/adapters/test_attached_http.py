@@ -180,7 +180,7 @@ def test_the_body_is_what_the_template_says(service, asking):
         ({"headers": '{"X Y": "a"}'}, "cannot be sent"),
         ({"headers": '{"Authorization": "Bearer hush"}'}, "Take it from the environment"),
         ({"url": "http://localhost/?api_key=hush"}, "api_key in the URL may hold a secret"),
-        ({"headers": '{"X": "${RECALLATK_NO_SUCH}"}'}, "no variable RECALLATK_NO_SUCH"),
+        ({"headers": '{"X": "${RECALLATK_NO_SUCH}"}'}, "variable RECALLATK_NO_SUCH is not set"),
         ({"method": "DELETE"}, "Accepted: POST, GET, PUT"),
     ],
 )
