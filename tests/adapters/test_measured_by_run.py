@@ -190,7 +190,8 @@ def test_every_engine_is_measured_by_the_run_command(name, data, tmp_path):
     check_recall(name, trial, run, nearest(data, np.full(ROWS, True)))
     assert trial["call"] == CALLS.get(name, "library call")
     assert found["timed"].startswith(f"one {trial['call']} for the top 10, 1 search thread;")
-    assert f"Timed: one {trial['call']} for the top 10" in recallatk("show", tmp_path / "runs" / name).stdout
+    shown = recallatk("show", tmp_path / "runs" / name, "--verbose").stdout
+    assert f"Timed: one {trial['call']} for the top 10" in shown
 
 
 @pytest.mark.parametrize("name", FILTERING)

@@ -193,7 +193,7 @@ def test_the_recommended_setting_is_shown_wherever_it_is():
 def test_the_page_says_what_is_left_out_and_has_it_in_its_files():
     run = scattered(loads=2)
     page = to_html(run)
-    said = "1,000 of 1,500 settings are shown: the Pareto fronts and those nearest to them."
+    said = "1,000 of 1,500 settings are shown: the Pareto fronts and the settings nearest to them."
     assert page.count(said) == 2
     assert len(re.findall("<tr data-row=", page)) == MOST_SHOWN
     data = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
@@ -207,4 +207,4 @@ def test_the_page_says_what_is_left_out_and_has_it_in_its_files():
 def test_long_lists_of_failures_and_cautions_end_with_how_many_there_are_beside():
     page = to_html(in_trouble(250))
     assert page.count("crash in search: it ended") == 100
-    assert page.count("150 more; run.json, under Data, has all") == 2
+    assert page.count("150 more in run.json, under Data") == 2

@@ -116,7 +116,7 @@ def test_the_command_says_that_there_is_nothing(tmp_path, monkeypatch):
     said = asked()
     assert (said.exit_code, said.stderr) == (2, "recallatk: runs: no such folder\n")
     (tmp_path / "runs").mkdir()
-    assert asked().stdout == "no runs in runs or below it\n"
+    assert asked().stdout == "no runs in runs or its subfolders\n"
     assert json.loads(asked("--json").stdout) == []
 
 

@@ -12,6 +12,7 @@ from recallatk.analysis.headline import headline_of
 from recallatk.analysis.latency import percentile
 from recallatk.cli.volume import Volume
 from recallatk.core import Failure
+from recallatk.core.trials import called
 from recallatk.reporting.labels import cut, listed
 from recallatk.reporting.text import printable
 
@@ -208,7 +209,7 @@ def _measured(candidate: Candidate) -> str:
 
 
 def _named(candidate: Candidate) -> str:
-    return printable(f"{candidate.engine}({listed(candidate.build)})[{listed(candidate.search)}]")
+    return printable(called(candidate.engine, listed(candidate.build), listed(candidate.search)))
 
 
 def _recall_and_p95(name: str | None, mean: float | None, p95: float | None, no_p95: str) -> str:

@@ -168,7 +168,7 @@ class Trial:
         )
         load = "" if self.load == Load() else f" {self.load}"
         again = f" build {self.repeat + 1}" if self.repeat else ""
-        return f"{self.engine}({build})[{search}]{load}{again}"
+        return f"{called(self.engine, build, search)}{load}{again}"
 
 
 @dataclass(frozen=True)
@@ -210,3 +210,8 @@ def _kinds(calls: list[TimedCall]) -> str:
 
 def _listed(values: Iterable[object]) -> str:
     return " or ".join(dict.fromkeys(map(str, values)))
+
+
+def called(engine: str, build: str, search: str) -> str:
+    """An engine with its parameters, `engine(build)[search]`; brackets only around what there is."""
+    return f"{engine}{f'({build})' if build else ''}{f'[{search}]' if search else ''}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from recallatk.core.trials import called
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -57,7 +59,7 @@ class Naming:
         first = self._of[name][0]
         build = listed([each for each in first.build if each in self._same_build[name]])
         search = listed([each for each in first.search if each in self._same_search[name]])
-        return f"{name}({build}){f'[{search}]' if search else ''}"
+        return called(name, build, search)
 
 
 def naming(run: Run) -> Naming:

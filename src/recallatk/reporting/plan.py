@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from recallatk.core.trials import called
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import number
 from recallatk.reporting.text import render_text
@@ -74,7 +75,7 @@ def _build(build: dict[str, Any]) -> list[str]:
     again = f" build {build['repeat'] + 1}" if build["repeat"] else ""
     memory = build["memory_bytes"]
     return [
-        f"{build['engine']}({parameters}){again}",
+        f"{called(build['engine'], parameters, '')}{again}",
         str(build["trials"]),
         number(build["build_seconds"], ",.1f"),
         number(build["search_seconds"], ",.1f"),

@@ -42,7 +42,7 @@ def test_every_chart_keeps_to_the_schema():
 def test_axes_have_titles_with_units(name):
     drawn = specification(charts_of(varied_run())[name])
     titles = {each["title"] for axis in ("x", "y") for each in every(drawn, axis) if isinstance(each, dict)}
-    unit = ("(ms)", "(1/s)", "(share", "(s)", "(MB)", "(neighbours")
+    unit = ("(ms)", "ueries per second", "(share", "(s)", "(MB)", "(neighbors")
     assert all(any(each in title for each in unit) for title in titles if title)
     assert drawn["description"]
 
