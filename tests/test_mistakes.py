@@ -4,7 +4,9 @@ import json
 import shlex
 from dataclasses import dataclass
 
+import faiss
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -44,9 +46,13 @@ COMMAND_LINE = [
         "a bench file that is not there", "run bench.toml", "recallatk init CORPUS QUERIES --out bench.toml"
     ),
     mistake("a folder as a bench file", "run folder.toml", "recallatk init"),
-    mistake("no queries", "run c.npy --metric l2", "holds one matrix and no queries"),
-    mistake("no queries for the truth", "truth c.npy --metric l2", "holds one matrix and no queries"),
-    mistake("no metric", "truth c.npy q.npy", "State it: cosine, ip or l2"),
+    mistake("no queries", "run c.npy --metric l2", "Pass the queries too"),
+    mistake(
+        "no queries for the truth",
+        "truth c.npy --metric l2",
+        "Pass the queries too",
+    ),
+    mistake("no metric", "truth c.npy q.npy", "(--metric)"),
     mistake("no metric for init", "init c.npy q.npy", "State it: --metric cosine, ip or l2"),
     mistake("euclidean", "truth c.npy q.npy --metric euclidean", "Did you mean l2?"),
     mistake("dot", "run c.npy q.npy --metric dot", "Did you mean ip?"),
@@ -149,7 +155,7 @@ COMMAND_LINE = [
     ),
     mistake("a broken filter", "truth c.parquet q.parquet --metric l2 --where 'color == 1'", "color"),
     mistake("a sample of too many", "truth c.npy q.npy --metric l2 --sample 5000", "20"),
-    mistake("other dimensions", "truth c.npy wide.npy --metric l2", "dimensions"),
+    mistake("other dimensions", "truth c.npy wide.npy --metric l2", "dimension mismatch"),
     mistake("NaN in the data", "truth bad.npy q.npy --metric l2", "Accepted: finite numbers"),
     mistake("vectors of zeros under cosine", "truth zero.npy q.npy --metric cosine", "zero"),
     mistake("a flat array", "truth flat.npy q.npy --metric l2", "matrix"),
@@ -194,6 +200,20 @@ def vectors(rows=ROWS, dimension=DIMENSION, seed=0):
     return np.random.default_rng(seed).normal(size=(rows, dimension)).astype("float32")
 
 
+def small_truth():
+    return recallatk.ground_truth(small(), depth=1)
+
+
+def small_run():
+    return recallatk.measure(flat_index(), small(), at=[1], rounds=1)
+
+
+def flat_index():
+    index = faiss.IndexFlatL2(vectors().shape[1])
+    index.add(vectors())
+    return index
+
+
 def small():
     return recallatk.open_dataset("c.npy", "q.npy", metric="l2")
 
@@ -220,6 +240,41 @@ PYTHON = [
     ),
     mistake("a flat corpus", lambda: recallatk.make_corpus(np.zeros(3, "float32")), "matrix"),
     mistake("a bench file that is missing", lambda: recallatk.read_settings("no.toml"), "recallatk init"),
+    mistake(
+        "a load by its name",
+        lambda: recallatk.measure("exact", small(), load="throughput"),
+        "recallatk.Load(",
+    ),
+    mistake("cutoffs as text", lambda: recallatk.measure("exact", small(), at="1,10"), "at=[1, 10]"),
+    mistake(
+        "parameters as text",
+        lambda: recallatk.measure("faiss-hnsw", small(), search="ef=8"),
+        "a dict such as",
+    ),
+    mistake(
+        "an index in another row order",
+        lambda: recallatk.measure(
+            flat_index(), vectors()[::-1], vectors(QUERIES, seed=1), metric="l2", at=[1]
+        ),
+        "in the order in which it was indexed",
+    ),
+    mistake(
+        "an index of another dimension",
+        lambda: recallatk.measure(flat_index(), vectors(ROWS, 7), vectors(QUERIES, 7), metric="l2", at=[1]),
+        "dimension mismatch",
+    ),
+    mistake(
+        "an index by another metric",
+        lambda: recallatk.measure(flat_index(), vectors(), vectors(QUERIES, seed=1), metric="cosine", at=[1]),
+        "metric='l2'",
+    ),
+    mistake("answers first", lambda: recallatk.score([[1]], small_truth()), "score(truth=..., answers=...)"),
+    mistake(
+        "a frame without vectors",
+        lambda: recallatk.open_corpus(pd.DataFrame({"id": [1], "name": ["a"]})),
+        "vector",
+    ),
+    mistake("a target as a number", lambda: small_run().best(0.95), "recall@10 >= 0.95"),
 ]
 
 

@@ -96,14 +96,16 @@ def unknown(
     """The refusal of a name: the nearest known one, and all that are accepted.
 
     Args:
-        what: what the name should have been, such as `engine`.
+        what: what the name should have been, such as `engine` or `parameter of faiss-hnsw`.
         name: the name as written.
         known: the accepted names.
         alike: other tools' names, in lower case without punctuation, each with ours for the same thing.
         placed: whether the message begins with the place of the name, which need not be repeated.
     """
     names = [str(each) for each in known]
-    refused = f"no such {what}." if placed else f"no {what} {name!r}."
+    kind, _, owner = what.partition(" of ")
+    named = f"{owner} has no {kind} {name!r}." if owner else f"no {kind} {name!r}."
+    refused = f"no such {what}." if placed else named
     return f"{refused}{did_you_mean(name, names, alike)} Accepted: {choices(names) or 'none'}"
 
 

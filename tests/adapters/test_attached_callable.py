@@ -104,7 +104,7 @@ def test_a_parameter_that_the_function_does_not_have_is_refused():
         return [["a"]] * len(queries)
 
     dataset = three_rows(["a", "b", "c"])
-    with pytest.raises(UsageError, match=r"no parameter of search .nprobes.. Did you mean nprobe"):
+    with pytest.raises(UsageError, match=r"search has no parameter .nprobes.. Did you mean nprobe"):
         free(search, dataset, nprobes=3)
     assert Callable.of(search).unaccepted("nprobe") is None
     with pytest.raises(UsageError, match="api_key may hold a secret"):

@@ -471,3 +471,12 @@ def test_lists_of_values_are_grids(tiny):
         (8, 4),
         (8, 16),
     ]
+
+
+def test_efforts_below_k_that_change_nothing_are_cautioned():
+    dataset = tiny_dataset(2_000, 30, metric="l2")
+    run = measure("usearch", dataset, search={"expansion": [5, 10]}, at=[100], rounds=1)
+    (caution,) = (each for each in run.cautions if each.kind == "effort below k")
+    assert "the same answers at expansion=5 and expansion=10" in caution.message
+    alone = measure("usearch", dataset, search={"expansion": [5, 50]}, at=[1], rounds=1)
+    assert not [each for each in alone.cautions if each.kind == "effort below k"]

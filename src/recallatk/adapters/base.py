@@ -406,4 +406,5 @@ def require_constraints(engine: type[Engine], **known: Any) -> None:
         values = {name: known[name] for name in constraint.names if name in known}
         if len(values) == len(constraint.names) and not constraint.holds(**values):
             listed = ", ".join(f"{name} = {value}" for name, value in values.items())
-            raise UsageError(f"{engine.name} needs {constraint.text}, and has {listed}")
+            lower = ". Lower the largest k (at, --at), or raise the other" if "k" in values else ""
+            raise UsageError(f"{engine.name} needs {constraint.text}, and has {listed}{lower}")

@@ -28,6 +28,9 @@ _UNIT_TOLERANCE = 0.01
 # A lookup table is faster than a binary search, as long as labels are not spread too thinly.
 _TABLE_ROWS = 1 << 20
 _TABLE_SPREAD = 8
+# Vectors in the wrong order are nearer to their own row half of the time, vectors in order nearly always.
+_FEWEST_COMPARED, _FEWEST_NEARER = 8, 0.75
+_SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class LiveIndex(Library):
                 f"the corpus {corpus.rows:,}. Measure against the corpus that it was made from"
             )
         engine.require_metric(facts, corpus, metric)
-        engine.read_labels(facts, corpus)
+        engine.require_order(facts, corpus, metric)
 
     def require_metric(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
         """Refuse another metric; inner product stands for cosine where all vectors have unit length."""
@@ -160,6 +163,21 @@ class LiveIndex(Library):
                 f"{mismatch}. Inner product equals cosine only on unit vectors, and the {whose} vectors have "
                 f"norms from {norms.min():.3g} to {norms.max():.3g}. Normalize them before they are indexed, "
                 "or measure with metric='ip'"
+            )
+
+    def require_order(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
+        """Refuse an index whose stored vectors are not those of the corpus rows that its labels stand for."""
+        labels, stored = self.read_labels(facts, corpus), self._sample(facts)
+        if stored is None or np.shape(stored)[1:] != (corpus.dimension,) or len(stored) < _FEWEST_COMPARED:
+            return
+        taken = (np.arange(facts.rows or 0) if facts.labels is None else facts.labels)[: len(stored)]
+        rows = taken if labels is None else labels.rows(taken)
+        own, other = (_distances(stored, each, corpus, metric) for each in (rows, np.roll(rows, 1)))
+        # Codes distort vectors, but leave most of them nearer to their own row than to another one.
+        if (own <= other).mean() < _FEWEST_NEARER:
+            raise MismatchError(
+                f"row order mismatch: the vectors in {self.name} are not those of the corpus rows with the "
+                "same numbers. Pass the corpus in the order in which it was indexed, or index it with its ids"
             )
 
     def _sample(self, facts: IndexFacts) -> NDArray[Any] | None:
@@ -258,6 +276,9 @@ class LiveCollection(LiveIndex):
                 f"{known.example()!r}"
             )
 
+    def require_order(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
+        """Nothing: a collection is read by ids."""
+
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Check the collection and remember the corpus ids."""
         super().attach(corpus, metric, **parameters)
@@ -324,6 +345,21 @@ class LabelRows:
         places = np.minimum(np.searchsorted(self._sorted, found), len(self._sorted) - 1)
         rows = np.where(self._sorted[places] == found, self._rows[places], self.unknown)
         return np.where(found == -1, -1, rows)
+
+
+def _distances(
+    stored: NDArray[Any], rows: NDArray[np.int64], corpus: Corpus, metric: Metric
+) -> NDArray[np.float64]:
+    """The distance of each stored vector to a corpus row; of directions where the metric compares these."""
+    ours = np.concatenate([corpus.vectors.read(int(row), int(row) + 1) for row in rows]).astype(np.float64)
+    theirs = np.asarray(stored, np.float64)
+    if metric is not Metric.L2:
+        ours, theirs = (
+            each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), _SMALLEST)
+            for each in (ours, theirs)
+        )
+    distances: NDArray[np.float64] = np.linalg.norm(ours - theirs, axis=1)
+    return distances
 
 
 def _nearer(stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64], corpus: Corpus) -> bool:

@@ -126,7 +126,8 @@ def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> l
     usual = [k for k in USUAL if k <= depth] or [max(1, depth)]
     cutoffs = usual if at is None else _cutoffs(at)
     wanted: list[Measure] = [Recall(k) for k in cutoffs]
-    wanted += [parse_measure(each) if isinstance(each, str) else each for each in measures]
+    given = [measures] if isinstance(measures, str) else measures
+    wanted += [parse_measure(each) if isinstance(each, str) else each for each in given]
     deep = [str(each) for each in wanted if each.deepest > depth]
     if deep and isinstance(truth, Truth):
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,10 +37,41 @@ def cautions_of(
         before: load averages of the machine before the first.
         cores: number of cores.
     """
-    found = [*_noise(measurements), *_busy(before, cores)]
+    found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements)]
     for each in measurements:
         found += [*_cold(each), *_late(each), *_changing(each)]
     return tuple(found)
+
+
+def _below_k(measurements: Sequence[Measurement]) -> Iterator[Caution]:
+    """Efforts below k that gave the same answers: some libraries search with at least k candidates."""
+    groups: dict[Any, list[Measurement]] = {}
+    for each in measurements:
+        trial = each.trial
+        groups.setdefault((trial.engine, trial.build, trial.load, trial.repeat), []).append(each)
+    for (engine, *_), group in groups.items():
+        for one, other in pairwise(group):
+            name = _effort_below_k(one, other)
+            if name is not None and np.array_equal(one.answers, other.answers):
+                values = " and ".join(f"{name}={dict(each.trial.search)[name]}" for each in (one, other))
+                yield Caution(
+                    "effort below k",
+                    f"{engine} gave the same answers at {values}: it searches with at least k = {one.k} "
+                    f"candidates. To measure smaller values of {name}, lower the largest k (at, --at)",
+                )
+                break
+
+
+def _effort_below_k(one: Measurement, other: Measurement) -> str | None:
+    """The only parameter in which two trials differ, if both or one of its values is below k."""
+    before, after = dict(one.trial.search), dict(other.trial.search)
+    differ = [name for name in before if before[name] != after.get(name)]
+    if len(differ) != 1 or before.keys() != after.keys():
+        return None
+    values = (before[differ[0]], after[differ[0]])
+    below = all(isinstance(each, int) for each in values) and min(values) < one.k
+    found = [mean.value for mean in one.score.measures.values()]
+    return differ[0] if below and any(each is not None and each < 1 for each in found) else None
 
 
 def other_machine(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[Caution, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
@@ -19,12 +20,13 @@ from recallatk.bench.settings.grid import combine, read_axes
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
-from recallatk.errors import EngineError, MismatchError, UsageError
+from recallatk.errors import EngineError, UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
     from recallatk.core.trials import Parameters
+    from recallatk.filters import Filter
 
     Settings = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -40,12 +42,13 @@ def measure(
     queries: Any = None,
     *,
     metric: Metric | str | None = None,
+    where: Filter | str | None = None,
     truth: Any = None,
     build: Settings | None = None,
     search: Settings = ({},),
     load: Load | Sequence[Load] | None = None,
-    at: Sequence[int] = (1, 10, 100),
-    measures: Sequence[str] = (),
+    at: int | Sequence[int] = (1, 10, 100),
+    measures: str | Sequence[str] = (),
     rounds: int = 5,
     builds: int = 1,
     seed: int = 0,
@@ -65,6 +68,7 @@ def measure(
         corpus: the vectors that can be found, as `open_dataset` takes them, or a Dataset.
         queries: the query vectors, likewise; none beside a Dataset.
         metric: cosine, ip or l2; a Dataset states its own.
+        where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
@@ -82,9 +86,10 @@ def measure(
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
-    dataset, searches = _dataset(corpus, queries, metric), _listed(search)
+    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
     engine = _engine(index, searches)
-    timing = TrialSettings(tuple(at), tuple(measures), rounds, seed, None, threads, None, limits or Limits())
+    extra = (measures,) if isinstance(measures, str) else tuple(measures)
+    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits())
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -103,28 +108,41 @@ def _measured(
     return _concluded(runner, sink, _in_this_process(engine))
 
 
-def _dataset(corpus: Any, queries: Any, metric: Metric | str | None) -> Dataset:
-    if not isinstance(corpus, Dataset):
-        from recallatk.datasets import open_dataset
+def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
+    from recallatk.datasets import open_dataset
 
-        return open_dataset(corpus, queries, metric=metric)
-    if queries is not None:
+    if isinstance(corpus, Dataset) and queries is not None:
         raise UsageError(
             "a Dataset has queries of its own. Give measure(index, dataset) or (index, corpus, queries)"
         )
-    if metric is not None and Metric(metric) is not corpus.metric:
-        raise MismatchError(
-            f"metric mismatch: the dataset uses {corpus.metric}, metric={str(metric)!r} was given"
+    return open_dataset(corpus, queries, metric=metric, where=where)
+
+
+def _listed(settings: Any) -> list[Mapping[str, Any]]:
+    given = [settings] if isinstance(settings, Mapping) else settings
+    if isinstance(given, str) or not all(isinstance(each, Mapping) for each in given):
+        raise UsageError(f'{settings!r} are no parameters. Accepted: a dict such as {{"nprobe": [1, 8]}}')
+    return [{name: _values(value) for name, value in each.items()} for each in given]
+
+
+def _values(value: Any) -> Any:
+    """Arrays and ranges of values as lists."""
+    return list(value) if isinstance(value, range) else value.tolist() if hasattr(value, "tolist") else value
+
+
+def _cutoffs(at: Any) -> tuple[int, ...]:
+    given = [at] if isinstance(at, Integral) else at
+    if isinstance(given, str) or not all(isinstance(each, Integral) for each in given):
+        raise UsageError(f"at = {at!r}. Accepted: whole numbers, such as at=[1, 10]")
+    return tuple(int(each) for each in given)
+
+
+def _loads(load: Any) -> tuple[Load, ...]:
+    given = [load or Load()] if load is None or isinstance(load, Load) else load
+    if isinstance(given, str) or not all(isinstance(each, Load) for each in given):
+        raise UsageError(
+            f'load = {load!r}. Accepted: a Load, such as recallatk.Load("throughput", clients=4)'
         )
-    return corpus
-
-
-def _listed(settings: Settings) -> list[Mapping[str, Any]]:
-    return [settings] if isinstance(settings, Mapping) else list(settings)
-
-
-def _loads(load: Load | Sequence[Load] | None) -> tuple[Load, ...]:
-    given = [load or Load()] if load is None or isinstance(load, Load) else list(load)
     return tuple(dict.fromkeys(given))
 
 

@@ -78,7 +78,8 @@ class Score:
     """Ids of queries without answers; they score 0."""
 
     def __repr__(self) -> str:
-        return f"<Score of {counted(self.scored, 'query', 'queries')}: {_means(self)}>"
+        missing = f", {len(self.missing):,} without answers" if self.missing else ""
+        return f"<Score of {counted(self.scored, 'query', 'queries')}{missing}: {_means(self)}>"
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

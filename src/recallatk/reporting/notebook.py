@@ -94,6 +94,8 @@ def best_measurement(run: Run, target: str | Sequence[str], budget: str | Sequen
     """The cheapest setting of a run that meets all goals; an error says what the nearest one reaches."""
     from recallatk.goals.runs import run_verdict, trial_numbers
 
+    if not all(isinstance(each, str | list | tuple) for each in (target, budget)):
+        raise UsageError(f'{target!r} is no target. Write it as "recall@10 >= 0.95"')
     texts = [text for each in (target, budget) for text in ([each] if isinstance(each, str) else each)]
     goals = [str(parse_goal(text)) for text in texts]
     if not goals:

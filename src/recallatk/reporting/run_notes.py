@@ -176,6 +176,11 @@ def _each(said: str, lines: list[TrialLine], names: Naming, find: Callable[[Tria
     return [*notes, f"{said} {more:,} more trials; --json has all."] if more > 0 else notes
 
 
+def doubts(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
+    """What every reader must know: odd answers and files without checksums."""
+    return [*_unchecked(run), *_each("Answer anomalies at", lines, names, _odd_answers)]
+
+
 def _odd_answers(line: TrialLine) -> str:
     odd = {kind: count for kind, count in line.measurement.score.anomalies.items() if count}
     return ", ".join(f"{kind} {count:,}" for kind, count in odd.items())

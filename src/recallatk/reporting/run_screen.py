@@ -9,7 +9,7 @@ from recallatk.reporting.compact_tables import compact_tables
 from recallatk.reporting.document import Drawing, Items, Lead, Section, Sentences
 from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortened_line
 from recallatk.reporting.plot import MARGIN, WIDTH, plot
-from recallatk.reporting.run_notes import cautions, failure_groups
+from recallatk.reporting.run_notes import cautions, doubts, failure_groups
 from recallatk.reporting.run_tables import FRONT
 from recallatk.reporting.text import printable
 from recallatk.reporting.trial_lines import prices
@@ -25,6 +25,7 @@ _HEIGHT = 8
 _BESIDE = 12
 _MOST_FAILURES = 5
 _MORE = "--verbose shows"
+_MOST_DOUBTS = 2
 
 
 def verdict(report: RunReport) -> Section:
@@ -92,9 +93,11 @@ def selectivity(report: RunReport) -> Section | None:
 def found(report: RunReport) -> Section:
     """One line per rule of the linter; where it did not run, the cautions of the run."""
     width = report.columns
+    first = [f"caution: {each}" for each in doubts(report.run, report.lines, report.labels)][:_MOST_DOUBTS]
     if report.findings:
-        return Section("", [Sentences(findings_in_brief(report.findings, width))])
-    said = [f"caution: {each}" for each in cautions(report.run)]
+        brief = findings_in_brief(report.findings, width)
+        return Section("", [Sentences([*(shortened_line(printable(each), width) for each in first), *brief])])
+    said = [*first, *(f"caution: {each}" for each in cautions(report.run))]
     more = len(said) - MOST_BRIEF
     if more > 0:
         rest = counted(more + 1, "more caution", "more cautions")

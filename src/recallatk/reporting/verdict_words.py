@@ -127,7 +127,7 @@ def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVer
     if len(points) == 1:
         return SpokenVerdict(found, best["n"], "The only setting", _said(curve, best))
     if best["recall"] < USEFUL_RECALL:
-        lead = f"No target, and no setting reaches {curve.measure} {USEFUL_RECALL:g}; the highest recall"
+        lead = f"No target given; no setting reaches {curve.measure} {USEFUL_RECALL:g}. The highest recall"
         return SpokenVerdict(found, best["n"], lead, _said(curve, best))
     place = knee(
         [each["recall"] for each in front],
@@ -135,9 +135,9 @@ def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVer
         [curve.lines[each["n"]].measurement.score.scored for each in front],
     )
     if place is None:
-        lead = "No target, and the Pareto front has no knee; the highest recall"
+        lead = "No target given. The highest recall"
         return SpokenVerdict(found, best["n"], lead, _said(curve, best))
-    lead = "No target; the knee of the Pareto front"
+    lead = "No target given. The knee of the Pareto front"
     return SpokenVerdict(found, front[place]["n"], lead, _said(curve, front[place]))
 
 

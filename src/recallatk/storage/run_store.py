@@ -154,7 +154,9 @@ def _without_run_file(folder: Path, where: str) -> Run:
         if header is not None and "run" in header:
             headers.append(header)
     if not headers:
-        raise UsageError(f"{where}: no such file, so this folder holds no run")
+        tuned = (folder / "tuned.json").exists()
+        hint = f". It holds a tuning: recallatk report {folder}" if tuned else ""
+        raise UsageError(f"{where}: no such file, so this folder holds no run{hint}")
     head = headers[0]["run"]
     with reading(where, "run"):
         return _run(head, _trials(folder, head["identity"], [], None), FORMAT_VERSION)

@@ -9,6 +9,7 @@ from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import installed_version, require_able, require_installed
 from recallatk.adapters.registry import registered
 from recallatk.bench.measurement import require_separate_queries
+from recallatk.datasets import open_dataset
 from recallatk.errors import EngineError, UsageError, choices
 from recallatk.goals import Goal, Target, require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
@@ -29,16 +30,20 @@ from recallatk.tuning.validation import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset, Metric, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
+    from recallatk.filters import Filter
 
 USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
 
 
 def tune(
-    dataset: Dataset,
+    dataset: Any,
+    queries: Any = None,
     *,
+    metric: Metric | str | None = None,
+    where: Filter | str | None = None,
     target: str | Goal | Sequence[str | Goal],
     budgets: str | Goal | Sequence[str | Goal] = (),
     prefer: str = "p95",
@@ -53,7 +58,10 @@ def tune(
     """Find the cheapest setting that meets every target, validated on held-out queries.
 
     Args:
-        dataset: the corpus and the queries; a third of the queries are held out.
+        dataset: a Dataset, or a corpus in any form that `open_dataset` takes.
+        queries: the queries, if the first argument is a corpus; a third of them are held out.
+        metric: cosine, ip or l2; a Dataset states its own.
+        where: one filter for all queries.
         target: one or more quality targets, for example `"recall@10 >= 0.95"`.
         budgets: limits on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
         prefer: the cost to minimize: p95, qps, memory or build.
@@ -65,6 +73,7 @@ def tune(
         truth: the ground truth of this dataset; by default from the store, or computed.
         watch: called with a `TuningProgress` from time to time.
     """
+    dataset = open_dataset(dataset, queries, metric=metric, where=where)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
     found = usable(engines, dataset)

@@ -268,7 +268,9 @@ def combine(engine: type[Engine], axes: Axes, known: Mapping[str, Any]) -> Combi
         if searches:
             builds.append((tuple(build.items()), tuple(searches)))
     if not builds and not refused:
-        refused["no combination is left: " + "; ".join(dropped)] = None
+        by_k = any("k = " in each for each in dropped)
+        lower = ". To keep small values, lower the largest k (at, --at)" if by_k else ""
+        refused["no combination is left: " + "; ".join(dropped) + lower] = None
     return Combined(tuple(builds), dropped, tuple(refused))
 
 
