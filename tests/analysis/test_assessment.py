@@ -223,7 +223,7 @@ def diagnosed(first, further):
 
 def test_the_diagnosis_says_whether_rows_were_found_further_down():
     found = diagnosed(10, 0)
-    assert (found.finding, found.in_words) == ("good", "recall@10 is 1.0000: nothing to mend.")
+    assert (found.finding, found.in_words) == ("good", "no problem found: recall@10 is 1.0000.")
     found = diagnosed(4, 5)
     assert found.in_words.startswith(
         "found but not ranked: recall@10 is 0.4000, yet 0.9000 of the true top 10 are among the first 50"
@@ -240,7 +240,7 @@ def test_ten_answers_do_not_tell_what_came_after():
     truth = truth_with()
     found = assess(truth=truth, answers=answers_with(truth, [4] * QUERIES), at=[10]).diagnosis
     assert (found.finding, found.within) == ("cannot tell", 50)
-    assert "Ask for more, such as 50" in found.in_words
+    assert "Request more answers, such as 50" in found.in_words
 
 
 def test_relevance_is_what_ir_measures_says():

@@ -94,7 +94,7 @@ def test_engines_are_checked_against_data_that_are_given(settings):
     )
     filtered = dataclasses.replace(dataset, queries=dataset.queries.where(parse_filter("id > 3")))
     assert refused(settings(HNSW, {"name": "usearch"}), filtered) == (
-        "engine[1]: usearch cannot filter while it searches, and the queries have filters",
+        "engine[1]: usearch cannot filter during search, and the queries have filters",
     )
     assert Benchmark(settings(HNSW), dataset).dataset is dataset
 

@@ -32,7 +32,7 @@ class Annoy(Library):
     abilities = Abilities(batch=False, threads=True, deterministic=True, clients=True, forks=True)
     build_knobs = (Knob("n_trees", default=10, low=1, high=1000),)
     search_knobs = (
-        Knob("search_k", default=1000, low=1, high=1_000_000, effort=True, help="nodes that a search opens"),
+        Knob("search_k", default=1000, low=1, high=1_000_000, effort=True, help="nodes inspected per search"),
     )
     saved: ScratchFolder | None = None
 

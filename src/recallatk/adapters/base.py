@@ -199,7 +199,7 @@ class Engine:
         After a build, this is the state of the index or the plan of a search; after searches, what these
         did since the last `configure`.
         """
-        raise EngineError(f"{self.name} shows no evidence that its index answered")
+        raise EngineError(f"{self.name} gives no evidence that its index answered")
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows, numbered on from the last; searches that begin afterwards find them.
@@ -272,12 +272,12 @@ class Engine:
 
     def unbuilt(self) -> EngineError:
         """The error for a missing index."""
-        return EngineError(f"{self.name}: nothing is built")
+        return EngineError(f"{self.name}: no index is built")
 
     def refuse_filters(self, batch: QueryBatch) -> None:
         """Refuse filters that it could only emulate."""
         if batch.filters is not None and not self.abilities.filters:
-            raise self.unable("filter while it searches")
+            raise self.unable("filter during search")
 
     def next_numbers(self, count: int) -> NDArray[np.int64]:
         """Numbers for the rows of an insert, on from the last; add to `rows` once they are in."""
@@ -355,7 +355,7 @@ def require_metric(engine: type[Engine], metric: Metric) -> None:
     """Refuse a metric that the engine cannot search by."""
     if metric not in engine.metrics:
         raise EngineError(
-            f"{engine.name} cannot search by {metric}; it can by {choices(sorted(engine.metrics))}"
+            f"{engine.name} does not support the metric {metric}. Accepted: {choices(sorted(engine.metrics))}"
         )
 
 
@@ -370,7 +370,7 @@ def require_filters(
         build: the build parameters that settings state.
     """
     if filtered is not None and not engine.can_filter(build):
-        raise EngineError(f"{engine.name} cannot filter while it searches, and {filtered}")
+        raise EngineError(f"{engine.name} cannot filter during search, and {filtered}")
 
 
 def require_able(engine: type[Engine], dataset: Dataset) -> None:
@@ -406,4 +406,4 @@ def require_constraints(engine: type[Engine], **known: Any) -> None:
         values = {name: known[name] for name in constraint.names if name in known}
         if len(values) == len(constraint.names) and not constraint.holds(**values):
             listed = ", ".join(f"{name} = {value}" for name, value in values.items())
-            raise UsageError(f"{engine.name} needs {constraint.text}, and has {listed}")
+            raise UsageError(f"{engine.name} needs {constraint.text}, but has {listed}")

@@ -28,7 +28,7 @@ class Callable(Attached):
     # Only its author knows whether several threads may call a function.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("function", default="", help="the function to call, as module:function"),
+        Knob("function", default="", help="function to call, as module:function"),
     )
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     stated_search_knobs = Attached.search_knobs

@@ -39,10 +39,10 @@ class Pgvector(Postgres):
         search, storage = setting.search, setting.build["storage"]
         dimension = setting.dimension or "DIMENSION"
         unknown = storage != "vector" and setting.dimension is None
-        forced = "-- Measured with SET enable_seqscan = off, so that the planner takes the index."
+        forced = "-- Measured with SET enable_seqscan = off, so that the planner uses the index."
         return lines(
-            "-- Your table is items (id, embedding), and $1 is the vector that is asked.",
-            "-- DIMENSION is how many numbers a vector has." if unknown else None,
+            "-- Your table is items (id, embedding), and $1 is the query vector.",
+            "-- DIMENSION is the length of a vector." if unknown else None,
             f"CREATE INDEX items_embedding ON items USING {cls.method}",
             f"  (({_indexed(storage, dimension)}) {_operator_class(setting)})",
             f"  WITH ({cls.with_clause(dict(setting.build))});",

@@ -51,7 +51,7 @@ def align(answers: Any, truth: Truth, corpus: Corpus | None = None, *, row_numbe
         row_numbers: the answers are row numbers, whatever the ids are.
     """
     if not len(truth):
-        raise UsageError("the truth has no queries, and without truth there is no recall")
+        raise UsageError("cannot score: the truth has no queries")
     nameless = truth.row_ids is None and truth.corpus_ids is None
     by_row = row_numbers or (nameless and (corpus is None or corpus.id_column is None))
     if by_row and isinstance(answers, np.ndarray) and answers.ndim == 2 and answers.dtype.kind in "iu":
@@ -163,9 +163,9 @@ class _KnownIds:
             return
         kinds = {pa.int64(): "numbers", pa.string(): "text"}
         raise MismatchError(
-            f"{answers.name}: the answers are {kinds[given.type]} such as {given[0]}, and the right ids are "
-            f"{kinds[self.ids.type]} such as {self.ids[0]}. If the answers are row numbers, say so: "
-            "row_numbers=True, --row-numbers"
+            f"id mismatch: {answers.name} has {kinds[given.type]} such as {given[0]}, the truth has "
+            f"{kinds[self.ids.type]} such as {self.ids[0]}. If the answers are row numbers, pass "
+            "row_numbers=True (--row-numbers)"
         )
 
     def _other(self, ids: pa.Array, which: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -190,8 +190,8 @@ def _as_numbers(ids: pa.Array, name: str) -> NDArray[np.int64]:
             ids = _without_padding(ids.cast(pa.int64()))
         except pa.ArrowInvalid as problem:
             raise MismatchError(
-                f"{name}: the right ids are numbers, and the answers are text: {problem}. For ids say of "
-                "which corpus: score(…, corpus=corpus), --corpus"
+                f"id mismatch: {name} has text, the truth has numbers: {problem}. If the answers are ids, "
+                "pass their corpus: score(…, corpus=corpus), --corpus"
             ) from problem
     numbers: NDArray[np.int64] = ids.fill_null(PADDING).to_numpy(zero_copy_only=False)
     return numbers
@@ -217,13 +217,13 @@ def _queries(answers: Answers, truth: Truth) -> tuple[NDArray[np.int64], NDArray
         if found.null_count:
             extra = answers.query_ids.filter(found.is_null())
             raise MismatchError(
-                f"{answers.name}: answers to {_listed(extra)}, which the truth does not have; it has "
+                f"query mismatch: {answers.name} has {_listed(extra)}, missing from the truth. The truth has "
                 f"{_listed(names)}"
             )
         places = found.to_numpy(zero_copy_only=False).astype(np.int64)
         if len(np.unique(places)) < len(places):
             again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
-            raise MismatchError(f"{answers.name}: two answers to query {answers.query_ids[int(again[0])]}")
+            raise MismatchError(f"{answers.name}: query {answers.query_ids[int(again[0])]} is answered twice")
     missing[places] = False
     return places, missing
 
@@ -232,8 +232,8 @@ def _require_no_more(count: int, truth: Truth) -> None:
     if count > len(truth):
         extra = f"query {len(truth)}" if count == len(truth) + 1 else f"queries {len(truth)} to {count - 1}"
         raise MismatchError(
-            f"answers to {count:,} queries, and a truth of {len(truth):,}: it does not have {extra}, "
-            "counted from 0"
+            f"query mismatch: there are answers to {count:,} queries, the truth has {len(truth):,}. "
+            f"It lacks {extra} (counted from 0)"
         )
 
 
@@ -269,17 +269,17 @@ def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
     for number, row in enumerate(given):
         if len(row) < k and None not in row:
             raise UsageError(
-                f"the truth of query {number} has {len(row)} ids, and recall@{k} needs {k}. If no other "
-                "row may be returned, end the list with None"
+                f"the truth of query {number} has {len(row)} ids, recall@{k} needs {k}. If no other "
+                "row is eligible, end the list with None"
             )
     right = [[each for each in row if each is not None] for row in given]
     for number, ids in enumerate(right):
         if len(set(ids)) != len(ids):
-            raise BadValueError("truth", "an id stands twice", "distinct ids", row=number)
+            raise BadValueError("truth", "an id is repeated", "distinct ids", row=number)
     codes: dict[_Id, int] = {}
     for each in (each for row in right for each in row):
         codes.setdefault(each, len(codes))
-    # Padding says that there are no more: it belongs to the depth, at the end.
+    # Padding marks the end of the eligible rows, so it counts toward the depth.
     width = max((len(row) for row in given), default=0)
     queries = lists.query_ids if isinstance(lists, Answers) else None
     rows = np.full((len(right), width), -1, np.int64)
@@ -297,13 +297,15 @@ def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
 
 
 def _corpus_rows(ids: pa.Array, corpus: Corpus) -> NDArray[np.int64]:
-    """The row of each id; one that the corpus does not have is refused."""
+    """Corpus row of each id; refuses unknown ids."""
     known = corpus.ids
     if ids.type != known.type:
         ids, known = ids.cast(pa.string()), known.cast(pa.string())
     found = pc.index_in(ids, value_set=known)
     if found.null_count:
-        raise MismatchError(f"the truth lists the id {ids.filter(found.is_null())[0]}, not in {corpus.name}")
+        raise MismatchError(
+            f"id mismatch: the truth lists {ids.filter(found.is_null())[0]}, missing from {corpus.name}"
+        )
     rows: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return rows
 
@@ -333,13 +335,15 @@ def _id(each: Any) -> _Id:
     if isinstance(each, Integral):
         return None if each == -1 else int(each)
     if isinstance(each, Real):
-        # What has gaps in pandas is no longer whole: 3 becomes 3.0, and no answer NaN.
+        # pandas turns integers with gaps into floats: 3 becomes 3.0, a missing answer NaN.
         number = float(each)
         if np.isnan(number):
             return None
         if number.is_integer():
             return _id(int(number))
-    raise UsageError(f"{each!r:.60} is no id. Accepted: whole numbers, text, and None or -1 for no answer")
+    raise UsageError(
+        f"{each!r:.60} is not an id. Accepted: whole numbers, text, and None or -1 for no answer"
+    )
 
 
 def _ids(flat: list[_Id], name: str) -> pa.Array:
@@ -348,4 +352,4 @@ def _ids(flat: list[_Id], name: str) -> pa.Array:
     try:
         return pa.array(flat, pa.int64())
     except (OverflowError, pa.ArrowInvalid) as problem:
-        raise UsageError(f"{name}: an id beyond 64 bits. Accepted: ids that fit int64, or text") from problem
+        raise UsageError(f"{name}: an id exceeds 64 bits. Accepted: ids that fit int64, or text") from problem

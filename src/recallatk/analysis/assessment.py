@@ -59,7 +59,7 @@ class Assessment:
     diagnosis: Diagnosis | None
     planning: str
     relevance: Mapping[str, Mean] = field(default_factory=dict)
-    """By judgements, not by truth: another thing than recall@k."""
+    """By judgments, not by truth: another thing than recall@k."""
     score_ties: ScoreTies | None = None
     """Ties by score at the boundaries, where scores put the answers in order."""
     differences: tuple[Difference, ...] = ()
@@ -142,7 +142,7 @@ def _wanted(truth: Any, at: Sequence[int] | None, measures: Sequence[Measure | s
     recalls = wanted_measures(truth, at, ())
     main = _main(recalls)
     companions: list[Measure] = []
-    if main > 1:  # of one neighbour they all say the same
+    if main > 1:  # of one neighbor they all say the same
         companions = [
             ReciprocalRank(main),
             DiscountedGain(main),
@@ -219,7 +219,7 @@ def _relevance(
     corpus: Corpus | None,
     qrels: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Mean]:
-    """By the judgements of the queries that were asked; others may be judged too."""
+    """By the judgments of the queries that were asked; others may be judged too."""
     names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
     asked = {str(each) for each in names.to_pylist()}
     judged = {query: grades for query, grades in qrels.items() if query in asked}
@@ -227,7 +227,7 @@ def _relevance(
 
 
 def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None) -> Answers:
-    """The answers by the ids that judgements use, for queries and rows alike."""
+    """The answers by the ids that judgments use, for queries and rows alike."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -254,7 +254,9 @@ def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None)
 def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:
     names = [name, *(each.name for each in against)]
     if len(set(names)) < len(names):
-        raise UsageError(f"answers are compared by name, and two have the same: {', '.join(names)}")
+        raise UsageError(
+            f"two files of answers have the same name: {', '.join(names)}. Accepted: distinct names"
+        )
     return against
 
 

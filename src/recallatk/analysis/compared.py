@@ -1,4 +1,4 @@
-"""Answers and truth side by side: how many true neighbours are among the first answers, ties included."""
+"""Answers and truth side by side: how many true neighbors are among the first answers, ties included."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Compared:
 
     @cached_property
     def available(self) -> NDArray[np.int64]:
-        """How many neighbours the truth has of each query."""
+        """How many neighbors the truth has of each query."""
         rows = self.truth.rows
         # Padding only ever stands at the end.
         if rows.shape[1] and rows[:, -1].min(initial=0) >= 0:
@@ -72,7 +72,7 @@ class Compared:
         return some[line], found.stands[line, column].astype(np.int64)
 
     def ties_with_previous(self, which: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Beside each neighbour of some queries whether it ties with the one before."""
+        """Beside each neighbor of some queries whether it ties with the one before."""
         truth = self.truth
         if truth.tied is not None:
             return truth.tied[which]
@@ -130,7 +130,7 @@ class Compared:
 
     @cached_property
     def block_starts(self) -> NDArray[np.int64]:
-        """Beside each neighbour the rank of the first that it ties with."""
+        """Beside each neighbor the rank of the first that it ties with."""
         tied = self.ties_with_previous(np.arange(len(self)))
         columns = np.arange(self.truth.depth)
         return np.asarray(np.maximum.accumulate(np.where(tied, 0, columns), axis=1))

@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """One sentence, with the p value that all pairs were taken into account for."""
+        """One sentence with the p value, adjusted for the number of pairs."""
         if not self.significant:
             found = f"{self.difference:+.4f}{_bracketed(self.low, self.high)}, p = {self.adjusted_p:.2g}"
             return f"no significant difference between {self.first} and {self.second}: {found}"
@@ -133,9 +133,9 @@ def _on_shared_queries(values: Mapping[str, Floats]) -> dict[str, Floats]:
                 "Accepted: the same queries for all"
             )
     if any(np.isinf(each).any() for each in arrays.values()):
-        raise UsageError("infinite values have no differences")
+        raise UsageError("cannot compare: some values are infinite")
     if missing.all():
-        raise UsageError("there is no query with values to compare")
+        raise UsageError("cannot compare: no query has values")
     return {name: each[~missing] for name, each in arrays.items()}
 
 

@@ -1,4 +1,4 @@
-"""Why recall is low, in words: the neighbours were found and ranked too low, or they were not found."""
+"""Why recall is low, in words: the neighbors were found and ranked too low, or they were not found."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Diagnosis:
 
 
 _WORDS = {
-    "good": "recall@{k} is {recall:.4f}: nothing to mend.",
+    "good": "no problem found: recall@{k} is {recall:.4f}.",
     "found but not ranked": "found but not ranked: recall@{k} is {recall:.4f}, yet {deeper:.4f} of the true "
-    "top {k} are among the first {within} answers. Rerank with exact scores, or use better codes.",
+    "top {k} are among the first {within} answers. Rerank with exact scores, or quantize less.",
     "not found": "not found: recall@{k} is {recall:.4f}, and only {deeper:.4f} of the true top {k} are among "
     "the first {within} answers. Search with more effort, build a better index, or check whether the queries "
-    "are unlike the corpus.",
-    "cannot tell": "recall@{k} is {recall:.4f}; whether the others were found further down cannot be told "
-    "from {k} answers. Ask for more, such as {within}.",
+    "resemble the corpus.",
+    "cannot tell": "cannot tell: recall@{k} is {recall:.4f}, but {k} answers do not show whether the search "
+    "found the others below rank {k}. Request more answers, such as {within}.",
 }
 
 

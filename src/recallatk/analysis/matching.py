@@ -1,4 +1,4 @@
-"""Where the true neighbours stand among the answers: found once, and every measure counts from it."""
+"""Where the true neighbors stand among the answers: found once, and every measure counts from it."""
 
 from __future__ import annotations
 

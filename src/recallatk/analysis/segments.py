@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def intrinsic_dimension(truth: Truth) -> NDArray[np.float64] | None:
-    """The local intrinsic dimension around each query, by maximum likelihood over its neighbours.
+    """The local intrinsic dimension around each query, by maximum likelihood over its neighbors.
 
-    -1 / mean(ln(r_i / r_k)) (Levina and Bickel 2004; Amsaleg and others 2015): the more neighbours crowd at
+    -1 / mean(ln(r_i / r_k)) (Levina and Bickel 2004; Amsaleg and others 2015): the more neighbors crowd at
     the same distance, the higher, and the harder to tell them apart. NaN where fewer than two distances
     above 0 are known or all are the same; None where scores are no distances.
     """
@@ -42,7 +42,7 @@ def intrinsic_dimension(truth: Truth) -> NDArray[np.float64] | None:
 
 
 def contrast(truth: Truth) -> NDArray[np.float64] | None:
-    """The distance of the last true neighbour over that of the nearest: the closer to 1, the harder.
+    """The distance of the last true neighbor over that of the nearest: the closer to 1, the harder.
 
     NaN where the nearest is at distance 0; None where scores are no distances.
     """
@@ -134,11 +134,11 @@ def by_column(columns: pa.Table | None, name: str) -> Grouping:
         known = [] if columns is None else columns.column_names
         raise UsageError(
             f"{unknown('query column', name, known)}. Columns come from the truth, from the answers, or from "
-            "the file of the queries: --corpus FILE --queries FILE"
+            "the queries file: --corpus FILE --queries FILE"
         )
     column = columns[name].combine_chunks()
     if pa.types.is_nested(column.type) or any(each(column.type) for each in _BINARY):
-        raise UsageError(f"the column {name!r} is of {column.type}. Accepted: columns of text or numbers")
+        raise UsageError(f"the column {name!r} has type {column.type}. Accepted: columns of text or numbers")
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if numeric and len(pc.unique(column)) > _MOST_VALUES:
         values = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)

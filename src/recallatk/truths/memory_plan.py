@@ -23,7 +23,7 @@ SMALLEST = 256 << 20
 _USUAL = 2 << 30
 # For each neighbor of a query: several survivors in the table, candidates, and the arrays of the verdict
 # with what sorting them takes.
-_NEIGHBOUR_BYTES = 300
+_NEIGHBOR_BYTES = 300
 # Of the truth itself, while it is made and written, for each neighbor.
 _RESULT_BYTES = 50
 # The scores of a tile in float64, its rows and its flags.
@@ -52,7 +52,7 @@ def plan(
     threads = max(1, min(threads, size // 2 // _THREAD_BYTES))
     fixed = threads * _THREAD_BYTES + _READING_BYTES + queries.rows * depth * _RESULT_BYTES
     usable = max(size - fixed, size // 8)
-    per_query = (depth + 33) * _NEIGHBOUR_BYTES + width * 8 * (2 + threads)
+    per_query = (depth + 33) * _NEIGHBOR_BYTES + width * 8 * (2 + threads)
     group = max(1, min(queries.rows, usable // 3 // per_query))
     row_bytes = width * corpus.vectors.dtype.itemsize
     rows = _block_rows(corpus.rows, row_bytes, usable - group * per_query)

@@ -129,7 +129,7 @@ class Sweep:
             while any(count % prime == 0 for prime in _SMALL_PRIMES):
                 count += 1
         for first in range(count):
-            # Neighbours in a file are often alike; a tile with rows from all over the block sets better
+            # Neighbors in a file are often alike; a tile with rows from all over the block sets better
             # thresholds, and allows better guesses, than one from its beginning.
             yield _Task(every, block, start, slice(first, None, count))
 
