@@ -25,7 +25,7 @@ _WHOLE = r"-?(?:0|[1-9][0-9]*)"
 _DECIMAL = rf"(?:{_WHOLE}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity)"
 _TEXT = r'"[^"\\\x00-\x1f]*"'
 _SPACE = r"[ \t\r\n]*"
-_ACCEPTED_CELLS = "a JSON list, or values with spaces, semicolons or | between"
+_ACCEPTED_CELLS = "a JSON list, or values separated by spaces, semicolons or |"
 _LARGEST_EXACT = 1 << 53
 
 
@@ -116,7 +116,7 @@ def _parsed(cells: pa.Array, mask: pa.Array, *, numbers: bool) -> pa.Array:
         try:
             values = json.loads(cell)
         except (ValueError, RecursionError):
-            raise _BadCell(row, f"{cell[:60]!r} is no JSON list") from None
+            raise _BadCell(row, f"{cell[:60]!r} is not a JSON list") from None
         texts.append(
             _BETWEEN.join([_token(value, row, numbers) for value in values]) or (_EMPTY if values else "")
         )

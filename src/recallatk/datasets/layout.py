@@ -39,7 +39,7 @@ def table_records(source: BatchSource, options: OpenOptions) -> Records:
     names = source.head.names
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
-        raise FormatError(source.text, f"two columns are called {repeated!r}", "columns of distinct names")
+        raise FormatError(source.text, f"two columns are called {repeated!r}", "distinct column names")
     vector = vector_column(source, options.vector_column)
     identifier = id_column(source, options.id_column)
     dimension = _dimension(source, vector)
