@@ -113,10 +113,10 @@ def test_a_program_that_can_filter_hears_filters_and_parameters_by_their_names(s
         ("sys.exit('no license')", "it ended with code 1. Last line of its standard error: no license"),
         ("sys.stderr.write('a\\nb\\n\\n'); os._exit(3)", "it ended with code 3. .* error: b$"),
         ("os.kill(os.getpid(), 9)", "it ended with signal 9$"),
-        ("sys.stderr.write('loading\\n')\n" + LOOP.format("print('ready')"), "no JSON: ready. .* loading$"),
+        ("sys.stderr.write('loading\\n')\n" + LOOP.format("print('ready')"), "not JSON: ready. .* loading$"),
         (LOOP.format("print('[1]')"), r'it wrote \[1\]\. Accepted: \{"ids": \[\.\.\.\]\}'),
         (LOOP.format('print(\'{"ids": "a"}\')'), "Accepted"),
-        (LOOP.format("os.write(1, b'\\xff\\n')"), "no JSON"),
+        (LOOP.format("os.write(1, b'\\xff\\n')"), "not JSON"),
         (LOOP.format(f"print(); {ANSWER}"), "it wrote an empty line. Accepted: one line of JSON"),
         ("1/0", "ZeroDivisionError: division by zero"),
     ],
@@ -186,7 +186,7 @@ def test_a_late_answer_of_an_earlier_query_is_told_by_its_id(starting):
     [
         ("{'id': 'x', 'ids': []}", "it wrote the answer to query 'x' instead of query 2"),
         ("{'id': None, 'ids': []}", "the answer to query None"),
-        ("{'ids': []}", 'it wrote an answer without "id", which its answers had before'),
+        ("{'ids': []}", 'it wrote an answer without "id", but earlier answers had one'),
     ],
 )
 def test_ids_of_queries_that_are_wrong_or_missing_are_refused(starting, answer, said):

@@ -186,7 +186,7 @@ def test_the_body_is_what_the_template_says(service, asking):
         ({"body": '{"vector": "5 $"}'}, r"Write a literal dollar as \$\$"),
         ({"body": "{"}, "body is not JSON"),
         ({"body": "[]"}, "Accepted: a JSON object"),
-        ({"ids": "hits["}, "is no JMESPath"),
+        ({"ids": "hits["}, "is not a JMESPath"),
         ({"url": ""}, "Accepted: http://host/path"),
         ({"url": "ftp://host/"}, "Accepted: http://host/path"),
         ({"url": "http://host:port/"}, "Accepted: http://host/path"),

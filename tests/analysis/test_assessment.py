@@ -113,7 +113,7 @@ def test_numbers_that_are_missing_are_in_no_group_and_infinite_ones_are():
 
 def test_a_column_that_is_not_there_is_refused_with_those_that_are():
     truth = truth_with(query_columns=pa.table({"kind": ["x"] * QUERIES}))
-    with pytest.raises(UsageError, match=r"no column 'colour'.*kind"):
+    with pytest.raises(UsageError, match=r"no query column 'colour'.*kind"):
         assess(truth=truth, answers=answers_with(truth, HITS), at=[10], by=["colour"])
     with pytest.raises(UsageError, match="Nothing is known"):
         assess(truth=truth_with(), answers=answers_with(truth, HITS), at=[10], by=["colour"])
@@ -321,7 +321,7 @@ def test_one_query_and_no_scored_query_can_be_assessed():
     found = assess(truth=none, answers=[[0, 5]], at=[2])
     assert found.score["recall@2"] is None
     assert (found.distribution, found.at_least, found.diagnosis) == ({}, {}, None)
-    assert "eligible row, which leave the mean: 1" in assessment_to_text(found)
+    assert "1 query without an eligible row, left out of the mean" in assessment_to_text(found)
 
 
 @pytest.mark.parametrize(("rows", "asked", "metric"), [(20, 4, "l2"), (9, 4, "cosine"), (20, 3, "cosine")])

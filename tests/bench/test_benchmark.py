@@ -90,7 +90,7 @@ def test_engines_are_checked_against_data_that_are_given(settings):
     by_product = dataclasses.replace(dataset, metric=Metric.IP)
     stated = settings({"name": "sqlite-vec"}, HNSW)
     assert refused(stated, by_product) == (
-        "engine[0]: sqlite-vec cannot search by ip; it can by cosine or l2",
+        "engine[0]: sqlite-vec does not support the metric ip. Accepted: cosine or l2",
     )
     filtered = dataclasses.replace(dataset, queries=dataset.queries.where(parse_filter("id > 3")))
     assert refused(settings(HNSW, {"name": "usearch"}), filtered) == (

@@ -151,7 +151,7 @@ def require_within(k: int, truth: Truth) -> None:
     """Refuse a k beyond the depth."""
     if not 1 <= k <= truth.depth:
         raise UsageError(
-            f"recall@{k} needs a deeper truth than this one of depth {truth.depth}. "
+            f"recall@{k} needs a deeper truth: this one has depth {truth.depth}. "
             f"Recompute it: recallatk truth CORPUS QUERIES --depth {k}"
         )
 

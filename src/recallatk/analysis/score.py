@@ -130,7 +130,7 @@ def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> l
     deep = [str(each) for each in wanted if each.deepest > depth]
     if deep and isinstance(truth, Truth):
         raise UsageError(
-            f"{', '.join(deep)} needs a deeper truth than this one of depth {truth.depth}. "
+            f"{', '.join(deep)} needs a deeper truth: this one has depth {truth.depth}. "
             "Recompute it: recallatk truth CORPUS QUERIES --depth DEPTH"
         )
     return list(dict.fromkeys(wanted))

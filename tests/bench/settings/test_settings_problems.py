@@ -262,7 +262,7 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             {"data": data(metric="ip"), **engine("sqlite-vec")},
-            "engine[0]: sqlite-vec cannot search by ip; it can by cosine or l2",
+            "engine[0]: sqlite-vec does not support the metric ip. Accepted: cosine or l2",
         ),
         (
             {"data": data(where="pos = 'noun'"), **engine("usearch")},
@@ -327,7 +327,7 @@ def test_engines_are_checked_against_a_metric_though_the_data_have_other_problem
     found = problems_of({"data": {"metric": "ip", "where": "pos = 'noun'"}, **engine("sqlite-vec")})
     assert found == [
         "data.corpus: is required",
-        "engine[0]: sqlite-vec cannot search by ip; it can by cosine or l2",
+        "engine[0]: sqlite-vec does not support the metric ip. Accepted: cosine or l2",
     ]
 
 
