@@ -204,7 +204,7 @@ def test_a_metric_that_an_engine_cannot_search_by_is_refused():
         name = "only-distance"
         metrics = frozenset([Metric.L2])
 
-    with pytest.raises(EngineError, match="only-distance does not support the metric ip. Accepted: l2"):
+    with pytest.raises(EngineError, match=r"only-distance does not support the metric ip\. Accepted: l2"):
         require_metric(OnlyDistance, Metric.IP)
 
 

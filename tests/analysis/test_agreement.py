@@ -76,12 +76,18 @@ def test_lists_of_ids_are_scored_the_same_with_their_corpus(door):
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        (lambda: {"corpus": opened(rows=list(range(40))[::-1]).corpus}, "row 0 has the id 'd39' here and 'd0' in the truth"),
+        (
+            lambda: {"corpus": opened(rows=list(range(40))[::-1]).corpus},
+            "row 0 has the id 'd39' here and 'd0' in the truth",
+        ),
         (
             lambda: {"dataset": opened(queries=[1, 0, 2, 3, 4, 5])},
             "query 0 has the id 'q1' here and 'q0' in the truth",
         ),
-        (lambda: {"dataset": opened(where="kind = 'a'")}, "20 rows are eligible for query 0, but 40 in the truth"),
+        (
+            lambda: {"dataset": opened(where="kind = 'a'")},
+            "20 rows are eligible for query 0, but 40 in the truth",
+        ),
     ],
 )
 @pytest.mark.parametrize("door", [score, assess])

@@ -20,34 +20,34 @@ from recallatk.ids import row_numbers as numbers_as_ids
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# In place of a row number: an answer that says "none", one that names no row, and no answer at all.
+# In place of a row number: padding, an unknown id, and no answer at all.
 PADDING, UNKNOWN, ABSENT = -1, -2, -3
 _NAMED = 5
-# So many ids are looked up at a time.
+# Number of ids looked up at a time.
 _PORTION = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """What was answered to each query of a truth."""
+    """Answers to each query of a truth."""
 
     rows: NDArray[np.int64]
     """(queries, width) corpus rows; below 0 for padding, unknown ids and no answer."""
     missing: NDArray[np.bool_]
-    """Queries that were not answered at all: the answers do not have them."""
+    """Queries that are missing from the answers."""
     tells_unknown: bool
-    """Whether all ids of the corpus were known, so that the others are unknown ones."""
+    """Whether all corpus ids were known, so that unknown ids can be counted."""
     columns: pa.Table | None = None
-    """What stands beside the answers, in the truth's order."""
+    """Scores and columns of the answers, in the order of the truth."""
 
 
 def align(answers: Any, truth: Truth, corpus: Corpus | None = None, *, row_numbers: bool = False) -> Aligned:
-    """Look up ids and queries.
+    """Look up ids and match queries by id or position.
 
     Args:
         answers: `Answers`, a matrix of integers, or one list of ids per query.
-        truth: whose queries, and whose ids unless there is a corpus, count.
-        corpus: all rows that could have been answered.
+        truth: supplies the queries, and the ids unless there is a corpus.
+        corpus: all rows that a system could return.
         row_numbers: the answers are row numbers, whatever the ids are.
     """
     if not len(truth):
@@ -69,7 +69,7 @@ def align(answers: Any, truth: Truth, corpus: Corpus | None = None, *, row_numbe
 
 
 def _rows(answers: Answers, known: _KnownIds, places: NDArray[np.int64], queries: int) -> NDArray[np.int64]:
-    """The rows of all answers, a portion at a time: looking up takes several times what is looked up."""
+    """Rows of all answers, in portions because lookups need several times the memory of the ids."""
     lengths = np.diff(answers.offsets)
     rows = np.full((queries, max(1, int(lengths.max(initial=0)))), ABSENT, np.int64)
     step = max(1, _PORTION // rows.shape[1])
@@ -90,7 +90,7 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
     _require_no_more(len(answers), truth)
     rows = answers.astype(np.int64, copy=False)
     if answers.dtype == np.uint64:
-        # As signed they would be negative, which says "none"; only the largest of all does.
+        # As signed integers they would be negative, which means padding; only the largest one does.
         rows = np.where((rows < 0) & (rows != PADDING), np.iinfo(np.int64).max, rows)
     count = truth.corpus_rows if corpus is None else corpus.rows
     if rows.size and _outermost(rows) >= (np.iinfo(np.int64).max if count is None else count):
@@ -105,26 +105,26 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
 
 
 def _outermost(rows: NDArray[np.int64]) -> int:
-    """The largest number, where any below 0 is larger than all others: one pass instead of two."""
+    """Largest number with negative ones counted as largest, in one pass instead of two."""
     return int(np.ascontiguousarray(rows).view(np.uint64).max())
 
 
 def bounded(rows: NDArray[np.int64], count: int | None) -> NDArray[np.int64]:
-    """Row numbers that no row has become unknown ones; any negative number pads."""
+    """Row numbers with those outside the corpus marked unknown; negative numbers are padding."""
     rows = np.maximum(rows, PADDING)
     return rows if count is None else np.where(rows >= count, UNKNOWN, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class _KnownIds:
-    """The ids that answers may have, and the rows that they stand for."""
+    """Ids that answers may contain, and their rows."""
 
     ids: pa.Array | None
     """None: the id is the row number."""
     rows: NDArray[np.int64] | None
-    """Beside each id its row; None: its place."""
+    """Row of each id; None: its position."""
     count: int | None
-    """How many rows there are, where that is known."""
+    """Number of corpus rows, if known."""
     complete: bool
 
     @classmethod
@@ -155,7 +155,7 @@ class _KnownIds:
         return np.where(there, rows, PADDING), int(hit.sum())
 
     def require_matches(self, answers: Answers, *, matched: bool) -> None:
-        """Refuse answers of another kind of which not one is known: not one of them could ever be a hit."""
+        """Refuse answers of a different id type if none of them is known: recall would always be 0."""
         if matched or self.ids is None or answers.ids.type == self.ids.type or not len(self.ids):
             return
         given = _without_padding(answers.ids).drop_null()
@@ -169,7 +169,7 @@ class _KnownIds:
         )
 
     def _other(self, ids: pa.Array, which: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Numbers for ids that the truth does not name: they may be rows, and repeats of them show."""
+        """Numbers for ids outside the truth: they may be rows, and their repeats must be counted."""
         first = 0 if self.rows is None else int(self.rows.max(initial=-1)) + 1
         codes = np.zeros(len(ids), np.int64)
         encoded = ids.filter(pa.array(which)).dictionary_encode()
@@ -178,7 +178,7 @@ class _KnownIds:
 
 
 def _without_padding(ids: pa.Array) -> pa.Array:
-    """-1 among integers says "none"; a text may well be "-1"."""
+    """Integer ids without -1, which is padding; the text "-1" may be an id."""
     if not pa.types.is_integer(ids.type):
         return ids
     return pc.if_else(pc.equal(ids, PADDING), pa.scalar(None, ids.type), ids)
@@ -198,14 +198,14 @@ def _as_numbers(ids: pa.Array, name: str) -> NDArray[np.int64]:
 
 
 def _one_kind(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Numbers and texts compare as texts."""
+    """Both arrays as text, if one is text."""
     if first.type == second.type:
         return first, second
     return first.cast(pa.string()), second.cast(pa.string())
 
 
 def _queries(answers: Answers, truth: Truth) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The place in the truth of every answered query, and which queries are missing."""
+    """Position in the truth of every answered query, and a mask of missing queries."""
     missing = np.ones(len(truth), bool)
     if answers.query_ids is None:
         _require_no_more(len(answers), truth)
@@ -261,7 +261,7 @@ def answers_from_lists(lists: Any, name: str = "answers") -> Answers:
 
 
 def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
-    """A truth from ids alone, best first: lists, or `Answers` that are right.
+    """A truth from ids alone, best first: lists or `Answers`.
 
     A list shorter than `k` is ambiguous, unless it ends with None or -1: no other row is eligible.
     """

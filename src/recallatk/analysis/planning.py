@@ -1,4 +1,4 @@
-"""How many queries a claim needs: half widths, and the number that tells two values apart."""
+"""Sample size planning: half-widths, and the number of queries that separates two values."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def _checked_spread(spread: float) -> float:
 
 
 def _rounded_up(count: float) -> int:
-    # A whole number that rounding has lifted is no query more.
+    # Rounding error must not add a query.
     return max(1, math.ceil(count * (1 - 1e-12)))
