@@ -22,7 +22,7 @@ _METRICS: dict[Metric, Any] = {Metric.COSINE: "angular", Metric.IP: "dot", Metri
 
 
 class Annoy(Library):
-    """AnnoyIndex; it takes no rows after the build, and one query at a time."""
+    """AnnoyIndex: a forest of random projection trees; no inserts after the build, one query per call."""
 
     name = "annoy"
     family = "annoy"

@@ -35,7 +35,7 @@ DEFAULT_EF = 100
 
 
 class Chroma(Database):
-    """A collection of Chroma; it fixes ef_search on loading, so every change reloads or rebuilds it."""
+    """Chroma collection (HNSW); ef_search is fixed on loading, so every change reloads or rebuilds it."""
 
     name = "chroma"
     family = "chroma"

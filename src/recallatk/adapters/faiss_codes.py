@@ -36,7 +36,7 @@ M_DIVIDES_DIMENSION = Constraint(
 
 
 class FaissSq(FaissEngine):
-    """IndexScalarQuantizer. It takes no updates: a deletion would number the rows behind it anew."""
+    """IndexScalarQuantizer: a scan over scalar codes; no updates, because deletes renumber rows."""
 
     name = "faiss-sq"
     build_knobs = (
@@ -100,7 +100,7 @@ class FaissRefined(FaissEngine):
 
 
 class FaissPqFastScan(FaissRefined):
-    """IndexPQFastScan, codes of four bits held in registers; it takes no filters."""
+    """IndexPQFastScan: a scan over 4-bit PQ codes in registers; no filters."""
 
     name = "faiss-pq-fastscan"
     abilities = replace(FaissRefined.abilities, filters=False)

@@ -20,7 +20,7 @@ _CODES = ("PQ", "SQ", "RQ")
 
 
 class FaissFactory(FaissEngine):
-    """Abilities beyond searching depend on the recipe, so it promises none of them."""
+    """Any faiss factory string; no filters or updates, which not every index type supports."""
 
     name = "faiss-factory"
     abilities = Abilities(threads=True, clients=True, forks=True)

@@ -28,7 +28,7 @@ _EXACT_GRAPH = 0
 
 
 class FaissHnsw(FaissEngine):
-    """IndexHNSWFlat."""
+    """IndexHNSWFlat: an HNSW graph over whole vectors."""
 
     name = "faiss-hnsw"
     build_knobs = (
@@ -96,7 +96,7 @@ def _enough(R: int, rows: int) -> bool:
 
 
 class FaissNsg(FaissEngine):
-    """IndexNSGFlat, a pruned graph that is walked from one point in the middle; it takes no filters."""
+    """IndexNSGFlat: a pruned graph searched from one entry point; no filters."""
 
     name = "faiss-nsg"
     abilities = replace(FaissEngine.abilities, filters=False)

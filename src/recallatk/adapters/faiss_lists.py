@@ -120,7 +120,7 @@ class FaissInverted(FaissEngine):
 
 
 class FaissIvfFlat(FaissInverted):
-    """IndexIVFFlat: whole vectors in lists."""
+    """IndexIVFFlat: whole vectors in inverted lists."""
 
     name = "faiss-ivf-flat"
     factory = "IVF{nlist},Flat"
@@ -133,7 +133,7 @@ class FaissIvfFlat(FaissInverted):
 
 
 class FaissIvfSq8(FaissInverted):
-    """IndexIVFScalarQuantizer of 8 bits: one byte a dimension in lists."""
+    """IndexIVFScalarQuantizer with 8 bits: one byte per dimension in inverted lists."""
 
     name = "faiss-ivf-sq8"
     factory = "IVF{nlist},SQ8"
@@ -141,7 +141,7 @@ class FaissIvfSq8(FaissInverted):
 
 
 class FaissIvfPq(FaissRefined, FaissInverted):
-    """IndexIVFPQ: product codes in lists. It takes no updates: IndexRefineFlat cannot delete."""
+    """IndexIVFPQ: PQ codes in inverted lists; no updates, because IndexRefineFlat cannot delete."""
 
     name = "faiss-ivf-pq"
     abilities = FaissEngine.abilities

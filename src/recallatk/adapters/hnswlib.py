@@ -27,7 +27,7 @@ _LABEL_LOCKS, _ROW_BYTES = 65_536 * 40, 90
 
 
 class Hnswlib(HnswLibrary):
-    """Index of hnswlib."""
+    """hnswlib.Index: an HNSW graph."""
 
     name = "hnswlib"
     family = "hnswlib"

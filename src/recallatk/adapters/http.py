@@ -48,7 +48,7 @@ def rendered(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 class Http(Attached):
-    """One request for each query over one connection that is kept open.
+    """HTTP service with one request per query over one persistent connection.
 
     In `body`, "$vector", "$k" and "$name" for each search parameter stand for their values, also within a
     text; "$$" is a dollar. "$filter" is the filter of the query as JSON, or null; a body without it takes no
@@ -67,7 +67,7 @@ class Http(Attached):
         {"searches": [{"collection": "NAME", "q": "*", "per_page": "$k",
                        "vector_query": "FIELD:($vector, k:$k)"}]}
 
-    A service that is busy (429, 503) is asked again a few times, when it says; the waiting is timed.
+    On status 429 and 503 the request is retried a few times, after Retry-After; the wait counts as latency.
     """
 
     name = "http"

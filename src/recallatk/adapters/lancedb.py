@@ -36,7 +36,7 @@ _INDEXES = {
 
 
 class LanceDB(SqlEngine):
-    """One table in a temporary folder; a filter is applied before the search."""
+    """LanceDB table in a temporary folder; filters apply before the search."""
 
     name = "lancedb"
     family = "lancedb"

@@ -33,7 +33,7 @@ _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
 class Milvus(Database):
-    """A collection of Milvus; Lite scans rows that are not flushed, so every row is flushed first."""
+    """Milvus collection; all rows are flushed first, because Milvus Lite scans rows that are not."""
 
     name = "milvus"
     family = "milvus"

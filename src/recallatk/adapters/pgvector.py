@@ -57,7 +57,7 @@ class Pgvector(Postgres):
 
 
 class PgvectorHnsw(Pgvector):
-    """CREATE INDEX ... USING hnsw; a search returns no more than `ef` rows unless it scans iteratively."""
+    """pgvector HNSW index; a search returns at most `ef` rows unless iterative_scan is on."""
 
     name = "pgvector-hnsw"
     method = "hnsw"
@@ -83,7 +83,7 @@ class PgvectorHnsw(Pgvector):
 
 
 class PgvectorIvfFlat(Pgvector):
-    """CREATE INDEX ... USING ivfflat."""
+    """pgvector IVFFlat index: whole vectors in inverted lists."""
 
     name = "pgvector-ivfflat"
     method = "ivfflat"

@@ -33,7 +33,7 @@ POSTGRES_BUILD_KNOBS = (
     Knob(
         "storage", default="vector", choices=("vector", "halfvec", "bit"), help="type of the indexed vectors"
     ),
-    Knob("dsn", default="", help=f"connection string; without one ${DSN_VARIABLE}, else one is started"),
+    Knob("dsn", default="", help=f"connection string; default: ${DSN_VARIABLE}, else a temporary server"),
 )
 POSTGRES_SEARCH_KNOBS = (
     Knob("rerank", default=4, low=1, high=100, help="candidates reranked per neighbor, with storage=bit"),

@@ -24,7 +24,7 @@ _METRICS = {Metric.COSINE: "cosine", Metric.IP: "inner_product", Metric.L2: "euc
 
 
 class PyNNDescent(Library):
-    """NNDescent; it can take rows in but none out, and is stored by pickle alone, which can run code."""
+    """NNDescent graph; no updates (it cannot delete), and no stored size (it can only be pickled)."""
 
     name = "pynndescent"
     family = "pynndescent"

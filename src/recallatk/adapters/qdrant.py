@@ -36,7 +36,7 @@ _IN_PROCESS = {
 
 
 class Qdrant(Engine):
-    """HNSW that knows payload indexes; Qdrant normalizes vectors itself under cosine."""
+    """Qdrant collection (HNSW with payload indexes); Qdrant itself normalizes vectors under cosine."""
 
     name = "qdrant"
     family = "qdrant"

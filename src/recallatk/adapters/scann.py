@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scann(Library):
-    """A tree with asymmetric hashing and reordering; cosine is inner product on vectors of unit length."""
+    """ScaNN tree with asymmetric hashing and reordering; cosine is inner product on unit vectors."""
 
     name = "scann"
     family = "scann"

@@ -23,7 +23,7 @@ _TYPES = {"boolean": "INTEGER", "integer": "INTEGER", "float": "REAL", "text": "
 
 
 class SqliteVec(SqlEngine):
-    """A database in memory; apsw brings a SQLite that can load extensions, which Python's often cannot."""
+    """Exact scan in an in-memory SQLite database, through apsw because Python's often loads no extensions."""
 
     name = "sqlite-vec"
     family = "sqlite"

@@ -29,7 +29,7 @@ _ROW_BYTES = 110
 
 
 class Usearch(Library):
-    """Index of usearch; its Python interface takes no filters."""
+    """usearch.Index: an HNSW graph; no filters in its Python API."""
 
     name = "usearch"
     family = "usearch"

@@ -24,7 +24,7 @@ _STORAGES = {"f32": "Float32", "e4m3": "E4M3", "i8": "Float8"}
 
 
 class Voyager(HnswLibrary):
-    """Index of voyager."""
+    """voyager.Index: an HNSW graph with float or 8-bit storage."""
 
     name = "voyager"
     family = "voyager"
