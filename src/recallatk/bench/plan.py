@@ -44,7 +44,7 @@ class Plan:
 
     builds: tuple[PlannedBuild, ...]
     dropped: tuple[str, ...] = ()
-    """What was dropped from grids, and why."""
+    """Combinations skipped from grids, with reasons."""
 
     @property
     def trials(self) -> tuple[Trial, ...]:

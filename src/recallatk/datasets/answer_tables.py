@@ -71,7 +71,7 @@ class Roles:
 
 
 def find_roles(names: Sequence[str], vectors: Sequence[str], where: str) -> Roles:
-    """The layout of a table with these columns, of which some could be vectors."""
+    """Layout of a table with these columns."""
     repeated = next((name for name in names if list(names).count(name) > 1), None)
     if repeated is not None:
         raise FormatError(where, f"two columns are called {repeated!r}", "distinct column names")

@@ -41,7 +41,7 @@ def _fits(block: NDArray[Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RoundedVectors:
-    """A matrix in another type because the user asked for it."""
+    """A matrix converted to the type that the user requested."""
 
     vectors: Vectors
     dtype: np.dtype[Any]

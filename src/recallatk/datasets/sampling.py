@@ -23,7 +23,7 @@ from recallatk.errors import UsageError, unknown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Proving a recall takes more queries than confirming it.
+# Tuning needs more queries than validation.
 HELD_OUT = 1 / 3
 _ROWS_AT_ONCE = 65_536
 

@@ -28,18 +28,18 @@ _NEIGHBOR_BYTES = 300
 _RESULT_BYTES = 50
 # The scores of a tile in float64, its rows and its flags.
 _THREAD_BYTES = 40 << 20
-# What reading from files takes.
+# Memory for reading from files.
 _READING_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What is held at a time."""
+    """Memory plan: block sizes and threads within the budget."""
 
     block_rows: int
     group_queries: int
     threads: int | None = None
-    """How many threads the memory allows; None for as many as are asked for."""
+    """Number of threads that the memory allows; None for no limit."""
 
 
 def plan(
@@ -62,7 +62,7 @@ def plan(
 
 
 def _block_rows(rows: int, row_bytes: int, left: int) -> int:
-    """The whole corpus where it fits; else blocks of which two, and what is being read, fit."""
+    """The whole corpus if it fits; else blocks of which two and a read buffer fit."""
     if rows * row_bytes <= left // 2:
         return rows
     return max(1, left // 4 // max(1, row_bytes))
