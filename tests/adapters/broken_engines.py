@@ -102,7 +102,7 @@ class OnlyCosine(Little):
 
     def build(self, corpus, metric, **parameters):
         if metric not in self.metrics:
-            raise EngineError(f"little: it cannot search by {metric}")
+            raise EngineError(f"little does not support the metric {metric}")
         super().build(corpus, metric, **parameters)
 
 

@@ -72,5 +72,5 @@ def test_a_target_of_other_data_is_no_evidence():
 
 def test_an_engine_that_is_attached_to_nothing_says_so():
     for kind in (Callable, Http, Command):
-        with pytest.raises(EngineError, match="attached to nothing"):
+        with pytest.raises(EngineError, match="not attached to an index"):
             kind().search(QueryBatch(np.eye(3)), 1)

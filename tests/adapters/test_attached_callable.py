@@ -41,7 +41,7 @@ class TestCallable(EngineContract):
 def test_functions_may_return_lists_or_arrays_with_or_without_scores(answer):
     engine = attached(Callable.of(lambda queries, k: answer), three_rows(["a", "b", "c"]))
     assert engine.search(QueryBatch(np.eye(3)[:1]), 2).tolist() == [[1, 0]]
-    assert "1 query answered by <lambda>; what its index did is not known" in engine.exercised()
+    assert "1 query answered by <lambda>; its index use is unknown" in engine.exercised()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_old_json_of_parameters_is_still_read():
     dataset = three_rows(["a", "b", "c"])
     free(search, dataset, parameters='{"nprobe": 3, "modes": ["fast"]}')
     assert heard == [{"nprobe": 3, "modes": ["fast"]}]
-    for odd, said in (("[1]", "Accepted: a JSON object"), ("{", "is no JSON")):
+    for odd, said in (("[1]", "Accepted: a JSON object"), ("{", "is not JSON")):
         with pytest.raises(UsageError, match=said):
             free(search, dataset, parameters=odd)
 
@@ -107,7 +107,7 @@ def test_a_parameter_that_the_function_does_not_have_is_refused():
     with pytest.raises(UsageError, match=r"search has no parameter .nprobes.. Did you mean nprobe"):
         free(search, dataset, nprobes=3)
     assert Callable.of(search).unaccepted("nprobe") is None
-    with pytest.raises(UsageError, match="api_key may hold a secret"):
+    with pytest.raises(UsageError, match="api_key may contain a secret"):
         free(lambda queries, k, **_: [["a"]], dataset, api_key="hunter2")
 
 
@@ -126,7 +126,7 @@ def test_a_function_with_filters_gets_one_for_each_query():
     engine.search(QueryBatch(np.eye(3)[:2]), 1)
     assert heard == [[None], [chosen, None], [None, None]]
     plain = attached(Callable.of(lambda queries, k: [["a"]] * len(queries)), dataset)
-    with pytest.raises(EngineError, match="cannot filter while it searches"):
+    with pytest.raises(EngineError, match="cannot filter during search"):
         plain.search(QueryBatch(np.eye(3)[:1], [chosen]), 1)
 
 

@@ -103,7 +103,7 @@ def test_a_program_that_can_filter_hears_filters_and_parameters_by_their_names(s
     lines = [json.loads(line) for line in heard.read_text().splitlines()][-2:]
     assert [line["filter"] for line in lines] == [None, chosen.to_json()]
     assert [line["parameters"] for line in lines] == [{"ef": 5}] * 2
-    with pytest.raises(EngineError, match="command cannot filter while it searches"):
+    with pytest.raises(EngineError, match="command cannot filter during search"):
         starting(code).search(QueryBatch(QUERIES[:1], [chosen]), 1)
 
 
@@ -113,10 +113,10 @@ def test_a_program_that_can_filter_hears_filters_and_parameters_by_their_names(s
         ("sys.exit('no license')", "it ended with code 1. Last line of its standard error: no license"),
         ("sys.stderr.write('a\\nb\\n\\n'); os._exit(3)", "it ended with code 3. .* error: b$"),
         ("os.kill(os.getpid(), 9)", "it ended with signal 9$"),
-        ("sys.stderr.write('loading\\n')\n" + LOOP.format("print('ready')"), "no JSON: ready. .* loading$"),
+        ("sys.stderr.write('loading\\n')\n" + LOOP.format("print('ready')"), "not JSON: ready. .* loading$"),
         (LOOP.format("print('[1]')"), r'it wrote \[1\]\. Accepted: \{"ids": \[\.\.\.\]\}'),
         (LOOP.format('print(\'{"ids": "a"}\')'), "Accepted"),
-        (LOOP.format("os.write(1, b'\\xff\\n')"), "no JSON"),
+        (LOOP.format("os.write(1, b'\\xff\\n')"), "not JSON"),
         (LOOP.format(f"print(); {ANSWER}"), "it wrote an empty line. Accepted: one line of JSON"),
         ("1/0", "ZeroDivisionError: division by zero"),
     ],
@@ -131,7 +131,7 @@ def test_a_program_that_crashes_later_stays_ended_until_the_next_setting(startin
     engine.search(QueryBatch(QUERIES), 2)
     with pytest.raises(EngineError, match=r"it ended with code 1. .*: too many"):
         engine.search(QueryBatch(QUERIES), 3)
-    with pytest.raises(EngineError, match="it was ended"):
+    with pytest.raises(EngineError, match="it was stopped"):
         engine.search(QueryBatch(QUERIES), 2)
     engine.configure(parameters="{}")
     assert engine.search(QueryBatch(QUERIES[:1]), 2).tolist() == [[1, 0]]
@@ -177,16 +177,16 @@ def test_a_late_answer_of_an_earlier_query_is_told_by_its_id(starting):
     code = f"{TAGGED}\n    if asked['k'] > 1: {LATE}; print(json.dumps({{'id': asked['id'], 'ids': ['c']}}))"
     engine = starting(LOOP.format(code))
     engine.search(QueryBatch(QUERIES[:1]), 2)
-    with pytest.raises(EngineError, match="it wrote the answer to query 2 when it was asked query 3"):
+    with pytest.raises(EngineError, match="it wrote the answer to query 2 instead of query 3"):
         engine.search(QueryBatch(QUERIES[:1]), 2)
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("{'id': 'x', 'ids': []}", "it wrote the answer to query 'x' when it was asked query 2"),
+        ("{'id': 'x', 'ids': []}", "it wrote the answer to query 'x' instead of query 2"),
         ("{'id': None, 'ids': []}", "the answer to query None"),
-        ("{'ids': []}", 'it wrote an answer without "id", which its answers had before'),
+        ("{'ids': []}", 'it wrote an answer without "id", but earlier answers had one'),
     ],
 )
 def test_ids_of_queries_that_are_wrong_or_missing_are_refused(starting, answer, said):
@@ -271,7 +271,7 @@ def test_arguments_and_parameters_come_from_the_environment_and_are_never_shown(
         attached(Command, three_rows(["a", "b", "c"]), {"command": command}, search)
     assert "hush" not in str(caught.value)
     assert str(caught.value).count("${MY_SECRET}") == 2
-    with pytest.raises(UsageError, match="--token may hold a secret"):
+    with pytest.raises(UsageError, match="--token may contain a secret"):
         attached(Command, three_rows(["a", "b", "c"]), {"command": "prog --token hush"})
 
 

@@ -127,8 +127,7 @@ def test_one_connection_serves_all_queries(service, asking):
     assert len(service.requests) == 24
     assert len(service.connections) == 1
     assert engine.exercised() == (
-        f"23 queries answered by {service.url}/three, the last with status 200; "
-        "what its index did is not known"
+        f"23 queries answered by {service.url}/three, last status 200; its index use is unknown"
     )
     assert engine.version() == "Little/1"
 
@@ -153,7 +152,7 @@ def test_a_body_with_a_place_for_filters_gets_them_as_json(service, asking):
     engine, chosen = asking(body=body), parse_filter("category = 'x'")
     engine.search(QueryBatch(QUERIES[:2], [chosen, None]), 1)
     assert [each[2]["where"] for each in service.requests[-2:]] == [chosen.to_json(), None]
-    with pytest.raises(EngineError, match="http cannot filter while it searches"):
+    with pytest.raises(EngineError, match="http cannot filter during search"):
         asking().search(QueryBatch(QUERIES[:1], [chosen]), 1)
 
 
@@ -183,21 +182,21 @@ def test_the_body_is_what_the_template_says(service, asking):
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        ({"body": '{"vector": "$vectr"}'}, r"body has \$vectr, and parameters do not"),
-        ({"body": '{"vector": "5 $"}'}, r"A dollar is written as \$\$"),
-        ({"body": "{"}, "body is no JSON"),
+        ({"body": '{"vector": "$vectr"}'}, r"body uses \$vectr, and parameters do not"),
+        ({"body": '{"vector": "5 $"}'}, r"Write a literal dollar as \$\$"),
+        ({"body": "{"}, "body is not JSON"),
         ({"body": "[]"}, "Accepted: a JSON object"),
-        ({"ids": "hits["}, "is no JMESPath"),
+        ({"ids": "hits["}, "is not a JMESPath"),
         ({"url": ""}, "Accepted: http://host/path"),
         ({"url": "ftp://host/"}, "Accepted: http://host/path"),
         ({"url": "http://host:port/"}, "Accepted: http://host/path"),
-        ({"url": "http://me:hush@localhost/"}, "the user in the URL may hold a secret"),
-        ({"url": "http://me@localhost/"}, "has a user in it"),
+        ({"url": "http://me:hush@localhost/"}, "the user in the URL may contain a secret"),
+        ({"url": "http://me@localhost/"}, "contains a user name"),
         ({"url": "http://localhost/a b"}, "%XX"),
-        ({"headers": '{"X": "a\\nb"}'}, "cannot be sent"),
-        ({"headers": '{"X Y": "a"}'}, "cannot be sent"),
+        ({"headers": '{"X": "a\\nb"}'}, "is not a valid HTTP header"),
+        ({"headers": '{"X Y": "a"}'}, "is not a valid HTTP header"),
         ({"headers": '{"Authorization": "Bearer hush"}'}, "Take it from the environment"),
-        ({"url": "http://localhost/?api_key=hush"}, "api_key in the URL may hold a secret"),
+        ({"url": "http://localhost/?api_key=hush"}, "api_key in the URL may contain a secret"),
         ({"headers": '{"X": "${RECALLATK_NO_SUCH}"}'}, "variable RECALLATK_NO_SUCH is not set"),
         ({"method": "DELETE"}, "Accepted: POST, GET, PUT"),
     ],
@@ -269,9 +268,9 @@ def test_a_failure_says_its_status_and_the_beginning_of_its_body(service, asking
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("<html>", "what is no JSON: <html>"),
-        ('{"found": []}', r"'hits\[\]\._id' finds no list of ids in: \{\"found\": \[\]\}"),
-        ("", "what is no JSON: nothing"),
+        ("<html>", "is not JSON: <html>"),
+        ('{"found": []}', r"'hits\[\]\._id' finds no list of ids in the response: \{\"found\": \[\]\}"),
+        ("", "is not JSON: nothing"),
     ],
 )
 def test_answers_without_ids_are_refused(service, asking, said, reason):
@@ -296,7 +295,7 @@ def test_a_busy_service_is_asked_again_when_it_says(service, asking):
         (503, {"Retry-After": "soon"}, ""),
     ]
     assert engine.search(QueryBatch(QUERIES[:1]), 1).tolist() == [[0]]
-    assert "and 3 requests again because it was busy" in engine.exercised()
+    assert "3 requests retried because it was busy" in engine.exercised()
     assert len(service.connections) == 1
 
 
@@ -307,7 +306,7 @@ def test_a_service_that_stays_busy_is_given_up(service, asking):
         engine.search(QueryBatch(QUERIES[:1]), 1)
     assert len(service.requests) == 1 + 6
     service.failures = [(503, {"Retry-After": "3600"}, "")]
-    with pytest.raises(EngineError, match="status 503, and it asks to wait 3,600 s"):
+    with pytest.raises(EngineError, match="status 503, and asks to wait 3,600 s"):
         engine.search(QueryBatch(QUERIES[:1]), 1)
 
 

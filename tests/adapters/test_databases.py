@@ -122,7 +122,7 @@ def test_texts_have_an_order_in_milvus_only(engine):
     if engine.name == "milvus":
         check(engine, dataset, text)
         return
-    with pytest.raises(EngineError, match="order of texts"):
+    with pytest.raises(EngineError, match="cannot compare text with < or >"):
         check(engine, dataset, text)
 
 
@@ -133,7 +133,7 @@ def test_an_address_that_leads_nowhere_is_an_error_without_secrets(engine, monke
     knob = "uri" if engine.name == "milvus" else "url"
     for url, reason in (
         ("http://127.0.0.1:9", f"{engine.name} failed"),
-        ("http://me:hush-hush@127.0.0.1:9", "no user or password"),
+        ("http://me:hush-hush@127.0.0.1:9", "must not contain a user or password"),
     ):
         with pytest.raises(EngineError, match=reason) as problem:
             rebuild(engine, data(rows=20), {knob: url}, {})

@@ -107,14 +107,14 @@ def test_a_server_does_not_forget_updates_for_another_ef_search(engine, server):
     dataset = data(rows=50)
     rebuild(engine, dataset, {"url": server}, {})
     engine.insert(vectors_of(dataset))
-    with pytest.raises(EngineError, match="once rows were updated"):
+    with pytest.raises(EngineError, match="after rows were updated"):
         engine.configure(ef_search=7)
 
 
 def test_the_evidence_is_the_graph_on_the_disk(engine):
     dataset = data()
     rebuild(engine, dataset, {}, {})
-    assert engine.exercised().startswith("graph of 300 rows on the disk, of 300")
+    assert engine.exercised().startswith("graph of 300 rows on disk, of 300")
     for file in engine.folder.path.glob("*/length.bin"):
         file.write_bytes(b"")
     with pytest.raises(EngineError, match="no graph"):

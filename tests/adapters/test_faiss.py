@@ -140,20 +140,20 @@ def test_ranking_again_by_the_vectors_finds_more(name, build, search):
     bare = built(name, dataset, {**build, "refine": "none"}, k_factor=0, **search)
     assert recall_of(bare, dataset) == recalls[0]
     assert bare.size_bytes() < engine.size_bytes() / 2
-    with pytest.raises(EngineError, match="cannot refine by vectors that it does not keep"):
+    with pytest.raises(EngineError, match="cannot rerank without full vectors"):
         bare.configure(k_factor=2, **search)
 
 
 @pytest.mark.parametrize(
     ("name", "known", "said"),
     [
-        ("faiss-ivf-flat", {"nprobe": 32, "nlist": 16}, "nprobe of at most nlist, and has nprobe = 32"),
+        ("faiss-ivf-flat", {"nprobe": 32, "nlist": 16}, "nprobe of at most nlist, but has nprobe = 32"),
         ("faiss-ivf-pq", {"M": 5, "dimension": 16}, "an M that divides the dimension"),
-        ("faiss-ivf-pq", {"nbits": 8, "rows": 255}, "2\\^nbits rows or more"),
-        ("faiss-ivf-pq", {"refine": "none", "k_factor": 1}, "k_factor = 0 where refine = none"),
-        ("faiss-pq-fastscan", {"rows": 15}, "16 rows or more"),
-        ("faiss-nsg", {"R": 96, "rows": 128}, "more rows than 100 and than R \\+ 32"),
-        ("faiss-nsg", {"search_L": 300, "rows": 299}, "a search_L of at most the rows"),
+        ("faiss-ivf-pq", {"nbits": 8, "rows": 255}, "at least 2\\^nbits rows"),
+        ("faiss-ivf-pq", {"refine": "none", "k_factor": 1}, "k_factor = 0 with refine = none"),
+        ("faiss-pq-fastscan", {"rows": 15}, "at least 16 rows"),
+        ("faiss-nsg", {"R": 96, "rows": 128}, "more than 100 rows and more than R \\+ 32"),
+        ("faiss-nsg", {"search_L": 300, "rows": 299}, "search_L of at most the number of rows"),
     ],
 )
 def test_parameters_that_cannot_be_together_are_refused(name, known, said):
@@ -221,7 +221,7 @@ def test_the_lists_that_were_visited_are_the_evidence():
 def test_a_walk_that_would_never_end_is_refused_or_cut_short():
     dataset = tiny_dataset(150, 3, 8)
     engine = built("faiss-nsg", dataset)
-    with pytest.raises(EngineError, match="search_L = 151 is more than the rows"):
+    with pytest.raises(EngineError, match="search_L = 151 exceeds the number of rows"):
         engine.configure(search_L=151)
     found = engine.search(batch_of(dataset), 200)
     assert found.shape == (3, 200)

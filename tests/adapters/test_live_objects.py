@@ -367,7 +367,7 @@ def test_filters_are_refused():
     corpus = make_corpus(VECTORS, metadata={"even": [row % 2 == 0 for row in range(ROWS)]})
     queries = make_queries(QUERIES).where(parse_filter("even = true"))
     dataset = open_dataset(corpus, queries, metric="l2")
-    with pytest.raises(EngineError, match=r"hnswlib.Index cannot filter while it searches"):
+    with pytest.raises(EngineError, match=r"hnswlib.Index cannot filter during search"):
         measure(hnsw(), dataset, at=(K,))
 
 

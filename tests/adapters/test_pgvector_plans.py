@@ -59,7 +59,7 @@ def test_a_cached_plan_that_loses_recall_shows_in_the_evidence(engine):
     configure(engine, plan="free", plan_cache_mode="auto")
     assert recalls(engine, RARE, 10) == [1.0] * 5 + [0.0] * 5
     assert engine.exercised() == (
-        "5 of 10 calls (50.0%) scanned items_vector (hnsw), the others the table, "
+        "5 of 10 calls (50.0%) scanned items_vector (hnsw), the others scanned the table, "
         "by the counters of PostgreSQL"
     )
 

@@ -178,7 +178,7 @@ def test_sql_runs_in_postgresql_through_the_index(name, build, search, metric, p
 
 def test_sql_without_a_dimension_says_what_to_fill_in():
     code = snippet("pgvector-hnsw", "cosine", {"storage": "halfvec"}, {}, K)
-    assert "halfvec(DIMENSION)" in code and "-- DIMENSION is how many numbers" in code
+    assert "halfvec(DIMENSION)" in code and "-- DIMENSION is the length of a vector" in code
     assert "DIMENSION" not in snippet("pgvector-hnsw", "cosine", {}, {}, K)
 
 
@@ -187,7 +187,7 @@ def test_what_has_no_code_has_its_parameters_as_json(name):
     build = (("url", "https://search.example"), ("headers", '{"Authorization": "Bearer abcdefgh"}'))
     code = snippet(name, "cosine", build, (("parameters", '{"ef": 64}'),), K)
     said, _, rest = code.partition("\n")
-    assert said == f"The parameters of {name}, as it was asked:"
+    assert said == f"The parameters of {name}, as measured:"
     found = json.loads(rest)
     assert found["search"] == {"parameters": {"ef": 64}} and found["k"] == K
     assert "abcdefgh" not in code

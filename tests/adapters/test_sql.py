@@ -210,7 +210,7 @@ def built(name, **build):
 )
 def test_a_wrong_dsn_keeps_its_password_to_itself(dsn, monkeypatch):
     monkeypatch.setenv(DSN_VARIABLE, dsn)
-    with pytest.raises(EngineError, match=r"cannot connect|cannot be read") as raised:
+    with pytest.raises(EngineError, match=r"cannot connect|is not valid") as raised:
         built("pgvector-hnsw")
     assert "hunter2" not in str(raised.value)
     assert raised.value.__cause__ is None
@@ -307,7 +307,7 @@ def test_a_client_is_a_session_of_its_own_with_the_same_settings(making):
     assert "Index Scan using items_vector" in client.exercised()
     client.close()
     assert engine.exercised().startswith("72 of 72 calls")
-    with pytest.raises(EngineError, match="nothing is built"):
+    with pytest.raises(EngineError, match="no index is built"):
         client.exercised()
     assert engine.call() == "SQL statement over a local socket"
     assert not engine.in_process()

@@ -69,19 +69,25 @@ def test_lists_of_ids_are_scored_the_same_with_their_corpus(door):
         return getattr(found, "score", found)["recall@10"]
 
     assert recall() == recall(corpus=DATA.corpus) == recall(dataset=DATA) == 1.0
-    with pytest.raises(MismatchError, match="the truth lists the id zero, not in"):
+    with pytest.raises(MismatchError, match="the truth lists zero, missing from"):
         door(truth=[["zero"] * 1 + line[1:] for line in RIGHT], answers=RIGHT, at=[10], corpus=DATA.corpus)
 
 
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        (lambda: {"corpus": opened(rows=list(range(40))[::-1]).corpus}, "row 0 is 'd39' here, and 'd0' in"),
+        (
+            lambda: {"corpus": opened(rows=list(range(40))[::-1]).corpus},
+            "row 0 has the id 'd39' here and 'd0' in the truth",
+        ),
         (
             lambda: {"dataset": opened(queries=[1, 0, 2, 3, 4, 5])},
-            "query 0 is 'q1' here, and 'q0' in the truth",
+            "query 0 has the id 'q1' here and 'q0' in the truth",
         ),
-        (lambda: {"dataset": opened(where="kind = 'a'")}, "query 0 may return 20 rows, and 40 in the truth"),
+        (
+            lambda: {"dataset": opened(where="kind = 'a'")},
+            "20 rows are eligible for query 0, but 40 in the truth",
+        ),
     ],
 )
 @pytest.mark.parametrize("door", [score, assess])
@@ -92,7 +98,7 @@ def test_other_data_are_refused_by_what_differs(others, said, door):
 
 def test_queries_with_other_vectors_are_refused():
     moved = open_dataset(DATA.corpus, make_queries(ASKED + 1, [f"q{i}" for i in range(6)]), metric="l2")
-    with pytest.raises(MismatchError, match="other vectors or filters"):
+    with pytest.raises(MismatchError, match="query vectors or filters differ"):
         score(truth=TRUTH, answers=RIGHT, at=[10], dataset=moved)
 
 

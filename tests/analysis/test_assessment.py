@@ -113,9 +113,9 @@ def test_numbers_that_are_missing_are_in_no_group_and_infinite_ones_are():
 
 def test_a_column_that_is_not_there_is_refused_with_those_that_are():
     truth = truth_with(query_columns=pa.table({"kind": ["x"] * QUERIES}))
-    with pytest.raises(UsageError, match=r"no column 'colour'.*kind"):
+    with pytest.raises(UsageError, match=r"no query column 'colour'.*kind"):
         assess(truth=truth, answers=answers_with(truth, HITS), at=[10], by=["colour"])
-    with pytest.raises(UsageError, match="Nothing is known"):
+    with pytest.raises(UsageError, match="Accepted: none"):
         assess(truth=truth_with(), answers=answers_with(truth, HITS), at=[10], by=["colour"])
 
 
@@ -223,7 +223,7 @@ def diagnosed(first, further):
 
 def test_the_diagnosis_says_whether_rows_were_found_further_down():
     found = diagnosed(10, 0)
-    assert (found.finding, found.in_words) == ("good", "recall@10 is 1.0000: nothing to mend.")
+    assert (found.finding, found.in_words) == ("good", "no problem found: recall@10 is 1.0000.")
     found = diagnosed(4, 5)
     assert found.in_words.startswith(
         "found but not ranked: recall@10 is 0.4000, yet 0.9000 of the true top 10 are among the first 50"
@@ -240,7 +240,7 @@ def test_ten_answers_do_not_tell_what_came_after():
     truth = truth_with()
     found = assess(truth=truth, answers=answers_with(truth, [4] * QUERIES), at=[10]).diagnosis
     assert (found.finding, found.within) == ("cannot tell", 50)
-    assert "Ask for more, such as 50" in found.in_words
+    assert "Request more answers, such as 50" in found.in_words
 
 
 def test_relevance_is_what_ir_measures_says():
@@ -321,7 +321,7 @@ def test_one_query_and_no_scored_query_can_be_assessed():
     found = assess(truth=none, answers=[[0, 5]], at=[2])
     assert found.score["recall@2"] is None
     assert (found.distribution, found.at_least, found.diagnosis) == ({}, {}, None)
-    assert "eligible row, which leave the mean: 1" in assessment_to_text(found)
+    assert "1 query without an eligible row, left out of the mean" in assessment_to_text(found)
 
 
 @pytest.mark.parametrize(("rows", "asked", "metric"), [(20, 4, "l2"), (9, 4, "cosine"), (20, 3, "cosine")])

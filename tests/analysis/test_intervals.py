@@ -210,7 +210,7 @@ def test_shares_have_wilsons_interval(one, other, confidence):
 
 def test_more_successes_than_tries_are_no_share():
     for successes, n in ((3, 2), (-1, 2)):
-        with pytest.raises(UsageError, match="no share"):
+        with pytest.raises(UsageError, match="not a share"):
             share_interval(successes, n)
 
 
@@ -244,7 +244,7 @@ def test_the_ranks_of_the_first_percent_of_a_thousand():
 
 def test_quantiles_of_nothing_and_of_other_values():
     assert quantile_interval(np.empty(0), 0.5) is None
-    with pytest.raises(UsageError, match="no quantile"):
+    with pytest.raises(UsageError, match="cannot take a quantile"):
         quantile(np.empty(0), 0.5)
     with pytest.raises(UsageError, match="from 0 to 1"):
         quantile_interval(np.array([0.5, 2.0]), 0.5)

@@ -46,20 +46,19 @@ def test_so_many_queries_tell_the_difference_in_four_of_five_tries():
 def test_the_sentence():
     values = np.tile([0.95 - 0.12, 0.95 + 0.12], 100) * 1.0
     assert in_words(values, "recall@10") == (
-        "with these 200 queries the interval of recall@10 is ±0.017; "
-        f"to tell 0.95 from 0.96 you need about {queries_to_tell(0.95, 0.96, values.std(ddof=1)):,} queries"
+        "with 200 queries the interval of recall@10 is ±0.017; "
+        f"to tell 0.95 from 0.96, use about {queries_to_tell(0.95, 0.96, values.std(ddof=1)):,} queries"
     )
 
 
 def test_the_sentence_near_one_goes_down():
-    assert "to tell 1.00 from 0.99 you need about " in in_words(np.r_[np.ones(500), 0.9], "recall@10")
+    assert "to tell 1.00 from 0.99, use about " in in_words(np.r_[np.ones(500), 0.9], "recall@10")
     assert "is ±0.0004;" in in_words(np.r_[np.ones(500), 0.9], "recall@10")
 
 
 def test_equal_values_have_no_spread_to_plan_with():
     assert in_words(np.ones(1200), "recall@10") == (
-        "all of these 1,200 queries have the same recall@10, 1: "
-        "there is no spread to tell from how many are needed"
+        "all 1,200 queries have the same recall@10, 1, so the number of queries needed cannot be estimated"
     )
     assert "the same recall@3, 0.3333" in in_words(np.full(9, 1 / 3), "recall@3")
 

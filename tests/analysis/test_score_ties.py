@@ -73,16 +73,16 @@ def test_rounded_scores_give_others_a_lower_recall_and_it_is_said(folder):
     assert 20 < ties["queries"]["10"] < QUERIES
     assert "by rank" in ties["order"]
     assert "document id" in ties["other_tools"]
-    assert "as recall@k does" in found["relevance_order"]
+    assert "like recall@k" in found["relevance_order"]
 
 
 def test_the_warning_counts_the_queries_and_the_relevance_table_says_its_rule(folder):
     counts = json.loads(shown(folder, "rounded", "--at", "1,10", "--json"))["score_ties"]["queries"]
     text = shown(folder, "rounded", "--at", "1,10")
-    assert "warning: queries whose answers tie by score at the boundary: " in text
+    assert "warning: answers tie by score at rank k: " in text
     assert f"{counts['10']} at k=10" in text
-    rule = "Relevance ranks the answers as recall@k does: by score, equal scores by rank, then by line; "
-    below_the_table = text.split("Success@10", 1)[1].splitlines()[1]
+    rule = "Judged relevance orders answers by score, equal scores by rank, then by line, like recall@k; "
+    below_the_table = " ".join(text.split("Success@10", 1)[1].split("\n", 1)[1].split())
     assert below_the_table.startswith(rule + "trec_eval and ir-measures order")
 
 

@@ -90,11 +90,11 @@ def test_engines_are_checked_against_data_that_are_given(settings):
     by_product = dataclasses.replace(dataset, metric=Metric.IP)
     stated = settings({"name": "sqlite-vec"}, HNSW)
     assert refused(stated, by_product) == (
-        "engine[0]: sqlite-vec cannot search by ip; it can by cosine or l2",
+        "engine[0]: sqlite-vec does not support the metric ip. Accepted: cosine or l2",
     )
     filtered = dataclasses.replace(dataset, queries=dataset.queries.where(parse_filter("id > 3")))
     assert refused(settings(HNSW, {"name": "usearch"}), filtered) == (
-        "engine[1]: usearch cannot filter while it searches, and the queries have filters",
+        "engine[1]: usearch cannot filter during search, and the queries have filters",
     )
     assert Benchmark(settings(HNSW), dataset).dataset is dataset
 

@@ -149,7 +149,7 @@ def test_an_engine_that_cannot_say_what_a_call_is_costs_its_own_trials(faulty, b
     found = json.loads(ran.stdout)
     statuses = [(each["engine"], each["build"].get("build"), each["status"]) for each in found["trials"]]
     assert statuses == [("faulty", "mute", "failed"), ("faulty", "fine", "done"), ("exact", None, "done")]
-    assert found["trials"][0]["failure"]["message"] == "faulty: nothing is built"
+    assert found["trials"][0]["failure"]["message"] == "faulty: no index is built"
     assert found["timed"].startswith("one faulty call (faulty), library call (exact) for the top 10,")
 
 

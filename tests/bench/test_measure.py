@@ -94,7 +94,7 @@ def test_every_call_has_a_latency(measured):
         assert (each.latencies_ns > 0).all()
         assert each.build.seconds > 0
         assert each.build.size_bytes > 300 * 8 * 4
-        assert "comparisons a query" in each.exercised
+        assert "comparisons per query" in each.exercised
 
 
 def test_the_scores_are_those_of_the_answers(measured, tiny):
@@ -224,7 +224,7 @@ def broken(tmp_path, monkeypatch):
         ("raise", "exception in build: RuntimeError: out of luck"),
         ("kill", "crash in build: the process ended with signal SIGKILL"),
         ("exit", "crash in build: the process ended with code 7"),
-        ("unused", "no evidence in warm-up: broken shows no evidence that its index answered"),
+        ("unused", "no evidence in warm-up: broken gives no evidence that its index answered"),
     ],
 )
 def test_an_engine_that_dies_is_an_error_with_the_reason(tiny, broken, how, said):
@@ -265,7 +265,7 @@ def test_an_engine_that_asks_the_keyboard_hears_nothing(tiny, broken):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("floats", r"one query for 10 neighbours was answered with an array of float64 and shape \(1, 10\)"),
+        ("floats", r"returned an array of float64 and shape \(1, 10\) for one query and k = 10"),
         ("booleans", r"an array of bool and shape \(1, 10\)"),
         ("ids", r"an array of <U\d+ and shape \(1, 10\)"),
         ("flat", r"an array of int64 and shape \(10,\)"),
@@ -408,7 +408,7 @@ def test_a_truth_of_other_data_is_refused(tiny):
 def test_queries_that_are_corpus_rows_are_refused(tiny):
     dataset = tiny[0]
     own = open_dataset(dataset.corpus, queries_from_corpus(dataset.corpus, 25), metric="l2")
-    with pytest.raises(UsageError, match="these queries are corpus rows"):
+    with pytest.raises(UsageError, match="the queries are corpus rows"):
         measure("faiss-hnsw", own, truth=ground_truth(own, depth=20), at=(1,))
 
 
@@ -420,7 +420,7 @@ def test_filters_reach_engines_that_are_able_and_no_others(tiny):
     score = run.measurements[0].score
     assert score["recall@10"] == 1.0
     assert score.anomalies["ineligible"] == 0
-    with pytest.raises(EngineError, match="faiss-nsg cannot filter while it searches"):
+    with pytest.raises(EngineError, match="faiss-nsg cannot filter during search"):
         measure("faiss-nsg", filtered, truth=truth, at=(1,))
 
 

@@ -70,7 +70,7 @@ def test_a_function_gets_the_filters_of_the_queries_where_it_takes_any(data):
         return [[row for row in line if filters[n] is None or kept[row]][:k] for n, line in enumerate(found)]
 
     assert measure(search, filtered, at=[10], rounds=1).measurements[0].score["recall@10"] == 1.0
-    with pytest.raises(EngineError, match="cannot filter while it searches, and these queries have filters"):
+    with pytest.raises(EngineError, match="cannot filter during search, and these queries have filters"):
         measure(exact, filtered, at=[10])
 
 

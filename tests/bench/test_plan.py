@@ -52,9 +52,9 @@ def test_combinations_of_a_grid_that_cannot_be_are_left_out_and_said():
     plan = planned(entry)
     assert [len(each.searches) for each in plan.builds] == [1, 3]
     assert plan.dropped == (
-        "engine[0]: 1 combination left out: faiss-ivf-flat needs nprobe of at most nlist, and has "
+        "engine[0]: 1 combination skipped: faiss-ivf-flat needs nprobe of at most nlist, but has "
         "nprobe = 16, nlist = 8",
-        "engine[0]: 1 combination left out: faiss-ivf-flat needs nprobe of at most nlist, and has "
+        "engine[0]: 1 combination skipped: faiss-ivf-flat needs nprobe of at most nlist, but has "
         "nprobe = 32, nlist = 8",
     )
 
@@ -68,7 +68,7 @@ def test_what_is_left_out_for_the_same_reason_is_said_once():
     entry = {"name": "hnswlib", "build": {"M": [8, 16]}, "search": {"ef": [10, 100, 200]}}
     plan = planned(entry)
     assert plan.dropped == (
-        "engine[0]: 2 combinations left out: hnswlib needs ef of at least k, and has ef = 10, k = 100",
+        "engine[0]: 2 combinations skipped: hnswlib needs ef of at least k, but has ef = 10, k = 100",
     )
     assert len(plan.trials) == 4
 
@@ -86,10 +86,10 @@ def test_what_the_shape_of_the_data_does_not_allow_is_refused_all_at_once():
         dimension=15,
     )
     assert found == (
-        "engine[0]: faiss-ivf-pq needs an M that divides the dimension, and has M = 8, dimension = 15",
-        "engine[0]: faiss-ivf-pq needs 2^nbits rows or more to learn its codes from, and has nbits = 8, "
+        "engine[0]: faiss-ivf-pq needs an M that divides the dimension, but has M = 8, dimension = 15",
+        "engine[0]: faiss-ivf-pq needs at least 2^nbits rows to train its codes, but has nbits = 8, "
         "rows = 90",
-        "engine[1]: faiss-nsg needs more rows than 100 and than R + 32, and has R = 32, rows = 90",
+        "engine[1]: faiss-nsg needs more than 100 rows and more than R + 32, but has R = 32, rows = 90",
     )
 
 
@@ -104,9 +104,9 @@ def test_a_batch_is_left_out_for_engines_that_take_one_query_a_call():
     load = [{"mode": "throughput", "batch": [1, 64]}]
     plan = planned(http, hnsw(), load=load)
     assert [len(each.loads) for each in plan.builds] == [1, 2]
-    assert plan.dropped == ("engine[0]: http takes one query a call, and so no throughput(batch=64)",)
+    assert plan.dropped == ("engine[0]: http takes one query per call; skipped loads: throughput(batch=64)",)
     assert refused(http, load=[{"mode": "throughput", "batch": 64}]) == (
-        "engine[0]: http takes one query a call, and so no throughput(batch=64)",
+        "engine[0]: http takes one query per call; skipped loads: throughput(batch=64)",
     )
 
 

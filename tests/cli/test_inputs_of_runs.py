@@ -80,7 +80,7 @@ def test_every_command_takes_the_truth_that_a_run_took(tmp_path, kind):
     # It has moved: the run says where it was, and the option where it is.
     moved = path.rename(tmp_path / f"moved.{kind}")
     missing = recallatk("report", run, "--out", tmp_path / "less.html")
-    assert "single queries are left out" in missing.stderr and "--truth TRUTH" in missing.stderr
+    assert "the report has no per-query details" in missing.stderr and "--truth TRUTH" in missing.stderr
     # What the store may have of the same data is not what the run was scored against.
     stored = ["truth", tmp_path / "corpus.npy", tmp_path / "queries.npy", "--metric", "l2", "--depth", "100"]
     assert recallatk(*stored).returncode == 0
@@ -264,7 +264,7 @@ def test_runs_are_compared_query_by_query_without_their_truth(tmp_path):
     for name in ("one", "other"):
         save_run(run, dataset, tmp_path / name)
     ran = recallatk("report", tmp_path / "one", tmp_path / "other")
-    assert "single queries are left out" in ran.stderr
+    assert "the report has no per-query details" in ran.stderr
     page = (tmp_path / "one" / "report.html").read_text()
-    assert "How recall is spread" in page and "no query differs" in page
-    assert "Segments and the worst queries are left out" in page
+    assert "Distribution of recall" in page and "no query differs" in page
+    assert "No segments or worst queries" in page

@@ -56,7 +56,7 @@ def test_pictures_and_markdown_are_written_beside_it(folder, tmp_path):
 
 def test_without_a_truth_it_says_what_is_left_out_and_takes_one_by_name(folder, tmp_path):
     kept = (folder / "truth.parquet").rename(tmp_path / "kept.parquet")
-    assert "the report omits single queries" in reported(folder).stderr
+    assert "the report has no per-query details" in reported(folder).stderr
     assert "The worst queries" not in (folder / "report.html").read_text()
     assert reported(folder, "--truth", kept).stderr == ""
     assert "The worst queries" in (folder / "report.html").read_text()

@@ -149,7 +149,7 @@ def test_no_secret_of_an_engine_is_written_or_printed(folder, service):
 def test_a_bench_file_with_a_secret_written_out_is_refused_with_the_way_out(folder, engine):
     ran = recallatk("run", bench_file(folder, engine))
     assert ran.returncode == 2
-    assert "may hold a secret" in ran.stderr and "Take it from the environment: ${NAME}" in ran.stderr
+    assert "may contain a secret" in ran.stderr and "Take it from the environment: ${NAME}" in ran.stderr
     assert "hunter2" not in ran.stderr + ran.stdout
     assert not (folder / "run").exists()
 

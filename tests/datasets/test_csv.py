@@ -267,7 +267,7 @@ def test_bad_cells_of_numbered_columns_are_refused_with_their_row(write, bad, sa
 
 
 def test_two_columns_of_one_name_are_refused(write):
-    assert "one name" in str(refusal(write("id,vector,s,s\n1,1 2,a,b\n")))
+    assert "the same name" in str(refusal(write("id,vector,s,s\n1,1 2,a,b\n")))
 
 
 def test_a_file_without_vectors_says_which_columns_it_has(write):

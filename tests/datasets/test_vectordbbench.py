@@ -66,7 +66,7 @@ def test_a_missing_shard_is_refused(folder, missing):
     write_train(folder, shards=3)
     (folder / missing).unlink()
     with pytest.raises(
-        FormatError, match=r"of 3 train shards these are there: train-01-of-03|train-00-of-03"
+        FormatError, match=r"of 3 train shards only these exist: train-01-of-03|train-00-of-03"
     ):
         open_corpus(folder)
 

@@ -24,7 +24,7 @@ def test_that_nobody_looked_is_not_that_nothing_was_found(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"audit": 3}'])
 def test_another_file_is_refused(tmp_path, text):
     (tmp_path / "tuned.json").write_text(text)
-    with pytest.raises(FormatError, match=r"tuned\.json: .*Accepted: what recallatk tune writes"):
+    with pytest.raises(FormatError, match=r"tuned\.json: .*Accepted: a file written by recallatk tune"):
         read_tuned(tmp_path / "tuned.json")
 
 

@@ -82,7 +82,7 @@ def test_a_build_beyond_its_time_is_ended(start):
 
 def test_a_search_that_cannot_be_is_said_and_nothing_else_breaks(start):
     worker = start("steady")
-    with pytest.raises(TrialFailed, match="nothing is built"):
+    with pytest.raises(TrialFailed, match="no index is built"):
         worker.ask({"effort": 1}, np.arange(2))
     worker.build({})
     with pytest.raises(TrialFailed, match="IndexError"):

@@ -22,7 +22,7 @@ _METRICS: dict[Metric, Any] = {Metric.COSINE: "angular", Metric.IP: "dot", Metri
 
 
 class Annoy(Library):
-    """AnnoyIndex; it takes no rows after the build, and one query at a time."""
+    """AnnoyIndex: a forest of random projection trees; no inserts after the build, one query per call."""
 
     name = "annoy"
     family = "annoy"
@@ -32,7 +32,7 @@ class Annoy(Library):
     abilities = Abilities(batch=False, threads=True, deterministic=True, clients=True, forks=True)
     build_knobs = (Knob("n_trees", default=10, low=1, high=1000),)
     search_knobs = (
-        Knob("search_k", default=1000, low=1, high=1_000_000, effort=True, help="nodes that a search opens"),
+        Knob("search_k", default=1000, low=1, high=1_000_000, effort=True, help="nodes inspected per search"),
     )
     saved: ScratchFolder | None = None
 

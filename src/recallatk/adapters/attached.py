@@ -84,7 +84,7 @@ class Attached(Engine):
     abilities = Abilities(batch=False, attaches=True, clients=True, forks=True)
     free_search = True
     search_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("parameters", default="{}", help="a JSON object with further parameters of every query"),
+        Knob("parameters", default="{}", help="a JSON object with extra parameters for every query"),
     )
     target = ""
     ids: RowsById | None = None
@@ -140,7 +140,7 @@ class Attached(Engine):
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
         if self.ids is None:
-            raise EngineError(f"{self.name}: it is attached to nothing")
+            raise EngineError(f"{self.name}: it is not attached to an index")
         lists = self.ask(batch, k)
         if len(lists) != batch.count:
             raise self.failed(
@@ -162,7 +162,7 @@ class Attached(Engine):
     def exercised(self) -> str:
         """What the target said; an error where it returns none of our ids, and so holds other data."""
         if self.ids is None or not self.answered:
-            raise EngineError(f"{self.name}: nothing was searched yet")
+            raise EngineError(f"{self.name}: no query was sent yet")
         if self.returned and not self.known:
             raise self.failed(
                 f"of the {self.returned:,} ids that it returned the corpus has none: it says "
@@ -171,13 +171,13 @@ class Attached(Engine):
         said = self.said()
         return (
             f"{counted(self.answered, 'query', 'queries')} answered by {self.target}{said and ', ' + said}; "
-            "what its index did is not known"
+            "its index use is unknown"
         )
 
     def refuse_filters(self, batch: QueryBatch) -> None:
         """Refuse filters where the target does not say that it can filter."""
         if batch.filters is not None and not self.takes_filters:
-            raise self.unable("filter while it searches")
+            raise self.unable("filter during search")
 
     def in_process(self) -> bool:
         """The target does not say where its index is."""
@@ -186,7 +186,7 @@ class Attached(Engine):
     def client(self) -> Engine:
         """A second connection to the same target with the same parameters, which has answered once."""
         if self.ids is None:
-            raise EngineError(f"{self.name}: it is attached to nothing")
+            raise EngineError(f"{self.name}: it is not attached to an index")
         other = type(self)()
         other.parameters, other.passed, other.target = self.parameters, self.passed, self.target
         try:
@@ -216,7 +216,7 @@ def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as problem:
-        raise UsageError(f"{engine}: {name} is no JSON: {problem}") from problem
+        raise UsageError(f"{engine}: {name} is not JSON: {problem}") from problem
     if not isinstance(found, dict):
         raise UsageError(f"{engine}: {name} = {shortened(text)}. Accepted: a JSON object")
     return found
@@ -227,7 +227,7 @@ def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
     found = literal_secret(parameters)
     if found is not None:
         raise UsageError(
-            f"{engine}: {found} may hold a secret, and parameters are saved with the run. Take it from the "
+            f"{engine}: {found} may contain a secret, and runs save their parameters. Take it from the "
             "environment: ${NAME}"
         )
 

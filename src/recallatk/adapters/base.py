@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Abilities:
-    """What an engine can do; it refuses everything else and emulates nothing."""
+    """Optional abilities of an engine, which refuses everything else and emulates nothing."""
 
     filters: bool = False
-    """It takes filters into account while it searches."""
+    """Applies filters during the search."""
     updates: bool = False
     """Rows can be inserted and deleted after the build."""
     batch: bool = True
-    """It takes many queries in one call."""
+    """Takes many queries in one call."""
     threads: bool = False
     """`set_threads` has an effect."""
     deterministic: bool = False
-    """The same data gives the same index, with one thread."""
+    """With one thread, the same data give the same index."""
     exact_search: bool = False
-    """It has an exact mode of its own."""
+    """Has its own exact mode."""
     attaches: bool = False
-    """It measures what exists already and builds nothing."""
+    """Measures an existing index and builds nothing."""
     clients: bool = False
     """Several threads may search at once, each through its own `client()`."""
     forks: bool = False
-    """A forked copy of this process may search on (on Linux), so that clients can be processes."""
+    """Forked processes may search (on Linux), so that clients can be processes."""
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """What must hold among parameters, and with `k`, `rows` and `dimension` where these are known."""
+    """Condition on parameters, and on `k`, `rows` and `dimension` if these are known."""
 
     text: str
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class Constraint:
 
 
 class Engine:
-    """One kind of index, with everything that the tool knows about it.
+    """Base class of engines: one kind of index with its parameters and abilities.
 
     Subclasses write `build` and `nearest`, give evidence in `exercised`, and declare what else they have.
     """
@@ -70,9 +70,9 @@ class Engine:
     family: ClassVar[str] = "other"
     """Engines of one family share a library or a server."""
     distribution: ClassVar[str | None] = None
-    """The package on PyPI whose library it drives; imported only when it is used."""
+    """PyPI package of its library, which is imported on first use."""
     extra: ClassVar[str | None] = None
-    """The extra of this project that installs the package, unless this project always does."""
+    """Extra of this project that installs the package; None if it is always installed."""
     metrics: ClassVar[frozenset[Metric]]
     abilities: ClassVar[Abilities] = Abilities()
     build_knobs: ClassVar[tuple[Knob, ...]] = ()
@@ -81,18 +81,18 @@ class Engine:
     """Settings may state search parameters of any name, besides the declared knobs."""
     stated_build_knobs: ClassVar[tuple[Knob, ...]] = ()
     stated_search_knobs: ClassVar[tuple[Knob, ...]] = ()
-    """Knobs that a trial has only where its settings state them."""
+    """Knobs that a trial records only if its settings state them."""
     deprecated_search: ClassVar[frozenset[str]] = frozenset()
     """Search knobs of an earlier version, which settings may still state."""
     constraints: ClassVar[tuple[Constraint, ...]] = ()
     list_knob: ClassVar[str | None] = None
-    """The build knob that is a number of lists: sweeps suggest one that grows with the rows."""
+    """Build knob for the number of lists; suggested grids scale it with the rows."""
     quantized: ClassVar[bool] = False
     """Every build compares codes instead of whole vectors."""
     whole_vectors: ClassVar[tuple[str, tuple[str, ...]] | None] = None
-    """The build knob that chooses a storage, and its values that keep whole vectors."""
+    """Build knob for the storage type, and its values that keep whole vectors."""
     secret_variables: ClassVar[tuple[str, ...]] = ()
-    """Environment variables that it, or its library, reads a key, a password or a connection string from."""
+    """Environment variables from which it or its library reads a key, a password or a connection string."""
 
     rows = 0
     """Rows numbered so far; an insert continues from here."""
@@ -102,11 +102,11 @@ class Engine:
     settings: Mapping[str, Any] = MappingProxyType({})
     """Search parameters of the last `configure`."""
 
-    # What it says of builds that nobody has made
+    # Before a build
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """What a build with these parameters starts or contacts of the user's; None: nothing.
+        """What a build with these parameters starts or contacts on the user's side; None: nothing.
 
         A dry run skips such builds.
         """
@@ -114,21 +114,21 @@ class Engine:
 
     @classmethod
     def can_filter(cls, build: Mapping[str, Any]) -> bool:
-        """Whether an index of this build may be asked to filter."""
+        """Whether an index of this build can filter."""
         return cls.abilities.filters
 
     @classmethod
     def unaccepted(cls, name: str) -> str | None:
-        """Why a free search parameter of this name is refused; None where it is accepted or unknown yet."""
+        """Reason to refuse a free search parameter of this name; None if accepted or not known yet."""
         return None
 
     @classmethod
     def require_data(cls, corpus: Corpus, metric: Metric) -> None:
-        """Refuse data that an existing index was not made from; an engine that builds refuses none."""
+        """Refuse data that do not match an existing index; engines that build accept all."""
 
     @classmethod
     def prepared(cls, queries: NDArray[Any], metric: Metric) -> NDArray[Any]:
-        """The query vectors as its searches take them, made before the clock starts."""
+        """Query vectors in the form that searches need, prepared before the clock starts."""
         return queries
 
     @classmethod
@@ -138,32 +138,32 @@ class Engine:
 
     @classmethod
     def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
-        """The memory model: bytes that an index of this build holds; None where the engine has no model."""
+        """The memory model: bytes that an index of this build holds; None without a model."""
         return None
 
     @classmethod
     def codes(cls, build: Mapping[str, Any]) -> str | None:
-        """What a build quantizes, in words; None where whole vectors are compared."""
+        """Description of the quantization of a build; None if it compares whole vectors."""
         name, whole = cls.whole_vectors or ("", ())
         if name in build and build[name] not in whole:
             return f"{name}={build[name]}"
         return cls.name if cls.quantized else None
 
-    # What it does
+    # Building and searching
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Make the index of all corpus rows anew; return when it is ready to be searched."""
+        """Build the index of all corpus rows from scratch; return when it is ready."""
         raise NotImplementedError
 
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Search what exists already in place of a build; it keeps the target exactly as it is.
+        """Attach to an existing index instead of building one; must not change it.
 
-        The corpus tells which row each of the target's ids is. Needs `abilities.attaches`.
+        The corpus maps the ids of the index to rows. Needs `abilities.attaches`.
         """
         raise self.unable("attach to an existing index")
 
     def configure(self, **parameters: Any) -> None:
-        """Set what the next searches use, and count these from here; not timed."""
+        """Set the parameters of the next searches and reset their count; not timed."""
         self.settings, self.searched = parameters, 0
 
     def search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
@@ -179,15 +179,15 @@ class Engine:
         try:
             short = rows.shape[1] < k
         except (AttributeError, IndexError):
-            return rows  # no matrix: the caller refuses it, and says what it was
+            return rows  # not a matrix: the caller refuses it with a message
         return _widened(rows, k) if short else rows
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """What `search` returns, in at most k columns; it must change neither queries nor corpus."""
+        """Nearest rows in at most k columns; must not change queries or corpus."""
         raise NotImplementedError
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The same by the engine's own exact mode, over the vectors as given; it keeps the settings.
+        """Search with the engine's own exact mode over the original vectors; keeps the settings.
 
         Needs `abilities.exact_search`.
         """
@@ -199,12 +199,12 @@ class Engine:
         After a build, this is the state of the index or the plan of a search; after searches, what these
         did since the last `configure`.
         """
-        raise EngineError(f"{self.name} shows no evidence that its index answered")
+        raise EngineError(f"{self.name} gives no evidence that its index answered")
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows, numbered on from the last; searches that begin afterwards find them.
 
-        Numbers of deleted rows are never given again. Needs `abilities.updates`.
+        Numbers of deleted rows are never reused. Needs `abilities.updates`.
 
         Args:
             vectors: (rows, dimension).
@@ -221,17 +221,17 @@ class Engine:
         raise self.unable("delete rows")
 
     def maintain(self) -> None:
-        """Run the upkeep that updates call for, such as vacuum, optimize or merge; rows keep their numbers.
+        """Run maintenance after updates, such as vacuum, optimize or merge; rows keep their numbers.
 
-        Nothing where the engine has none. It returns when the upkeep is done.
+        Does nothing by default. Returns when maintenance is done.
         """
 
     def size_bytes(self) -> int | None:
-        """Bytes of the index when stored; None when it cannot tell."""
+        """Bytes of the stored index; None if unknown."""
         return None
 
     def version(self) -> str | None:
-        """The version of the library or server behind the engine; None when it cannot tell."""
+        """Version of the library or server; None if unknown."""
         found = installed_version(type(self))
         return None if found is None else f"{self.distribution} {found}"
 
@@ -240,15 +240,15 @@ class Engine:
         self.threads = count
 
     def call(self) -> str:
-        """What one timed search is, in words; asked once the index is built, as the next two are."""
+        """Description of one timed search; like the next two, called after the build."""
         return "library call"
 
     def in_process(self) -> bool:
-        """Whether the index lives in the memory of this process, which then tells its size."""
+        """Whether the index is in the memory of this process, so that its size can be measured."""
         return True
 
     def memory_bytes(self) -> int | None:
-        """Bytes that the index holds in memory by the engine's own account; None when it does not say."""
+        """Index memory in bytes as the engine reports it; None if it does not."""
         return None
 
     def client(self) -> Engine:
@@ -264,7 +264,7 @@ class Engine:
     def close(self) -> None:
         """Release everything; may be called twice."""
 
-    # What its adapters need
+    # Helpers for adapters
 
     def unable(self, what: str) -> EngineError:
         """The error for an ability that the engine lacks."""
@@ -272,12 +272,12 @@ class Engine:
 
     def unbuilt(self) -> EngineError:
         """The error for a missing index."""
-        return EngineError(f"{self.name}: nothing is built")
+        return EngineError(f"{self.name}: no index is built")
 
     def refuse_filters(self, batch: QueryBatch) -> None:
         """Refuse filters that it could only emulate."""
         if batch.filters is not None and not self.abilities.filters:
-            raise self.unable("filter while it searches")
+            raise self.unable("filter during search")
 
     def next_numbers(self, count: int) -> NDArray[np.int64]:
         """Numbers for the rows of an insert, on from the last; add to `rows` once they are in."""
@@ -291,23 +291,23 @@ class Engine:
 
 
 class Library(Engine):
-    """An index that a library holds in this process, with the evidence that such libraries can give."""
+    """Base class for an index that a library holds in this process."""
 
     index: Any = None
 
     def exercised(self) -> str:
-        """What the index holds, and once something was searched, what the searches did."""
+        """Content of the index and, after searches, the work that they did."""
         if self.index is None:
             raise self.unbuilt()
         done = self.work() if self.searched else ""
         return f"{self.held()}; {done}" if done else self.held()
 
     def held(self) -> str:
-        """What the index holds, in words."""
+        """Content of the index, in words."""
         raise NotImplementedError
 
     def work(self) -> str:
-        """What the searches since the last `configure` did, in words; empty where nothing is to be said."""
+        """Work of the searches since the last `configure`, in words; may be empty."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -320,7 +320,7 @@ def _widened(rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
 
 
 def installed_version(engine: type[Engine]) -> str | None:
-    """The version of the engine's library; None when it is not installed or has none."""
+    """Version of the engine's library; None if it is not installed or has none."""
     from importlib import metadata
 
     try:
@@ -330,7 +330,7 @@ def installed_version(engine: type[Engine]) -> str | None:
 
 
 def require_installed(engine: type[Engine]) -> None:
-    """Refuse an engine whose library is missing, with the line that installs it."""
+    """Refuse an engine whose library is missing, with the command that installs it."""
     if engine.distribution is None or installed_version(engine) is not None:
         return
     if engine.extra is not None:
@@ -340,7 +340,7 @@ def require_installed(engine: type[Engine]) -> None:
 
 @contextmanager
 def importing(engine: type[Engine]) -> Iterator[None]:
-    """Turn the absence of a module that the engine imports into the line that installs it."""
+    """Turn the absence of a module that the engine imports into the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as problem:
@@ -355,7 +355,7 @@ def require_metric(engine: type[Engine], metric: Metric) -> None:
     """Refuse a metric that the engine cannot search by."""
     if metric not in engine.metrics:
         raise EngineError(
-            f"{engine.name} cannot search by {metric}; it can by {choices(sorted(engine.metrics))}"
+            f"{engine.name} does not support the metric {metric}. Accepted: {choices(sorted(engine.metrics))}"
         )
 
 
@@ -370,7 +370,7 @@ def require_filters(
         build: the build parameters that settings state.
     """
     if filtered is not None and not engine.can_filter(build):
-        raise EngineError(f"{engine.name} cannot filter while it searches, and {filtered}")
+        raise EngineError(f"{engine.name} cannot filter during search, and {filtered}")
 
 
 def require_able(engine: type[Engine], dataset: Dataset) -> None:
@@ -401,10 +401,10 @@ def resolved_search(engine: type[Engine], given: Mapping[str, Any]) -> dict[str,
 
 
 def require_constraints(engine: type[Engine], **known: Any) -> None:
-    """Refuse parameters that cannot be together; what needs a value that is not known yet is passed over."""
+    """Refuse parameters that exclude each other; skip constraints on values that are not known yet."""
     for constraint in engine.constraints:
         values = {name: known[name] for name in constraint.names if name in known}
         if len(values) == len(constraint.names) and not constraint.holds(**values):
             listed = ", ".join(f"{name} = {value}" for name, value in values.items())
             lower = ". Lower the largest k (at, --at), or raise the other" if "k" in values else ""
-            raise UsageError(f"{engine.name} needs {constraint.text}, and has {listed}{lower}")
+            raise UsageError(f"{engine.name} needs {constraint.text}, but has {listed}{lower}")

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 class Callable(Attached):
     """A function `search(queries, k, **parameters)` that returns ids, or the tuple (ids, scores).
 
-    Ids are the user's, strings or integers: a list of lists or an array, one line for each query, best
+    Ids are the user's, strings or integers: a list of lists or an array, one row per query, best
     first. A tuple is always (ids, scores), and the scores are ignored. Search parameters are keyword
-    arguments. A function with a parameter `filters` gets a list with one Filter or None for each query.
+    arguments. A function with a parameter `filters` gets a list with one Filter or None per query.
     """
 
     name = "callable"
     # Only its author knows whether several threads may call a function.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("function", default="", help="the function to call, as module:function"),
+        Knob("function", default="", help="function to call, as module:function"),
     )
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     stated_search_knobs = Attached.search_knobs

@@ -35,7 +35,7 @@ DEFAULT_EF = 100
 
 
 class Chroma(Database):
-    """A collection of Chroma; it fixes ef_search on loading, so every change reloads or rebuilds it."""
+    """Chroma collection (HNSW); ef_search is fixed on loading, so every change reloads or rebuilds it."""
 
     name = "chroma"
     family = "chroma"
@@ -44,7 +44,11 @@ class Chroma(Database):
     secret_variables = ("CHROMA_API_KEY",)
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
-        Knob("url", default="", help="a server; without one, a folder in process (token: CHROMA_API_KEY)"),
+        Knob(
+            "url",
+            default="",
+            help="server URL; without one, a local folder in process (token: CHROMA_API_KEY)",
+        ),
         Knob("M", default=16, low=2, high=256),
         Knob("ef_construction", default=100, low=2, high=5000, effort=True),
     )
@@ -76,7 +80,7 @@ class Chroma(Database):
             return chromadb.PersistentClient(path=self.folder.path, settings=settings)
         url = urlsplit(address(self.name, self.parameters["url"]))
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise EngineError("chroma: an address is written http://host:8000")
+            raise EngineError("chroma: url. Accepted: http://host:8000")
         token = self.key()
         return chromadb.HttpClient(
             host=url.hostname,
@@ -127,7 +131,7 @@ class Chroma(Database):
         with quiet(), self.told():
             if self.folder is None:
                 if self.updated:
-                    raise EngineError("chroma: a server takes no other ef_search once rows were updated")
+                    raise EngineError("chroma: a server cannot change ef_search after rows were updated")
                 self.connection.delete_collection(self.collection.name)
                 self._fill(ef_search)
                 return
@@ -176,7 +180,7 @@ class Chroma(Database):
                     return {key: {"$in": [True, False]}}
                 if kind != "text":
                     return {"$or": [{key: {"$gte": 0}}, {key: {"$lt": 0}}]}
-        raise EngineError("chroma cannot filter by whether a value is there")
+        raise EngineError("chroma cannot filter on missing values")
 
     def exercised(self) -> str:
         """Rows in the file of the graph; a server shows only its row count and configuration."""
@@ -189,8 +193,8 @@ class Chroma(Database):
         # This file of the graph holds one number per row.
         held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
         if not held:
-            raise EngineError("chroma has written no graph")
-        return f"graph of {held:,} rows on the disk, of {rows:,}; ef_search {self.ef_search}"
+            raise EngineError("chroma: the index did not answer: no graph was written")
+        return f"graph of {held:,} rows on disk, of {rows:,}; ef_search {self.ef_search}"
 
     def call(self) -> str:
         """A call in process, or a request to the server."""
@@ -269,7 +273,7 @@ def quiet() -> Iterator[None]:
 def _numbers(condition: Range) -> list[tuple[str, Any]]:
     bounds = list(condition.bounds().items())
     if any(isinstance(value, str) for _, value in bounds):
-        raise EngineError("chroma cannot filter by the order of texts")
+        raise EngineError("chroma cannot compare text with < or >")
     return bounds
 
 

@@ -34,13 +34,13 @@ class Command(Attached):
 
     name = "command"
     build_knobs = (
-        Knob(
-            "command", default="", help="the program and its arguments; ${NAME} is taken from the environment"
-        ),
-        Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that an answer may take"),
+        Knob("command", default="", help="program and arguments; ${NAME} is taken from the environment"),
+        Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds to wait for an answer"),
     )
     stated_build_knobs = (
-        Knob("filters", default="no", choices=("no", "yes"), help="yes: each line has the query's filter"),
+        Knob(
+            "filters", default="no", choices=("no", "yes"), help="yes: each line includes the query's filter"
+        ),
     )
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Command(Attached):
     def _answer(self, query: list[float], k: int, condition: Filter | None) -> list[object]:
         program = self._program
         if program is None:
-            raise self.failed("it was ended")
+            raise self.failed("it was stopped")
         self._number += 1
         asked = {"id": self._number, "query": query, "k": k, "parameters": self.passed}
         if self.takes_filters:
@@ -125,7 +125,7 @@ class Command(Attached):
         try:
             said = json.loads(line)
         except ValueError:
-            raise self._broken(program, f"it wrote a line that is no JSON: {shown}") from None
+            raise self._broken(program, f"it wrote a line that is not JSON: {shown}") from None
         ids = said.get("ids") if isinstance(said, dict) else None
         if not isinstance(ids, list):
             raise self._broken(program, f'it wrote {shown}. Accepted: {{"ids": [...]}}')
@@ -138,11 +138,11 @@ class Command(Attached):
             return
         self._tags = True
         if "id" not in said:
-            raise self._broken(program, 'it wrote an answer without "id", which its answers had before')
+            raise self._broken(program, 'it wrote an answer without "id", but earlier answers had one')
         if said["id"] != self._number:
             raise self._broken(
                 program,
-                f"it wrote the answer to query {said['id']!r} when it was asked query {self._number}. "
+                f"it wrote the answer to query {said['id']!r} instead of query {self._number}. "
                 "Accepted: one answer for each query, in turn",
             )
 

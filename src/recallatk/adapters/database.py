@@ -57,7 +57,7 @@ def address(engine: str, url: str) -> str:
         holds_secret = True
     if holds_secret:
         raise EngineError(
-            f"{engine}: an address must hold no user or password; see the help of its parameter"
+            f"{engine}: an address must not contain a user or password; see the help of its parameter"
         )
     return url
 

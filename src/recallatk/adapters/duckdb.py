@@ -27,7 +27,7 @@ _METRICS = {
 
 
 class DuckDB(SqlEngine):
-    """One table and its index; filters are refused, since the extension only drops rows that it has found."""
+    """DuckDB table with an HNSW index (vss); no filters, because the extension filters after the search."""
 
     name = "duckdb"
     family = "duckdb"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Exact(FaissEngine):
-    """Every row is compared with every query."""
+    """Flat scan that compares every row with every query."""
 
     name = "exact"
     family = "exact"

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.snippet import Setting
 
-REFINE = Knob("refine", default="flat", choices=("flat", "none"), help="whether the vectors are kept")
+REFINE = Knob(
+    "refine", default="flat", choices=("flat", "none"), help="whether to keep full vectors for reranking"
+)
 K_FACTOR = Knob(
     "k_factor",
     default=4,
     low=0,
     high=64,
     effort=True,
-    help="candidates for each neighbour that are ranked again by their vectors; 0 ranks by codes only",
+    help="candidates reranked per neighbor; 0 ranks by codes only",
 )
 VECTORS_TO_REFINE_BY = Constraint(
-    "k_factor = 0 where refine = none, since no vectors are kept",
+    "k_factor = 0 with refine = none",
     ("refine", "k_factor"),
     lambda refine, k_factor: bool(refine == "flat" or k_factor == 0),
 )
@@ -34,11 +36,11 @@ M_DIVIDES_DIMENSION = Constraint(
 
 
 class FaissSq(FaissEngine):
-    """IndexScalarQuantizer. It takes no updates: a deletion would number the rows behind it anew."""
+    """IndexScalarQuantizer: a scan over scalar codes; no updates, because deletes renumber rows."""
 
     name = "faiss-sq"
     build_knobs = (
-        Knob("type", default="SQ8", choices=("SQ8", "SQ6", "SQ4", "SQfp16", "SQbf16"), help="of a dimension"),
+        Knob("type", default="SQ8", choices=("SQ8", "SQ6", "SQ4", "SQfp16", "SQbf16"), help="storage type"),
     )
     whole_vectors = ("type", ())
     factory = "{type}"
@@ -60,7 +62,7 @@ class FaissRefined(FaissEngine):
         if self._keeps_vectors():
             self.index.k_factor = settings["k_factor"] or 1
         elif settings["k_factor"]:
-            raise self.unable("refine by vectors that it does not keep; build with refine=flat")
+            raise self.unable("rerank without full vectors; build with refine=flat")
 
     def answering(self) -> Any:
         """The codes alone where nothing is to be ranked again."""
@@ -98,15 +100,15 @@ class FaissRefined(FaissEngine):
 
 
 class FaissPqFastScan(FaissRefined):
-    """IndexPQFastScan, codes of four bits held in registers; it takes no filters."""
+    """IndexPQFastScan: a scan over 4-bit PQ codes in registers; no filters."""
 
     name = "faiss-pq-fastscan"
     abilities = replace(FaissRefined.abilities, filters=False)
-    build_knobs = (Knob("M", default=8, low=1, high=4096, help="subquantisers of four bits"), REFINE)
+    build_knobs = (Knob("M", default=8, low=1, high=4096, help="subquantizers of four bits"), REFINE)
     search_knobs = (K_FACTOR,)
     constraints = (
         M_DIVIDES_DIMENSION,
         VECTORS_TO_REFINE_BY,
-        Constraint("16 rows or more to learn its codes from", ("rows",), lambda rows: bool(rows >= 16)),
+        Constraint("at least 16 rows to train its codes", ("rows",), lambda rows: bool(rows >= 16)),
     )
     factory = "PQ{M}x4fs"

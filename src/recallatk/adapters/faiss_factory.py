@@ -20,7 +20,7 @@ _CODES = ("PQ", "SQ", "RQ")
 
 
 class FaissFactory(FaissEngine):
-    """Abilities beyond searching depend on the recipe, so it promises none of them."""
+    """Any faiss factory string; no filters or updates, which not every index type supports."""
 
     name = "faiss-factory"
     abilities = Abilities(threads=True, clients=True, forks=True)
@@ -42,7 +42,9 @@ class FaissFactory(FaissEngine):
         named = {each.partition("=")[0].strip() for each in text.split(",") if each.strip()}
         for name in sorted(self.touched - named):
             if name not in _UNSET:
-                raise EngineError(f"{self.name}: {name} was set before and faiss keeps it; give it again")
+                raise EngineError(
+                    f"{self.name}: {name} was set before, and faiss keeps that value. State it again"
+                )
             space.set_index_parameter(self.index, name, _UNSET[name])
         self.touched |= named
         space.set_index_parameters(self.index, text)

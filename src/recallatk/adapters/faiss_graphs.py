@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.snippet import Setting
 
-# faiss refuses to approximate the graph of neighbours of 100 rows or fewer.
+# faiss refuses to approximate the graph of neighbors of 100 rows or fewer.
 _TOO_FEW = 100
 # An approximate graph of few rows has gaps, at which faiss aborts; below this an exact one is soon made.
 _EXACT_BELOW = 10_000
@@ -28,7 +28,7 @@ _EXACT_GRAPH = 0
 
 
 class FaissHnsw(FaissEngine):
-    """IndexHNSWFlat."""
+    """IndexHNSWFlat: an HNSW graph over whole vectors."""
 
     name = "faiss-hnsw"
     build_knobs = (
@@ -71,8 +71,8 @@ class FaissHnsw(FaissEngine):
 
         done = faiss.cvar.hnsw_stats
         if not done.n1:
-            raise EngineError("faiss-hnsw: no search went through the graph since it was configured")
-        return f"{done.ndis / done.n1:,.0f} comparisons a query"
+            raise EngineError("faiss-hnsw: no search has used the graph since the last configure")
+        return f"{done.ndis / done.n1:,.0f} comparisons per query"
 
     @classmethod
     def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content:
@@ -96,18 +96,18 @@ def _enough(R: int, rows: int) -> bool:
 
 
 class FaissNsg(FaissEngine):
-    """IndexNSGFlat, a pruned graph that is walked from one point in the middle; it takes no filters."""
+    """IndexNSGFlat: a pruned graph searched from one entry point; no filters."""
 
     name = "faiss-nsg"
     abilities = replace(FaissEngine.abilities, filters=False)
-    build_knobs = (Knob("R", default=32, low=4, high=256, help="neighbours of a node, at the most"),)
+    build_knobs = (Knob("R", default=32, low=4, high=256, help="maximum neighbors per node"),)
     search_knobs = (
-        Knob("search_L", default=64, low=1, high=10_000, effort=True, help="candidates that a search keeps"),
+        Knob("search_L", default=64, low=1, high=10_000, effort=True, help="candidates kept per search"),
     )
     constraints = (
-        Constraint(f"more rows than {_TOO_FEW} and than R + 32", ("R", "rows"), _enough),
+        Constraint(f"more than {_TOO_FEW} rows and more than R + 32", ("R", "rows"), _enough),
         Constraint(
-            "a search_L of at most the rows",
+            "search_L of at most the number of rows",
             ("search_L", "rows"),
             lambda search_L, rows: bool(search_L <= rows),
         ),
@@ -117,7 +117,7 @@ class FaissNsg(FaissEngine):
     def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
         """Refuse a corpus that is too small for the graph."""
         if not _enough(parameters["R"], corpus.rows):
-            needed = f"its graph needs more than {_TOO_FEW} and than R + 32"
+            needed = f"its graph needs more than {_TOO_FEW} rows and more than R + 32"
             raise EngineError(f"{self.name}: a corpus of {corpus.rows} rows; {needed}")
         return parameters
 
@@ -131,24 +131,24 @@ class FaissNsg(FaissEngine):
         """Set how many candidates a search keeps."""
         # Beyond it, a search of faiss would never end.
         if settings["search_L"] > self.index.ntotal:
-            raise EngineError(f"{self.name}: search_L = {settings['search_L']} is more than the rows")
+            raise EngineError(f"{self.name}: search_L = {settings['search_L']} exceeds the number of rows")
         self.index.nsg.search_L = settings["search_L"]
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows that the walk over the graph found."""
-        # Of more neighbours than rows, too, it would never end.
+        # Of more neighbors than rows, too, it would never end.
         return super().nearest(batch, min(k, self.index.ntotal))
 
     def held(self) -> str:
         """The graph; faiss counts no steps of a walk over it."""
-        return f"graph of {self.index.ntotal:,} nodes, {self.index.nsg.R} neighbours each at the most"
+        return f"graph of {self.index.ntotal:,} nodes, {self.index.nsg.R} neighbors each at most"
 
     @classmethod
     def build_lines(cls, build: Mapping[str, Any]) -> list[str]:
-        """Which graph of neighbours it is pruned from."""
+        """Which graph of neighbors it is pruned from."""
         return [
             f"if len(vectors) < {_EXACT_BELOW:_}:",
-            "    index.build_type = 0  # an exact graph: the approximate one of few rows has gaps",
+            "    index.build_type = 0  # exact graph: with few rows, the approximate one has gaps",
         ]
 
     @classmethod

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# As many points as faiss's k-means looks at for each centre; it would throw further ones away.
-_POINTS_PER_CENTRE = 256
-_FEWEST_CENTRES = 1024
+# As many points as faiss's k-means looks at for each center; it would throw further ones away.
+_POINTS_PER_CENTER = 256
+_FEWEST_CENTERS = 1024
 
 
 class FaissEngine(Library):
@@ -182,12 +182,12 @@ class FaissEngine(Library):
         import faiss
 
         inverted = faiss.try_extract_index_ivf(self.index)
-        centres = max(
-            _FEWEST_CENTRES,
+        centers = max(
+            _FEWEST_CENTERS,
             0 if inverted is None else inverted.nlist,
             1 << parameters.get("nbits", 0),
         )
-        step = max(1, corpus.rows // (centres * _POINTS_PER_CENTRE))
+        step = max(1, corpus.rows // (centers * _POINTS_PER_CENTER))
         taken = [
             float32_matrix(block[-start % step :: step], unit=self.unit)
             for start, block in blocks(corpus.vectors)

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.snippet import Setting
 
-# For l2, faiss multiplies the centres with the codebooks once, unless that would be larger.
+# For l2, faiss multiplies the centers with the codebooks once, unless that would be larger.
 _MOST_PRECOMPUTED = 2 << 30
 
 
 class FaissInverted(FaissEngine):
-    """Rows in lists by their nearest centre; a search visits the lists of the nearest centres."""
+    """Rows in lists by their nearest center; a search visits the lists of the nearest centers."""
 
     abilities = replace(FaissEngine.abilities, updates=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("nlist", default=1024, low=1, high=1 << 20, help="lists; one for each row where rows are fewer"),
+        Knob("nlist", default=1024, low=1, high=1 << 20, help="number of lists; at most one per row"),
     )
     search_knobs: ClassVar[tuple[Knob, ...]] = (
-        Knob("nprobe", default=16, low=1, high=1 << 20, effort=True, help="lists that a search visits"),
+        Knob("nprobe", default=16, low=1, high=1 << 20, effort=True, help="lists visited per search"),
     )
     constraints: ClassVar[tuple[Constraint, ...]] = (
         Constraint(
@@ -52,7 +52,7 @@ class FaissInverted(FaissEngine):
 
     def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
         """No more lists than rows."""
-        # k-means cannot make more centres than it has rows; with one list a row nothing is lost.
+        # k-means cannot make more centers than it has rows; with one list a row nothing is lost.
         return {**parameters, "nlist": min(parameters["nlist"], corpus.rows)}
 
     def inverted(self) -> Any:
@@ -77,7 +77,7 @@ class FaissInverted(FaissEngine):
         return faiss.SearchParametersIVF(sel=selector, nprobe=self.inverted().nprobe)
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
-        """Add rows to the lists that there are; the centres stay."""
+        """Add rows to the lists that there are; the centers stay."""
         if not self.abilities.updates:
             raise self.unable("insert rows")
         if self.selectors is None:
@@ -110,8 +110,8 @@ class FaissInverted(FaissEngine):
 
         done = faiss.cvar.indexIVF_stats
         if not done.nq:
-            raise EngineError(f"{self.name}: faiss counted no search through its lists")
-        return f"{done.nlist / done.nq:,.0f} lists and {done.ndis / done.nq:,.0f} rows a query"
+            raise EngineError(f"{self.name}: faiss counted no list search")
+        return f"{done.nlist / done.nq:,.0f} lists and {done.ndis / done.nq:,.0f} rows per query"
 
     @classmethod
     def effort_lines(cls, setting: Setting) -> list[str]:
@@ -120,20 +120,20 @@ class FaissInverted(FaissEngine):
 
 
 class FaissIvfFlat(FaissInverted):
-    """IndexIVFFlat: whole vectors in lists."""
+    """IndexIVFFlat: whole vectors in inverted lists."""
 
     name = "faiss-ivf-flat"
     factory = "IVF{nlist},Flat"
 
     @classmethod
     def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
-        """The centres, and in the lists the vectors with their numbers."""
+        """The centers, and in the lists the vectors with their numbers."""
         vector = FLOAT_BYTES * dimension
         return Content(vector * build["nlist"], vector + NUMBER_BYTES)
 
 
 class FaissIvfSq8(FaissInverted):
-    """IndexIVFScalarQuantizer of 8 bits: one byte a dimension in lists."""
+    """IndexIVFScalarQuantizer with 8 bits: one byte per dimension in inverted lists."""
 
     name = "faiss-ivf-sq8"
     factory = "IVF{nlist},SQ8"
@@ -141,14 +141,14 @@ class FaissIvfSq8(FaissInverted):
 
 
 class FaissIvfPq(FaissRefined, FaissInverted):
-    """IndexIVFPQ: product codes in lists. It takes no updates: IndexRefineFlat cannot delete."""
+    """IndexIVFPQ: PQ codes in inverted lists; no updates, because IndexRefineFlat cannot delete."""
 
     name = "faiss-ivf-pq"
     abilities = FaissEngine.abilities
     build_knobs = (
         *FaissInverted.build_knobs,
-        Knob("M", default=8, low=1, high=4096, help="subquantisers"),
-        Knob("nbits", default=8, low=1, high=12, scale="linear", help="bits of the code of each"),
+        Knob("M", default=8, low=1, high=4096, help="subquantizers"),
+        Knob("nbits", default=8, low=1, high=12, scale="linear", help="bits per subquantizer"),
         REFINE,
     )
     search_knobs = (*FaissInverted.search_knobs, K_FACTOR)
@@ -157,7 +157,7 @@ class FaissIvfPq(FaissRefined, FaissInverted):
         M_DIVIDES_DIMENSION,
         VECTORS_TO_REFINE_BY,
         Constraint(
-            "2^nbits rows or more to learn its codes from",
+            "at least 2^nbits rows to train its codes",
             ("nbits", "rows"),
             lambda nbits, rows: bool(1 << nbits <= rows),
         ),
@@ -167,10 +167,10 @@ class FaissIvfPq(FaissRefined, FaissInverted):
 
     @classmethod
     def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
-        """The centres and codebooks, and in the lists the codes, with the vectors where they are kept."""
-        centres, codes, vector = build["nlist"], 1 << build["nbits"], FLOAT_BYTES * dimension
-        table = FLOAT_BYTES * centres * build["M"] * codes
+        """The centers and codebooks, and in the lists the codes, with the vectors where they are kept."""
+        centers, codes, vector = build["nlist"], 1 << build["nbits"], FLOAT_BYTES * dimension
+        table = FLOAT_BYTES * centers * build["M"] * codes
         precomputed = table if metric is Metric.L2 and table <= _MOST_PRECOMPUTED else 0
         code = -(-build["M"] * build["nbits"] // 8)
         refined = vector if build["refine"] == "flat" else 0
-        return Content(vector * (centres + codes) + precomputed, code + NUMBER_BYTES + refined)
+        return Content(vector * (centers + codes) + precomputed, code + NUMBER_BYTES + refined)

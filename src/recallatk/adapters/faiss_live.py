@@ -181,7 +181,7 @@ def parts(index: Any, prefix: str = "") -> Iterator[Part]:
     elif isinstance(index, faiss.IndexNSG):
         yield Part(index.nsg, "search_L", _whole(f"{prefix}search_L", help="candidates kept"))
     elif isinstance(index, faiss.IndexRaBitQ):
-        yield Part(index, "qb", Knob(f"{prefix}qb", default=0, low=0, high=8, help="bits of a query value"))
+        yield Part(index, "qb", Knob(f"{prefix}qb", default=0, low=0, high=8, help="bits per query value"))
 
 
 def labels_of(index: Any) -> NDArray[np.int64] | None:

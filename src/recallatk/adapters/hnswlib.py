@@ -27,7 +27,7 @@ _LABEL_LOCKS, _ROW_BYTES = 65_536 * 40, 90
 
 
 class Hnswlib(HnswLibrary):
-    """Index of hnswlib."""
+    """hnswlib.Index: an HNSW graph."""
 
     name = "hnswlib"
     family = "hnswlib"
@@ -63,7 +63,7 @@ class Hnswlib(HnswLibrary):
             # It says nothing of what it did find, and asking again with more ef would measure another ef.
             raise EngineError(
                 f"hnswlib found fewer than {possible} rows for a query at ef = {self.index.ef}: "
-                "raise ef, or M where parts of the graph cannot be reached"
+                "raise ef, or M if parts of the graph are unreachable"
             ) from problem
         rows: NDArray[np.int64] = found.view(np.int64)
         return rows
@@ -167,7 +167,7 @@ class LiveBruteForce(LiveIndex):
             # The row itself comes first, and its distance of 0 tells little.
             labels, distances = cls.held_object.knn_query(first, k=min(2, corpus.rows))
         except RuntimeError as problem:
-            raise EngineError(f"{cls.name} refuses vectors of the corpus: {problem}") from problem
+            raise EngineError(f"{cls.name} rejects the corpus vectors: {problem}") from problem
         row, distance = int(labels[0, -1]), float(distances[0, -1])
         near = float32_matrix(corpus.vectors.read(row, row + 1))[0] if row < corpus.rows else first[0]
         # Its cosine space normalizes the vectors that it holds, and no queries.

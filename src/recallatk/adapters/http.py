@@ -48,7 +48,7 @@ def rendered(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 class Http(Attached):
-    """One request for each query over one connection that is kept open.
+    """HTTP service with one request per query over one persistent connection.
 
     In `body`, "$vector", "$k" and "$name" for each search parameter stand for their values, also within a
     text; "$$" is a dollar. "$filter" is the filter of the query as JSON, or null; a body without it takes no
@@ -67,17 +67,21 @@ class Http(Attached):
         {"searches": [{"collection": "NAME", "q": "*", "per_page": "$k",
                        "vector_query": "FIELD:($vector, k:$k)"}]}
 
-    A service that is busy (429, 503) is asked again a few times, when it says; the waiting is timed.
+    On status 429 and 503 the request is retried a few times, after Retry-After; the wait counts as latency.
     """
 
     name = "http"
     build_knobs = (
-        Knob("url", default="", help="what is asked; ${NAME} is taken from the environment"),
+        Knob("url", default="", help="URL of the search endpoint; ${NAME} is taken from the environment"),
         Knob("method", default="POST", choices=("POST", "GET", "PUT")),
-        Knob("headers", default="{}", help="a JSON object; ${NAME} likewise"),
-        Knob("body", default='{"vector": "$vector", "k": "$k"}', help="a JSON template; ${NAME} likewise"),
-        Knob("ids", default="ids", help="a JMESPath to the list of ids"),
-        Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds that the service may be silent"),
+        Knob("headers", default="{}", help="headers as a JSON object; ${NAME} is taken from the environment"),
+        Knob(
+            "body",
+            default='{"vector": "$vector", "k": "$k"}',
+            help="request body as a JSON template; ${NAME} is taken from the environment",
+        ),
+        Knob("ids", default="ids", help="JMESPath to the list of ids in the response"),
+        Knob("timeout", default=30.0, low=0.01, high=3600.0, help="seconds to wait for a response"),
     )
 
     def __init__(self) -> None:
@@ -123,12 +127,14 @@ class Http(Attached):
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{self.name}: url. Accepted: http://host/path or https://host/path")
         if parts.username is not None:
-            raise UsageError(f"{self.name}: url has a user in it. Put it into headers, from the environment")
+            raise UsageError(
+                f"{self.name}: url contains a user name. Put credentials into headers, from the environment"
+            )
         # Keys are often given after the question mark.
         self.target = without_secrets(url)
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if re.search(r"[^!-~]", self._path):
-            raise UsageError(f"{self.name}: url has signs in it that have to be written as %XX")
+            raise UsageError(f"{self.name}: url has characters that must be percent-encoded (%XX)")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         return kind(parts.hostname, port, timeout=self._timeout)
 
@@ -138,7 +144,7 @@ class Http(Attached):
         for name, value in given.items():
             filled = str(value)
             if not (filled.isprintable() and filled.isascii() and _HEADER_NAME.fullmatch(name)):
-                raise UsageError(f"{self.name}: the header {shortened(name)!r} cannot be sent as it is")
+                raise UsageError(f"{self.name}: the header {shortened(name)!r} is not a valid HTTP header")
             headers[name] = filled
         return headers
 
@@ -162,17 +168,17 @@ class Http(Attached):
             sent = None if condition is None else condition.to_json()
             body = rendered(self._body, {**self.passed, "vector": query, "k": k, "filter": sent})
         except KeyError as problem:
-            raise UsageError(f"{self.name}: body has ${problem.args[0]}, and parameters do not") from None
+            raise UsageError(f"{self.name}: body uses ${problem.args[0]}, and parameters do not") from None
         except ValueError as problem:
-            raise UsageError(f"{self.name}: body: {problem}. A dollar is written as $$") from None
+            raise UsageError(f"{self.name}: body: {problem}. Write a literal dollar as $$") from None
         text = self._text_of(json.dumps(body).encode())
         try:
             said = json.loads(text)
         except ValueError:
-            raise self.failed(f"it answered with what is no JSON: {self._shown(text)}") from None
+            raise self.failed(f"the response is not JSON: {self._shown(text)}") from None
         ids = self._ids.search(said)
         if not isinstance(ids, list):
-            raise self.failed(f"{self._ids_text!r} finds no list of ids in: {self._shown(text)}")
+            raise self.failed(f"{self._ids_text!r} finds no list of ids in the response: {self._shown(text)}")
         return ids
 
     def _text_of(self, body: bytes) -> bytes:
@@ -187,7 +193,7 @@ class Http(Attached):
                 break
             pause = _pause(response.getheader("Retry-After"), attempt)
             if pause > self._timeout:
-                raise self.failed(f"status {response.status}, and it asks to wait {pause:,.0f} s")
+                raise self.failed(f"status {response.status}, and asks to wait {pause:,.0f} s")
             self._retries += 1
             time.sleep(pause)
         raise self.failed(f"status {self._status}: {self._shown(text)}")
@@ -210,8 +216,8 @@ class Http(Attached):
                 dropped = isinstance(problem, ConnectionError)
                 if fresh or not dropped:
                     reason = shortened(f"{type(problem).__name__}: {problem}")
-                    raise self.failed(f"the exchange failed: {reason}") from None
-        raise self.failed("the exchange failed")
+                    raise self.failed(f"the request failed: {reason}") from None
+        raise self.failed("the request failed")
 
     def _shown(self, text: bytes) -> str:
         return shortened(text.decode("utf-8", "replace")) or "nothing"
@@ -222,8 +228,8 @@ class Http(Attached):
 
     def said(self) -> str:
         """The last status, and how often it was busy."""
-        busy = f", and {self._retries:,} requests again because it was busy" if self._retries else ""
-        return f"the last with status {self._status}{busy}"
+        busy = f", {self._retries:,} requests retried because it was busy" if self._retries else ""
+        return f"last status {self._status}{busy}"
 
     def version(self) -> str | None:
         """The Server header of the service."""
@@ -244,7 +250,7 @@ def _compiled(engine: str, text: str) -> Any:
         return jmespath.compile(text)
     except jmespath.exceptions.JMESPathError as problem:
         reason = shortened(str(problem))
-        raise UsageError(f"{engine}: ids = {text!r} is no JMESPath: {reason}") from problem
+        raise UsageError(f"{engine}: ids = {text!r} is not a JMESPath: {reason}") from problem
 
 
 def _pause(retry_after: str | None, attempt: int) -> float:

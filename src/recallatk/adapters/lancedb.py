@@ -36,7 +36,7 @@ _INDEXES = {
 
 
 class LanceDB(SqlEngine):
-    """One table in a temporary folder; a filter is applied before the search."""
+    """LanceDB table in a temporary folder; filters apply before the search."""
 
     name = "lancedb"
     family = "lancedb"
@@ -47,19 +47,21 @@ class LanceDB(SqlEngine):
     abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True, clients=True)
     build_knobs = (
         Knob("index", default="IVF_PQ", choices=tuple(_INDEXES)),
-        Knob("partitions", default=0, high=65_536, scale="linear", help="0 leaves the number to LanceDB"),
-        Knob("sub_vectors", default=0, high=4096, scale="linear", help="of PQ; 0 leaves it to LanceDB"),
+        Knob("partitions", default=0, high=65_536, scale="linear", help="0: LanceDB chooses"),
+        Knob("sub_vectors", default=0, high=4096, scale="linear", help="PQ subvectors; 0: LanceDB chooses"),
         Knob("M", default=20, low=2, high=256, help="of HNSW"),
         Knob("ef_construction", default=300, low=1, high=5000, effort=True, help="of HNSW"),
     )
     search_knobs = (
         Knob("probes", default=20, low=1, high=65_536, effort=True),
         Knob("ef", default=150, low=1, high=10_000, effort=True, help="of HNSW"),
-        Knob("refine", default=0, high=100, scale="linear", effort=True, help="vectors read per neighbour"),
+        Knob(
+            "refine", default=0, high=100, scale="linear", effort=True, help="vectors reranked per neighbor"
+        ),
     )
     constraints = (
         Constraint(
-            "ef of at least k for each vector that is read again",
+            "ef of at least k * refine",
             ("index", "ef", "refine", "k"),
             lambda index, ef, refine, k: "HNSW" not in index or ef >= k * max(1, refine),
         ),
@@ -156,7 +158,7 @@ class LanceDB(SqlEngine):
         if "ANN" not in plan or held is None or not held.num_indexed_rows:
             raise EngineError(
                 f"{self.name}: no index answered: {self.index} was made of no row of {self.rows:,}, "
-                "which may be too few (quantisers need 256), or was dropped"
+                "which may be too few (quantizers need 256), or was dropped"
             )
         return f"plan: ANN search of {held.index_type} over {held.num_indexed_rows:,} rows"
 
@@ -253,7 +255,9 @@ class LiveLanceTable(LiveCollection):
     call_knobs: ClassVar = (
         Knob("nprobes", default=20, low=1, high=1_000_000, effort=True),
         Knob("ef", default=150, low=1, high=1_000_000, effort=True, help="of HNSW"),
-        Knob("refine_factor", default=1, low=1, high=10_000, effort=True, help="vectors read per neighbor"),
+        Knob(
+            "refine_factor", default=1, low=1, high=10_000, effort=True, help="vectors reranked per neighbor"
+        ),
     )
     aliases: ClassVar = {"probes": "nprobes", "refine": "refine_factor"}
     id_column = "id"

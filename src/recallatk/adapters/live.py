@@ -142,7 +142,7 @@ class LiveIndex(Library):
         if facts.rows != corpus.rows:
             raise MismatchError(
                 f"row count mismatch: {cls.name} holds {counted(facts.rows, 'row', 'rows')}, "
-                f"the corpus {corpus.rows:,}. Measure against the corpus that it was made from"
+                f"the corpus {corpus.rows:,}. Use the corpus that the index was built from"
             )
         engine.require_metric(facts, corpus, metric)
         engine.require_order(facts, corpus, metric)
@@ -227,7 +227,7 @@ class LiveIndex(Library):
 
     def held(self) -> str:
         """The object and its rows."""
-        return f"{self.name} of {self.rows:,} rows, as the caller holds it"
+        return f"{self.name} of {self.rows:,} rows, as passed by the caller"
 
     def work(self) -> str:
         """The number of queries."""
@@ -331,7 +331,7 @@ class LabelRows:
         if len(outside):
             known = "row numbers as ids" if by_id.rows is None else f"ids such as {by_id.example()!r}"
             raise MismatchError(
-                f"label mismatch: {name} has {len(outside):,} labels that are no ids of the corpus, such as "
+                f"label mismatch: {name} has {len(outside):,} labels that are not corpus ids, such as "
                 f"{int(outside[0])}; the corpus has {known}"
             )
         return labels

@@ -33,10 +33,10 @@ class Content:
         return self.fixed + self.per_row * rows
 
 
-def graph_content(neighbours: int, vector_bytes: float, row_bytes: float = 0, fixed: float = 0) -> Content:
+def graph_content(neighbors: int, vector_bytes: float, row_bytes: float = 0, fixed: float = 0) -> Content:
     """An HNSW graph: per row its vector, links, number and level, and what the library adds to each."""
     # Twice as many links on the ground level, and the row's share of the levels above.
-    links = LINK_BYTES * (2 * neighbours + neighbours / max(1, neighbours - 1))
+    links = LINK_BYTES * (2 * neighbors + neighbors / max(1, neighbors - 1))
     return Content(fixed, vector_bytes + links + NUMBER_BYTES + LINK_BYTES + row_bytes)
 
 

@@ -33,7 +33,7 @@ _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
 class Milvus(Database):
-    """A collection of Milvus; Lite scans rows that are not flushed, so every row is flushed first."""
+    """Milvus collection; all rows are flushed first, because Milvus Lite scans rows that are not."""
 
     name = "milvus"
     family = "milvus"
@@ -42,7 +42,7 @@ class Milvus(Database):
     secret_variables = ("MILVUS_TOKEN",)
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
-        Knob("uri", default="", help="a server; without one, Milvus Lite (token: MILVUS_TOKEN)"),
+        Knob("uri", default="", help="server URI; without one, Milvus Lite (token: MILVUS_TOKEN)"),
         Knob("index", default="HNSW", choices=("HNSW", "IVF_FLAT", "FLAT")),
         Knob("M", default=16, low=2, high=256, help="of HNSW"),
         Knob("ef_construction", default=200, low=1, high=5000, effort=True, help="of HNSW"),
@@ -160,14 +160,14 @@ class Milvus(Database):
             raise self.unbuilt()
         kind = self.parameters["index"]
         if kind == "FLAT":
-            return f"flat scan of {self.rows:,} rows, which is what the index FLAT does"
+            return f"flat scan of {self.rows:,} rows (index type FLAT)"
         if self.folder is not None:
             held = sum(_rows_of_index(each) for each in self.folder.path.rglob("*.vector.*.idx"))
         else:
             with self.told():
                 held = self.connection.describe_index(self.collection, "vector")["indexed_rows"]
             if self.rows < SMALLEST_SEGMENT:
-                raise EngineError(f"a Milvus server builds no index below {SMALLEST_SEGMENT:,} rows")
+                raise EngineError(f"Milvus servers build no index below {SMALLEST_SEGMENT:,} rows")
         if held < self.rows:
             raise EngineError(
                 f"milvus: {held:,} of {self.rows:,} rows are in an index; the others are scanned"
@@ -236,7 +236,7 @@ class Milvus(Database):
             '    client.insert("items", [{"id": row, "vector": vector} for row, vector in part])',
             'client.flush("items")',
             "index = client.prepare_index_params()",
-            "# Milvus Lite takes the parameters only where they are nested once more; a server takes both.",
+            "# Milvus Lite needs the parameters nested once more; a server accepts both forms.",
             "index.add_index(",
             f'    "vector", index_type="{kind}", metric_type="{setting.metric.upper()}", '
             f'params={{"params": {shape}}}',

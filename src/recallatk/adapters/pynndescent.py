@@ -1,4 +1,4 @@
-"""pynndescent: a graph of near neighbours made by descent and compiled by numba, in process."""
+"""pynndescent: a graph of near neighbors made by descent and compiled by numba, in process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _METRICS = {Metric.COSINE: "cosine", Metric.IP: "inner_product", Metric.L2: "euc
 
 
 class PyNNDescent(Library):
-    """NNDescent; it can take rows in but none out, and is stored by pickle alone, which can run code."""
+    """NNDescent graph; no updates (it cannot delete), and no stored size (it can only be pickled)."""
 
     name = "pynndescent"
     family = "pynndescent"
@@ -32,7 +32,7 @@ class PyNNDescent(Library):
     extra = "pynndescent"
     metrics = frozenset(Metric)
     abilities = Abilities(threads=True, deterministic=True, clients=True, forks=True)
-    build_knobs = (Knob("n_neighbors", default=30, low=2, high=500, help="neighbours of a node"),)
+    build_knobs = (Knob("n_neighbors", default=30, low=2, high=500, help="neighbors per node"),)
     search_knobs = (
         Knob(
             "epsilon",
@@ -41,7 +41,7 @@ class PyNNDescent(Library):
             high=0.5,
             scale="linear",
             effort=True,
-            help="how much further than the k-th best a candidate may be",
+            help="how much farther than the k-th best a candidate may be",
         ),
     )
 
@@ -51,10 +51,10 @@ class PyNNDescent(Library):
 
         self.close()
         vectors = float32_matrix(corpus.vectors.read(0, corpus.rows))
-        # No row has more neighbours than there are other rows.
-        neighbours = max(1, min(parameters["n_neighbors"], corpus.rows - 1))
+        # No row has more neighbors than there are other rows.
+        neighbors = max(1, min(parameters["n_neighbors"], corpus.rows - 1))
         self.index = NNDescent(
-            vectors, _METRICS[metric], n_neighbors=neighbours, random_state=1, n_jobs=self.threads
+            vectors, _METRICS[metric], n_neighbors=neighbors, random_state=1, n_jobs=self.threads
         )
         self.index.prepare()
         self.index.query(vectors[:1], k=1)
@@ -93,12 +93,12 @@ class PyNNDescent(Library):
     @classmethod
     def snippet(cls, setting: Setting) -> str:
         """Make the graph, search with its epsilon."""
-        metric, neighbours = _METRICS[setting.metric], setting.build["n_neighbors"]
+        metric, neighbors = _METRICS[setting.metric], setting.build["n_neighbors"]
         return lines(
             "from pynndescent import NNDescent",
             "",
             INPUTS,
-            f'index = NNDescent(vectors, "{metric}", n_neighbors={neighbours}, random_state=1)',
+            f'index = NNDescent(vectors, "{metric}", n_neighbors={neighbors}, random_state=1)',
             "index.prepare()",
             "",
             f"found, distances = index.query(queries, k={setting.k}, epsilon={setting.search['epsilon']})",

@@ -36,7 +36,7 @@ _IN_PROCESS = {
 
 
 class Qdrant(Engine):
-    """HNSW that knows payload indexes; Qdrant normalizes vectors itself under cosine."""
+    """Qdrant collection (HNSW with payload indexes); Qdrant itself normalizes vectors under cosine."""
 
     name = "qdrant"
     family = "qdrant"
@@ -45,11 +45,17 @@ class Qdrant(Engine):
     metrics = frozenset(Metric)
     abilities = Abilities(filters=True, updates=True, exact_search=True, clients=True)
     build_knobs = (
-        Knob("url", default="", help="a server; without one, a shard in process (key: QDRANT_API_KEY)"),
+        Knob("url", default="", help="server URL; without one, a shard in process (key: QDRANT_API_KEY)"),
         Knob("M", default=16, low=2, high=256),
         Knob("ef_construct", default=200, low=4, high=5000, effort=True),
         Knob("quantization", default="none", choices=("none", "scalar", "binary")),
-        Knob("full_scan_threshold", default=10, low=10, high=10**9, help="KB below which it scans all"),
+        Knob(
+            "full_scan_threshold",
+            default=10,
+            low=10,
+            high=10**9,
+            help="segment size in KB below which it scans",
+        ),
     )
     secret_variables = ("QDRANT_API_KEY",)
     search_knobs = (Knob("hnsw_ef", default=64, low=1, high=10_000, effort=True),)
@@ -121,7 +127,7 @@ class Qdrant(Engine):
         # One segment is empty and waits for new points.
         if self._bytes(points) <= threshold * 1024 * max(1, segments - 1):
             raise EngineError(
-                f"qdrant scans segments below full_scan_threshold = {threshold} KB, as these are"
+                f"qdrant scans segments below full_scan_threshold = {threshold} KB, and these are below it"
             )
         return f"{indexed:,} of {points:,} points indexed, in {segments} segments"
 

@@ -26,7 +26,7 @@ class LiveQdrant(LiveCollection):
 
     family = "qdrant"
     call_knobs: ClassVar = (
-        Knob("hnsw_ef", default=0, high=1_000_000, effort=True, help="0: as the collection was configured"),
+        Knob("hnsw_ef", default=0, high=1_000_000, effort=True, help="0: the collection's own setting"),
     )
     aliases: ClassVar = {"ef": "hnsw_ef"}
     counts = (0, 0)
@@ -107,7 +107,7 @@ class LiveQdrantCollection(LiveQdrant):
     def of(cls, held: Any, names: Collection[str] = ()) -> Any:
         """The engine class of one collection."""
         if not isinstance(held, tuple) or not isinstance(held[1], str):
-            raise UsageError('a Qdrant client alone names no collection. Give (client, "collection")')
+            raise UsageError('a Qdrant client without a collection. Accepted: (client, "collection")')
         made: Any = super().of(held[0], names)
         made.collection = held[1]
         return made

@@ -222,9 +222,9 @@ def qdrant_filter(condition: Filter, api: Any) -> Any:
             return api.Filter(should=[api.FieldCondition(key=key, **_equal(value, api)) for value in values])
         case Range(key):
             if any(isinstance(value, str) for value in condition.bounds().values()):
-                raise EngineError("qdrant cannot filter by the order of texts")
+                raise EngineError("qdrant cannot compare text with < or >")
             return api.Filter(must=[api.FieldCondition(key=key, range=_bounds(api, **condition.bounds()))])
-    raise FilterError(f"{type(condition).__name__} is no kind of filter")
+    raise FilterError(f"{type(condition).__name__} is not a filter")
 
 
 def qdrant_payload(payload: dict[str, Any]) -> dict[str, Any]:

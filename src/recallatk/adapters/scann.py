@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scann(Library):
-    """A tree with asymmetric hashing and reordering; cosine is inner product on vectors of unit length."""
+    """ScaNN tree with asymmetric hashing and reordering; cosine is inner product on unit vectors."""
 
     name = "scann"
     family = "scann"
@@ -31,12 +31,14 @@ class Scann(Library):
     build_knobs = (Knob("num_leaves", default=100, low=1, high=100_000, help="partitions of the corpus"),)
     search_knobs = (
         Knob("leaves_to_search", default=10, low=1, high=100_000, effort=True),
-        Knob("reorder", default=100, low=1, high=10_000, effort=True, help="rows that are scored exactly"),
+        Knob("reorder", default=100, low=1, high=10_000, effort=True, help="rows reranked with exact scores"),
     )
     constraints = (
-        Constraint("at least 16 rows to learn its codes from", ("rows",), lambda rows: rows >= 16),
+        Constraint("at least 16 rows to train its codes", ("rows",), lambda rows: rows >= 16),
         Constraint(
-            "num_leaves of at most rows", ("num_leaves", "rows"), lambda num_leaves, rows: num_leaves <= rows
+            "num_leaves of at most the number of rows",
+            ("num_leaves", "rows"),
+            lambda num_leaves, rows: num_leaves <= rows,
         ),
         Constraint(
             "leaves_to_search of at most num_leaves",
@@ -132,7 +134,13 @@ class LiveScann(LiveIndex):
         Knob(
             "leaves_to_search", default=0, high=10_000_000, effort=True, help="0: as the searcher was built"
         ),
-        Knob("reorder", default=0, high=10_000_000, effort=True, help="rows scored exactly; 0: as built"),
+        Knob(
+            "reorder",
+            default=0,
+            high=10_000_000,
+            effort=True,
+            help="rows reranked with exact scores; 0: as built",
+        ),
     )
     aliases: ClassVar = {"pre_reorder_num_neighbors": "reorder"}
 
@@ -158,7 +166,7 @@ class LiveScann(LiveIndex):
             cls.held_object.search(float32_matrix(corpus.vectors.read(0, 1))[0], 1)
         except (RuntimeError, ValueError) as problem:
             raise EngineError(
-                f"{cls.name} refuses vectors of {corpus.dimension} dimensions: {problem}"
+                f"{cls.name} rejects vectors of {corpus.dimension} dimensions: {problem}"
             ) from problem
 
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ UNIT = "vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)"
 
 @dataclass(frozen=True)
 class Setting:
-    """An engine with all of its parameters, and the number of neighbours asked for."""
+    """An engine with all of its parameters, and the number of neighbors asked for."""
 
     engine: str
     metric: Metric
@@ -51,7 +51,7 @@ def snippet(
         metric: cosine, ip or l2.
         build: the build parameters.
         search: the search parameters.
-        k: the number of neighbours asked for.
+        k: the number of neighbors asked for.
         dimension: of the vectors, where the code has to state it.
     """
     # The engine contract declares snippets, so it imports this module.
@@ -87,7 +87,7 @@ def json_snippet(setting: Setting) -> str:
         "build": public(_parsed(setting.build)),
         "search": public(_parsed(setting.search)),
     }
-    said = f"The parameters of {setting.engine}, as it was asked:"
+    said = f"The parameters of {setting.engine}, as measured:"
     return f"{said}\n{json.dumps(parameters, indent=2, ensure_ascii=False)}"
 
 

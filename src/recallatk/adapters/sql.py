@@ -165,7 +165,7 @@ class SqlFilters:
             case Range(name):
                 bounds = [self._bounded(name, *bound, values) for bound in condition.bounds().items()]
                 return f"({' AND '.join(bounds)})"
-        raise FilterError(f"{type(condition).__name__} is no kind of filter")
+        raise FilterError(f"{type(condition).__name__} is not a filter")
 
     def _among(self, name: str, wanted: tuple[Literal, ...], values: list[Literal]) -> str:
         column = self.columns[name]
@@ -231,7 +231,7 @@ def _moment(column: Column, name: str, value: str) -> int:
 
 def _incomparable(column: Column, name: str, value: Literal) -> FilterError:
     return FilterError(
-        f"column {name!r} holds {column.type} and cannot be compared with {literal_text(value)}"
+        f"column {name!r} has type {column.type}, which cannot be compared with {literal_text(value)}"
     )
 
 

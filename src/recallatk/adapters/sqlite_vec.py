@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from recallatk.filters import Filter
 
 # The library's own limit.
-_MOST_NEIGHBOURS = 4096
+_MOST_NEIGHBORS = 4096
 _TYPES = {"boolean": "INTEGER", "integer": "INTEGER", "float": "REAL", "text": "TEXT"}
 
 
 class SqliteVec(SqlEngine):
-    """A database in memory; apsw brings a SQLite that can load extensions, which Python's often cannot."""
+    """Exact scan in an in-memory SQLite database, through apsw because Python's often loads no extensions."""
 
     name = "sqlite-vec"
     family = "sqlite"
@@ -32,7 +32,7 @@ class SqliteVec(SqlEngine):
     metrics = frozenset({Metric.L2, Metric.COSINE})
     # Its database is in memory, where no second connection can see it.
     abilities = Abilities(filters=True, updates=True, batch=False, deterministic=True, exact_search=True)
-    constraints = (Constraint(f"k of at most {_MOST_NEIGHBOURS:,}", ("k",), lambda k: k <= _MOST_NEIGHBOURS),)
+    constraints = (Constraint(f"k of at most {_MOST_NEIGHBORS:,}", ("k",), lambda k: k <= _MOST_NEIGHBORS),)
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Fill a table of vectors, and one of metadata beside it."""
@@ -125,7 +125,7 @@ class SqliteVec(SqlEngine):
     def snippet(cls, setting: Setting) -> str:
         """Fill the table and ask it; it has no parameters."""
         return lines(
-            "import apsw  # its SQLite can load extensions, which Python's own often cannot",
+            "import apsw  # its SQLite can load extensions, Python's own often cannot",
             "import sqlite_vec",
             "",
             INPUTS,

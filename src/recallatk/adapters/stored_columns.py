@@ -86,7 +86,7 @@ class StoredColumns:
                 if isinstance(leaf, bool):
                     return self._known(column) if leaf != negated else False
                 return _joined([self._known(column), Not(leaf)], True) if negated else leaf
-        raise FilterError(f"{type(condition).__name__} is no kind of filter")
+        raise FilterError(f"{type(condition).__name__} is not a filter")
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:

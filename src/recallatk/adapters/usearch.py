@@ -29,7 +29,7 @@ _ROW_BYTES = 110
 
 
 class Usearch(Library):
-    """Index of usearch; its Python interface takes no filters."""
+    """usearch.Index: an HNSW graph; no filters in its Python API."""
 
     name = "usearch"
     family = "usearch"
@@ -39,13 +39,13 @@ class Usearch(Library):
         updates=True, threads=True, deterministic=True, exact_search=True, clients=True, forks=True
     )
     build_knobs = (
-        Knob("connectivity", default=16, low=2, high=256, help="neighbours of a node"),
-        Knob("expansion_add", default=128, low=1, high=5000, effort=True, help="candidates while it builds"),
+        Knob("connectivity", default=16, low=2, high=256, help="neighbors per node"),
+        Knob("expansion_add", default=128, low=1, high=5000, effort=True, help="candidates during the build"),
         Knob(
             "storage",
             default="f32",
             choices=("f32", "f16", "bf16", "i8", "b1"),
-            help="how a value is kept; i8 keeps directions only, b1 only signs, compared by Hamming distance",
+            help="storage type; i8 keeps only directions, b1 only signs, compared by Hamming distance",
         ),
     )
     search_knobs = (Knob("expansion", default=64, low=1, high=10_000, effort=True),)
@@ -98,7 +98,7 @@ class Usearch(Library):
 
     def work(self) -> str:
         """How much of the corpus the walks compared, which a scan could not show."""
-        return f"{self.compared / self.searched:,.0f} comparisons a query"
+        return f"{self.compared / self.searched:,.0f} comparisons per query"
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add nodes under the next numbers."""

@@ -24,7 +24,7 @@ _STORAGES = {"f32": "Float32", "e4m3": "E4M3", "i8": "Float8"}
 
 
 class Voyager(HnswLibrary):
-    """Index of voyager."""
+    """voyager.Index: an HNSW graph with float or 8-bit storage."""
 
     name = "voyager"
     family = "voyager"
@@ -32,7 +32,7 @@ class Voyager(HnswLibrary):
     extra = "voyager"
     build_knobs = (
         *HnswLibrary.build_knobs,
-        Knob("storage", default="f32", choices=tuple(_STORAGES), help="i8 takes values from -1 to 1 only"),
+        Knob("storage", default="f32", choices=tuple(_STORAGES), help="i8 accepts only values from -1 to 1"),
     )
     whole_vectors = ("storage", ("f32",))
 
@@ -55,7 +55,7 @@ class Voyager(HnswLibrary):
         try:
             self.index.add_items(float32_matrix(vectors).copy(), numbers.tolist(), num_threads=self.threads)
         except (RuntimeError, ValueError) as problem:
-            raise EngineError(f"voyager cannot take these vectors: {problem}") from problem
+            raise EngineError(f"voyager rejects these vectors: {problem}") from problem
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The nearest rows that the walk over the graph found."""

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from recallatk.analysis.measures.base import Measure
     from recallatk.core import Answers, Dataset
 
-# Similarities of float64 are off by some times 1e-16 for every component.
+# float64 similarities have an error of a few 1e-16 per component.
 _PARALLEL = 1e-12
 
 
 def answer_scores(dataset: Dataset, answers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Beside each answer its float64 score; NaN where it is no row or one that the query may not return."""
+    """float64 score of each answer; NaN for unknown and ineligible rows."""
     scores = np.full(answers.shape, np.nan)
     flat = scores.reshape(-1)
     queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
@@ -51,13 +51,13 @@ def answer_scores(dataset: Dataset, answers: NDArray[np.int64]) -> NDArray[np.fl
 
 
 def cosine_distances(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 - similarity, and 0 for vectors that are parallel but for the rounding of float64."""
+    """1 - similarity, and 0 for vectors that are parallel within float64 rounding."""
     distances = 1.0 - similarities
     return np.asarray(np.where(distances < _PARALLEL, 0.0, distances))
 
 
 def needed_scores(compared: Compared, measure: Measure) -> tuple[NDArray[np.float64], Metric]:
-    """The scores of the answers and what they mean, without which some measures cannot be."""
+    """Scores of the answers and their metric; raises if a measure needs them and they are missing."""
     metric = compared.truth.metric
     if compared.answer_scores is None or metric is None or compared.truth.scores is None:
         raise UsageError(
@@ -68,13 +68,13 @@ def needed_scores(compared: Compared, measure: Measure) -> tuple[NDArray[np.floa
 
 
 def true_scores(compared: Compared) -> NDArray[np.float64]:
-    """The scores of the truth; asked after `needed_scores`."""
+    """Scores of the truth; call after `needed_scores`."""
     assert compared.truth.scores is not None  # noqa: S101 - asked by the caller
     return compared.truth.scores
 
 
 def counted_scores(compared: Compared, scores: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The scores of the first k distinct known answers, the others NaN."""
+    """Scores of the first k distinct known answers; NaN for the others."""
     answers = compared.answers
     counts = (answers >= 0) & ~repeated(answers)
     return np.where(counts & (np.cumsum(counts, axis=1) <= k), scores, np.nan)
@@ -85,16 +85,16 @@ OTHER_TOOLS = "trec_eval and ir-measures order equal scores by document id, last
 
 @dataclass(frozen=True)
 class ScoreTies:
-    """Queries whose answers tie by score at a boundary, so that the order of ties decides who is counted."""
+    """Queries whose answers tie by score at rank k, where the order of ties changes recall."""
 
     order: str
-    """How the answers are ordered here."""
+    """Rule that orders the answers."""
     queries: Mapping[int, int]
-    """By k, how many queries have equal scores at k and k + 1."""
+    """Number of queries with equal scores at k and k + 1, by k."""
 
 
 def score_ties(answers: Answers, cutoffs: Iterable[int]) -> ScoreTies | None:
-    """Ties at every k; None for answers whose order is not made from scores."""
+    """Ties at every k; None for answers that are not ordered by score."""
     if answers.ordered_by is None or answers.scores is None:
         return None
     return ScoreTies(answers.ordered_by, {k: int(ties_at(answers, k).sum()) for k in sorted(set(cutoffs))})

@@ -20,38 +20,38 @@ from recallatk.ids import row_numbers as numbers_as_ids
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# In place of a row number: an answer that says "none", one that names no row, and no answer at all.
+# In place of a row number: padding, an unknown id, and no answer at all.
 PADDING, UNKNOWN, ABSENT = -1, -2, -3
 _NAMED = 5
-# So many ids are looked up at a time.
+# Number of ids looked up at a time.
 _PORTION = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """What was answered to each query of a truth."""
+    """Answers to each query of a truth."""
 
     rows: NDArray[np.int64]
     """(queries, width) corpus rows; below 0 for padding, unknown ids and no answer."""
     missing: NDArray[np.bool_]
-    """Queries that were not answered at all: the answers do not have them."""
+    """Queries that are missing from the answers."""
     tells_unknown: bool
-    """Whether all ids of the corpus were known, so that the others are unknown ones."""
+    """Whether all corpus ids were known, so that unknown ids can be counted."""
     columns: pa.Table | None = None
-    """What stands beside the answers, in the truth's order."""
+    """Scores and columns of the answers, in the order of the truth."""
 
 
 def align(answers: Any, truth: Truth, corpus: Corpus | None = None, *, row_numbers: bool = False) -> Aligned:
-    """Look up ids and queries.
+    """Look up ids and match queries by id or position.
 
     Args:
         answers: `Answers`, a matrix of integers, or one list of ids per query.
-        truth: whose queries, and whose ids unless there is a corpus, count.
-        corpus: all rows that could have been answered.
+        truth: supplies the queries, and the ids unless there is a corpus.
+        corpus: all rows that a system could return.
         row_numbers: the answers are row numbers, whatever the ids are.
     """
     if not len(truth):
-        raise UsageError("the truth has no queries, and without truth there is no recall")
+        raise UsageError("cannot score: the truth has no queries")
     nameless = truth.row_ids is None and truth.corpus_ids is None
     by_row = row_numbers or (nameless and (corpus is None or corpus.id_column is None))
     if by_row and isinstance(answers, np.ndarray) and answers.ndim == 2 and answers.dtype.kind in "iu":
@@ -69,7 +69,7 @@ def align(answers: Any, truth: Truth, corpus: Corpus | None = None, *, row_numbe
 
 
 def _rows(answers: Answers, known: _KnownIds, places: NDArray[np.int64], queries: int) -> NDArray[np.int64]:
-    """The rows of all answers, a portion at a time: looking up takes several times what is looked up."""
+    """Rows of all answers, in portions because lookups need several times the memory of the ids."""
     lengths = np.diff(answers.offsets)
     rows = np.full((queries, max(1, int(lengths.max(initial=0)))), ABSENT, np.int64)
     step = max(1, _PORTION // rows.shape[1])
@@ -90,7 +90,7 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
     _require_no_more(len(answers), truth)
     rows = answers.astype(np.int64, copy=False)
     if answers.dtype == np.uint64:
-        # As signed they would be negative, which says "none"; only the largest of all does.
+        # As signed integers they would be negative, which means padding; only the largest one does.
         rows = np.where((rows < 0) & (rows != PADDING), np.iinfo(np.int64).max, rows)
     count = truth.corpus_rows if corpus is None else corpus.rows
     if rows.size and _outermost(rows) >= (np.iinfo(np.int64).max if count is None else count):
@@ -105,26 +105,26 @@ def _aligned_matrix(answers: NDArray[Any], truth: Truth, corpus: Corpus | None) 
 
 
 def _outermost(rows: NDArray[np.int64]) -> int:
-    """The largest number, where any below 0 is larger than all others: one pass instead of two."""
+    """Largest number with negative ones counted as largest, in one pass instead of two."""
     return int(np.ascontiguousarray(rows).view(np.uint64).max())
 
 
 def bounded(rows: NDArray[np.int64], count: int | None) -> NDArray[np.int64]:
-    """Row numbers that no row has become unknown ones; any negative number pads."""
+    """Row numbers with those outside the corpus marked unknown; negative numbers are padding."""
     rows = np.maximum(rows, PADDING)
     return rows if count is None else np.where(rows >= count, UNKNOWN, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class _KnownIds:
-    """The ids that answers may have, and the rows that they stand for."""
+    """Ids that answers may contain, and their rows."""
 
     ids: pa.Array | None
     """None: the id is the row number."""
     rows: NDArray[np.int64] | None
-    """Beside each id its row; None: its place."""
+    """Row of each id; None: its position."""
     count: int | None
-    """How many rows there are, where that is known."""
+    """Number of corpus rows, if known."""
     complete: bool
 
     @classmethod
@@ -155,7 +155,7 @@ class _KnownIds:
         return np.where(there, rows, PADDING), int(hit.sum())
 
     def require_matches(self, answers: Answers, *, matched: bool) -> None:
-        """Refuse answers of another kind of which not one is known: not one of them could ever be a hit."""
+        """Refuse answers of a different id type if none of them is known: recall would always be 0."""
         if matched or self.ids is None or answers.ids.type == self.ids.type or not len(self.ids):
             return
         given = _without_padding(answers.ids).drop_null()
@@ -163,13 +163,13 @@ class _KnownIds:
             return
         kinds = {pa.int64(): "numbers", pa.string(): "text"}
         raise MismatchError(
-            f"{answers.name}: the answers are {kinds[given.type]} such as {given[0]}, and the right ids are "
-            f"{kinds[self.ids.type]} such as {self.ids[0]}. If the answers are row numbers, say so: "
-            "row_numbers=True, --row-numbers"
+            f"id mismatch: {answers.name} has {kinds[given.type]} such as {given[0]}, the truth has "
+            f"{kinds[self.ids.type]} such as {self.ids[0]}. If the answers are row numbers, pass "
+            "row_numbers=True (--row-numbers)"
         )
 
     def _other(self, ids: pa.Array, which: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Numbers for ids that the truth does not name: they may be rows, and repeats of them show."""
+        """Numbers for ids outside the truth: they may be rows, and their repeats must be counted."""
         first = 0 if self.rows is None else int(self.rows.max(initial=-1)) + 1
         codes = np.zeros(len(ids), np.int64)
         encoded = ids.filter(pa.array(which)).dictionary_encode()
@@ -178,7 +178,7 @@ class _KnownIds:
 
 
 def _without_padding(ids: pa.Array) -> pa.Array:
-    """-1 among integers says "none"; a text may well be "-1"."""
+    """Integer ids without -1, which is padding; the text "-1" may be an id."""
     if not pa.types.is_integer(ids.type):
         return ids
     return pc.if_else(pc.equal(ids, PADDING), pa.scalar(None, ids.type), ids)
@@ -190,22 +190,22 @@ def _as_numbers(ids: pa.Array, name: str) -> NDArray[np.int64]:
             ids = _without_padding(ids.cast(pa.int64()))
         except pa.ArrowInvalid as problem:
             raise MismatchError(
-                f"{name}: the right ids are numbers, and the answers are text: {problem}. For ids say of "
-                "which corpus: score(…, corpus=corpus), --corpus"
+                f"id mismatch: {name} has text, the truth has numbers: {problem}. If the answers are ids, "
+                "pass their corpus: score(…, corpus=corpus), --corpus"
             ) from problem
     numbers: NDArray[np.int64] = ids.fill_null(PADDING).to_numpy(zero_copy_only=False)
     return numbers
 
 
 def _one_kind(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Numbers and texts compare as texts."""
+    """Both arrays as text, if one is text."""
     if first.type == second.type:
         return first, second
     return first.cast(pa.string()), second.cast(pa.string())
 
 
 def _queries(answers: Answers, truth: Truth) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The place in the truth of every answered query, and which queries are missing."""
+    """Position in the truth of every answered query, and a mask of missing queries."""
     missing = np.ones(len(truth), bool)
     if answers.query_ids is None:
         _require_no_more(len(answers), truth)
@@ -217,13 +217,13 @@ def _queries(answers: Answers, truth: Truth) -> tuple[NDArray[np.int64], NDArray
         if found.null_count:
             extra = answers.query_ids.filter(found.is_null())
             raise MismatchError(
-                f"{answers.name}: answers to {_listed(extra)}, which the truth does not have; it has "
+                f"query mismatch: {answers.name} has {_listed(extra)}, missing from the truth. The truth has "
                 f"{_listed(names)}"
             )
         places = found.to_numpy(zero_copy_only=False).astype(np.int64)
         if len(np.unique(places)) < len(places):
             again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
-            raise MismatchError(f"{answers.name}: two answers to query {answers.query_ids[int(again[0])]}")
+            raise MismatchError(f"{answers.name}: query {answers.query_ids[int(again[0])]} is answered twice")
     missing[places] = False
     return places, missing
 
@@ -232,8 +232,8 @@ def _require_no_more(count: int, truth: Truth) -> None:
     if count > len(truth):
         extra = f"query {len(truth)}" if count == len(truth) + 1 else f"queries {len(truth)} to {count - 1}"
         raise MismatchError(
-            f"answers to {count:,} queries, and a truth of {len(truth):,}: it does not have {extra}, "
-            "counted from 0"
+            f"query mismatch: there are answers to {count:,} queries, the truth has {len(truth):,}. "
+            f"It lacks {extra} (counted from 0)"
         )
 
 
@@ -261,7 +261,7 @@ def answers_from_lists(lists: Any, name: str = "answers") -> Answers:
 
 
 def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
-    """A truth from ids alone, best first: lists, or `Answers` that are right.
+    """A truth from ids alone, best first: lists or `Answers`.
 
     A list shorter than `k` is ambiguous, unless it ends with None or -1: no other row is eligible.
     """
@@ -269,17 +269,17 @@ def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
     for number, row in enumerate(given):
         if len(row) < k and None not in row:
             raise UsageError(
-                f"the truth of query {number} has {len(row)} ids, and recall@{k} needs {k}. If no other "
-                "row may be returned, end the list with None"
+                f"the truth of query {number} has {len(row)} ids, recall@{k} needs {k}. If no other "
+                "row is eligible, end the list with None"
             )
     right = [[each for each in row if each is not None] for row in given]
     for number, ids in enumerate(right):
         if len(set(ids)) != len(ids):
-            raise BadValueError("truth", "an id stands twice", "distinct ids", row=number)
+            raise BadValueError("truth", "an id is repeated", "distinct ids", row=number)
     codes: dict[_Id, int] = {}
     for each in (each for row in right for each in row):
         codes.setdefault(each, len(codes))
-    # Padding says that there are no more: it belongs to the depth, at the end.
+    # Padding marks the end of the eligible rows, so it counts toward the depth.
     width = max((len(row) for row in given), default=0)
     queries = lists.query_ids if isinstance(lists, Answers) else None
     rows = np.full((len(right), width), -1, np.int64)
@@ -297,13 +297,15 @@ def truth_from_lists(lists: Any, k: int, corpus: Corpus | None = None) -> Truth:
 
 
 def _corpus_rows(ids: pa.Array, corpus: Corpus) -> NDArray[np.int64]:
-    """The row of each id; one that the corpus does not have is refused."""
+    """Corpus row of each id; refuses unknown ids."""
     known = corpus.ids
     if ids.type != known.type:
         ids, known = ids.cast(pa.string()), known.cast(pa.string())
     found = pc.index_in(ids, value_set=known)
     if found.null_count:
-        raise MismatchError(f"the truth lists the id {ids.filter(found.is_null())[0]}, not in {corpus.name}")
+        raise MismatchError(
+            f"id mismatch: the truth lists {ids.filter(found.is_null())[0]}, missing from {corpus.name}"
+        )
     rows: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return rows
 
@@ -333,13 +335,15 @@ def _id(each: Any) -> _Id:
     if isinstance(each, Integral):
         return None if each == -1 else int(each)
     if isinstance(each, Real):
-        # What has gaps in pandas is no longer whole: 3 becomes 3.0, and no answer NaN.
+        # pandas turns integers with gaps into floats: 3 becomes 3.0, a missing answer NaN.
         number = float(each)
         if np.isnan(number):
             return None
         if number.is_integer():
             return _id(int(number))
-    raise UsageError(f"{each!r:.60} is no id. Accepted: whole numbers, text, and None or -1 for no answer")
+    raise UsageError(
+        f"{each!r:.60} is not an id. Accepted: whole numbers, text, and None or -1 for no answer"
+    )
 
 
 def _ids(flat: list[_Id], name: str) -> pa.Array:
@@ -348,4 +352,4 @@ def _ids(flat: list[_Id], name: str) -> pa.Array:
     try:
         return pa.array(flat, pa.int64())
     except (OverflowError, pa.ArrowInvalid) as problem:
-        raise UsageError(f"{name}: an id beyond 64 bits. Accepted: ids that fit int64, or text") from problem
+        raise UsageError(f"{name}: an id exceeds 64 bits. Accepted: ids that fit int64, or text") from problem

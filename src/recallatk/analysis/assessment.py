@@ -44,26 +44,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """A score with all that explains it."""
+    """A score with its explanation: distribution, segments, diagnosis and comparison."""
 
     name: str
-    """Of the answers."""
+    """Name of the answers."""
     score: Score
     k: int
-    """The k that segments, diagnosis and comparison are about."""
+    """The k of segments, diagnosis and comparison."""
     distribution: Mapping[str, Distribution]
-    """By recall at each k."""
+    """Distribution of recall over queries, for each k."""
     at_least: Mapping[str, float]
-    """Below what recall is not, with 95 % confidence: the bound to decide by."""
+    """Lower bound of recall with 95 % confidence, for decisions."""
     segments: Mapping[str, list[Segment]]
     diagnosis: Diagnosis | None
     planning: str
     relevance: Mapping[str, Mean] = field(default_factory=dict)
-    """By judgements, not by truth: another thing than recall@k."""
+    """Measures of judged relevance, which do not use the truth."""
     score_ties: ScoreTies | None = None
-    """Ties by score at the boundaries, where scores put the answers in order."""
+    """Ties by score at rank k, for answers that are ordered by score."""
     differences: tuple[Difference, ...] = ()
-    """Between these answers and others to the same queries."""
+    """Differences from other answers to the same queries."""
 
     def __str__(self) -> str:
         shown: str = renderer().assessment_text(self)
@@ -93,7 +93,7 @@ def assess(
         answers: Answers, lists of ids or a matrix of ids, as in `score`.
         at: values of k for recall.
         measures: further measures.
-        by: columns to group queries by, beside the groups that the truth implies.
+        by: columns to group queries by, in addition to the automatic groups.
         against: other answers to the same queries to compare with.
         qrels: relevance judgments: grades by query id and corpus id.
         corpus: the corpus, to detect unknown ids.
@@ -130,7 +130,7 @@ def assess(
 
 
 def _planning(scored: Score, headline: str) -> str:
-    """What so many queries are enough for, by the interval that is shown; few have no spread to go by."""
+    """Precision that this number of queries gives; empty if there are too few to estimate the spread."""
     values, mean = _there(scored.per_query[headline]), scored.measures[headline]
     if len(values) < FEWEST_RESAMPLED or mean.low is None or mean.high is None:
         return ""
@@ -142,7 +142,7 @@ def _wanted(truth: Any, at: Sequence[int] | None, measures: Sequence[Measure | s
     recalls = wanted_measures(truth, at, ())
     main = _main(recalls)
     companions: list[Measure] = []
-    if main > 1:  # of one neighbour they all say the same
+    if main > 1:  # for one neighbor they all equal recall@1
         companions = [
             ReciprocalRank(main),
             DiscountedGain(main),
@@ -153,14 +153,14 @@ def _wanted(truth: Any, at: Sequence[int] | None, measures: Sequence[Measure | s
 
 
 def _main(measures: Sequence[Measure]) -> int:
-    """The k of the headline."""
+    """Headline k."""
     k = headline_k(each.k for each in measures if isinstance(each, Recall) and not each.strict)
     assert k is not None  # noqa: S101 - at least one recall is always wanted
     return k
 
 
 def _further(k: int, aligned: Aligned) -> list[Measure]:
-    """What a diagnosis needs beside recall@k."""
+    """Measures that the diagnosis needs in addition to recall@k."""
     given = (aligned.rows != PADDING) & (aligned.rows != ABSENT)
     deeper = deeper_measure(k, given.sum(axis=1)[~aligned.missing])
     return [] if deeper is None else [deeper]
@@ -199,7 +199,7 @@ def _segments(
 
 
 def _columns(truth: Truth, aligned: Aligned, dataset: Dataset | None) -> pa.Table | None:
-    """Everything known beside the queries; what the data says wins over copies of it."""
+    """Columns of the queries; the data take precedence over copies in the truth."""
     found: dict[str, Any] = {}
     tables = [aligned.columns, truth.query_columns, None if dataset is None else dataset.queries.metadata]
     for table in tables:
@@ -219,7 +219,7 @@ def _relevance(
     corpus: Corpus | None,
     qrels: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Mean]:
-    """By the judgements of the queries that were asked; others may be judged too."""
+    """Relevance over the queries of the truth; the qrels may have more."""
     names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
     asked = {str(each) for each in names.to_pylist()}
     judged = {query: grades for query, grades in qrels.items() if query in asked}
@@ -227,7 +227,7 @@ def _relevance(
 
 
 def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None) -> Answers:
-    """The answers by the ids that judgements use, for queries and rows alike."""
+    """Answers with the query and corpus ids that judgments use."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -238,7 +238,7 @@ def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None)
         return answers
     there = (rows != PADDING) & (rows != ABSENT)
     flat = rows[there]
-    # What is unknown is not relevant, and has its place all the same: no two of them are one.
+    # Unknown ids are not relevant but keep their rank, so each gets a distinct name.
     unknown = (flat < 0) | (flat >= (np.iinfo(np.int64).max if known is None else len(known)))
     rows_known = np.where(unknown, -1, flat)
     ids = (
@@ -254,7 +254,9 @@ def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None)
 def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:
     names = [name, *(each.name for each in against)]
     if len(set(names)) < len(names):
-        raise UsageError(f"answers are compared by name, and two have the same: {', '.join(names)}")
+        raise UsageError(
+            f"two files of answers have the same name: {', '.join(names)}. Accepted: distinct names"
+        )
     return against
 
 

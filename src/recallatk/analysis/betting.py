@@ -151,7 +151,7 @@ def _checked(values: ArrayLike) -> Floats:
     if numbers.ndim > 1:
         raise UsageError(f"values of shape {numbers.shape}. Accepted: one value per query")
     if not np.all((numbers >= 0) & (numbers <= 1)):
-        raise UsageError("bets are on values from 0 to 1, and some of these are not")
+        raise UsageError("a betting bound of values outside [0, 1]. Accepted: values from 0 to 1")
     return numbers
 
 

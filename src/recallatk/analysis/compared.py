@@ -1,4 +1,4 @@
-"""Answers and truth side by side: how many true neighbours are among the first answers, ties included."""
+"""Comparison of answers with the truth: hits among the first answers, ties included."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Hits(NamedTuple):
-    """What was found of the best `cut` rows of each query."""
+    """Hits among the best `cut` rows of each query."""
 
     tie_aware: NDArray[np.int64]
-    """Any row that ties with the last of them counts, as long as places are left."""
+    """Hits where any row that ties with the last one counts, up to `cut`."""
     strict: NDArray[np.int64]
-    """Only these very rows count: ties are cut by row number."""
+    """Hits by strict ids: ties are cut by row number."""
     cut: NDArray[np.int64]
-    """How many rows there are to find: min(k, eligible)."""
+    """Number of rows to find: min(k, eligible)."""
 
 
 class Compared:
@@ -32,8 +32,8 @@ class Compared:
 
     Args:
         truth: the best rows of every query.
-        answers: (queries, width) rows as answered; below 0 for padding, unknown ids and no answer.
-        answer_scores: beside each answer its score, computed from the vectors; NaN where it is no row.
+        answers: (queries, width) rows in answer order; below 0 for padding, unknown ids and no answer.
+        answer_scores: score of each answer, computed from the vectors; NaN if it is not a row.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class Compared:
 
     @cached_property
     def available(self) -> NDArray[np.int64]:
-        """How many neighbours the truth has of each query."""
+        """Number of neighbors that the truth lists for each query."""
         rows = self.truth.rows
-        # Padding only ever stands at the end.
+        # Padding is always at the end.
         if rows.shape[1] and rows[:, -1].min(initial=0) >= 0:
             return np.full(len(rows), rows.shape[1])
         return np.asarray((rows >= 0).sum(axis=1))
 
     @cached_property
     def beyond(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Ties beyond the depth that were answered: their queries and places."""
+        """Queries and ranks of answers that tie beyond the depth."""
         none = np.empty(0, np.int64)
         if self.truth.overflow is None or not len(self.truth.overflow[1]):
             return none, none
@@ -72,7 +72,7 @@ class Compared:
         return some[line], found.stands[line, column].astype(np.int64)
 
     def ties_with_previous(self, which: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Beside each neighbour of some queries whether it ties with the one before."""
+        """Mask of neighbors that tie with the previous one, for some queries."""
         truth = self.truth
         if truth.tied is not None:
             return truth.tied[which]
@@ -82,7 +82,7 @@ class Compared:
         return tied
 
     def _cut_in_a_tie(self, k: int) -> NDArray[np.int64]:
-        """Queries of which some row after the first k ties with the k-th."""
+        """Mask of queries in which a row after the first k ties with the k-th."""
         truth = self.truth
         if k == truth.depth:
             if truth.overflow is None:
@@ -95,7 +95,7 @@ class Compared:
         return np.flatnonzero(truth.scores[:, k] == truth.scores[:, k - 1])
 
     def hits(self, k: int, within: int | None = None) -> Hits:
-        """How many of the best k rows are among the first `within` answers, k by default."""
+        """Hits of the best k rows among the first `within` answers (default k)."""
         require_within(k, self.truth)
         within = k if within is None else within
         if (k, within) not in self._found:
@@ -130,13 +130,13 @@ class Compared:
 
     @cached_property
     def block_starts(self) -> NDArray[np.int64]:
-        """Beside each neighbour the rank of the first that it ties with."""
+        """For each neighbor, the rank of the first one that it ties with."""
         tied = self.ties_with_previous(np.arange(len(self)))
         columns = np.arange(self.truth.depth)
         return np.asarray(np.maximum.accumulate(np.where(tied, 0, columns), axis=1))
 
     def cut_ties(self, k: int) -> int:
-        """How many queries tie at k with more rows than the truth names: their recall may be too low."""
+        """Number of queries that tie at k with more rows than the truth lists: recall may be too low."""
         truth = self.truth
         if truth.tie_counts is None or truth.overflow is None:
             return 0
@@ -148,16 +148,16 @@ class Compared:
 
 
 def require_within(k: int, truth: Truth) -> None:
-    """Refuse a k beyond the depth."""
+    """Refuse a k beyond the depth of the truth."""
     if not 1 <= k <= truth.depth:
         raise UsageError(
-            f"recall@{k} needs a deeper truth than this one of depth {truth.depth}. "
+            f"recall@{k} needs a deeper truth: this one has depth {truth.depth}. "
             f"Recompute it: recallatk truth CORPUS QUERIES --depth {k}"
         )
 
 
 def shares(hits: NDArray[Any], cut: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Hits over what there was to hit; NaN where there was nothing."""
+    """Hits divided by the rows to find; NaN if there are none."""
     if cut.min(initial=1) > 0:
         return np.asarray(hits / cut)
     with np.errstate(invalid="ignore", divide="ignore"):

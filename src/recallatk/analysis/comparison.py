@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 RESAMPLES = 9_999
-# All signs of so many differences are fewer combinations than would be drawn.
+# Up to this many differences, all sign combinations are fewer than random draws.
 MOST_ENUMERATED = 13
-# Numbers drawn at a time.
+# Random numbers per draw.
 AT_ONCE = 1_000_000
 
 
 class Difference(NamedTuple):
-    """The second system's mean less the first's, over the queries that both have; larger is better."""
+    """Mean of the second system minus that of the first, over shared queries; larger is better."""
 
     first: str
     second: str
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """One sentence, with the p value that all pairs were taken into account for."""
+        """One sentence with the p value, adjusted for the number of pairs."""
         if not self.significant:
             found = f"{self.difference:+.4f}{_bracketed(self.low, self.high)}, p = {self.adjusted_p:.2g}"
             return f"no significant difference between {self.first} and {self.second}: {found}"
@@ -55,7 +55,7 @@ class Difference(NamedTuple):
 
 
 def compare(values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 0) -> list[Difference]:
-    """Every pair of systems, by one value per query: the first named, then the second.
+    """Paired comparison of all systems by one value per query.
 
     The p value is that of flipping the signs of the queries' differences: all combinations where there are at
     most 9,999 of them, else as many drawn from `seed`. Holm's correction is over all pairs. Queries that
@@ -97,13 +97,13 @@ def _interval(differences: Floats, confidence: float) -> Interval | None:
         return Interval(2 * lower_bound(moved, sure) - 1, 2 * upper_bound(moved, sure) - 1)
     if np.ptp(differences) > 1e-12 * np.abs(differences).max():
         return mean_interval(differences, confidence)
-    # All the same: what bounds their mean is that they lie in [-1, 1], which is moved to [0, 1] and back.
+    # Equal differences cannot be resampled; a betting bound on [-1, 1], mapped to [0, 1], still holds.
     found = mean_interval((differences + 1) / 2, confidence)
     return found and Interval(2 * found.low - 1, 2 * found.high - 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values that are still valid when the smallest of them are picked out."""
+    """Holm-adjusted p values."""
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for place, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -133,9 +133,9 @@ def _on_shared_queries(values: Mapping[str, Floats]) -> dict[str, Floats]:
                 "Accepted: the same queries for all"
             )
     if any(np.isinf(each).any() for each in arrays.values()):
-        raise UsageError("infinite values have no differences")
+        raise UsageError("cannot compare: some values are infinite")
     if missing.all():
-        raise UsageError("there is no query with values to compare")
+        raise UsageError("cannot compare: no query has values")
     return {name: each[~missing] for name, each in arrays.items()}
 
 
@@ -148,7 +148,7 @@ def _numbers(name: str, values: object) -> Floats:
 
 def _differences(first: Floats, second: Floats) -> Floats:
     found = second - first
-    # Shares that were divided in different ways differ by their rounding and mean the same.
+    # Equal shares may differ by rounding.
     rounding = 1e-12 * np.maximum(np.abs(first), np.abs(second))
     return np.where(np.abs(found) <= rounding, 0.0, found)
 
@@ -159,7 +159,7 @@ def _sign_flip_p(differences: Floats, seed: int) -> float:
     differing = differences[differences != 0.0]
     if not len(differing):
         return 1.0
-    # In units of the largest, so that no sum overflows and sizes that differ by rounding are one size.
+    # In units of the largest, to avoid overflow and merge sizes that differ by rounding.
     sizes = np.round(np.abs(differing) / np.abs(differing).max(), 12)
     reached = abs(float(np.sum(np.sign(differing) * sizes))) - 1e-12 * len(sizes)
     if len(sizes) <= MOST_ENUMERATED:

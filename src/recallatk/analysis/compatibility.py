@@ -21,22 +21,26 @@ if TYPE_CHECKING:
 
 
 def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None, k: int) -> None:
-    """Refuse data that the truth is plainly not of, up to the first k neighbors; vectors are not read."""
+    """Refuse data that differ from the truth's in size, ids, metric or filters, without reading vectors."""
     if corpus is not None:
         if truth.corpus_rows not in (None, corpus.rows):
-            raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth of {truth.corpus_rows:,}")
+            raise MismatchError(
+                f"corpus mismatch: the truth has {truth.corpus_rows:,} rows, the corpus has {corpus.rows:,}"
+            )
         _require_same_ids(truth, corpus)
     if dataset is None:
         return
     if dataset.queries.rows != len(truth):
-        raise MismatchError(f"{dataset.queries.rows:,} queries, and a truth of {len(truth):,}")
+        raise MismatchError(
+            f"query mismatch: the truth has {len(truth):,} queries, the dataset {dataset.queries.rows:,}"
+        )
     if truth.metric is not None and truth.metric is not dataset.metric:
-        raise MismatchError(f"a dataset under {dataset.metric}, and a truth under {truth.metric}")
+        raise MismatchError(f"metric mismatch: the truth uses {truth.metric}, the dataset {dataset.metric}")
     _require_same_queries(truth, dataset)
     _require_same_filters(truth, dataset)
     known = truth.fingerprints.get("queries")
     if known is not None and known != fingerprint_queries(dataset.queries):
-        raise MismatchError("the queries have other vectors or filters than those that the truth is of")
+        raise MismatchError("query mismatch: query vectors or filters differ from the truth's")
     require_complete(truth, dataset.eligibility, k)
 
 
@@ -48,11 +52,13 @@ def _require_same_ids(truth: Truth, corpus: Corpus) -> None:
     else:
         return
     if rows.max(initial=-1) >= corpus.rows:
-        raise MismatchError(f"a corpus of {corpus.rows:,} rows, and a truth that names row {rows.max():,}")
+        raise MismatchError(
+            f"corpus mismatch: the truth names row {rows.max():,}, the corpus has {corpus.rows:,} rows"
+        )
     found = corpus.ids if truth.corpus_ids is not None else corpus.ids.take(pa.array(rows))
     place = _first_difference(found, named)
     if place is not None:
-        raise _other("the corpus is not the one", f"row {rows[place]:,}", found[place], named[place])
+        raise _other("corpus", f"row {rows[place]:,}", found[place], named[place])
 
 
 def _require_same_queries(truth: Truth, dataset: Dataset) -> None:
@@ -64,9 +70,9 @@ def _require_same_queries(truth: Truth, dataset: Dataset) -> None:
         return
     known = pc.is_in(truth.query_ids.cast(pa.string()), value_set=asked.cast(pa.string()))
     if truth.origin is Origin.IMPORTED and not pc.any(known).as_py():
-        # Somebody else's names of the same queries: they go by their position.
+        # Imported truths may name queries differently; match them by position.
         return
-    raise _other("the queries are not those", f"query {place:,}", asked[place], truth.query_ids[place])
+    raise _other("query", f"query {place:,}", asked[place], truth.query_ids[place])
 
 
 def _require_same_filters(truth: Truth, dataset: Dataset) -> None:
@@ -76,20 +82,20 @@ def _require_same_filters(truth: Truth, dataset: Dataset) -> None:
     place = int(np.argmax(counts != truth.eligible))
     if counts[place] != truth.eligible[place]:
         raise MismatchError(
-            f"query {place:,} may return {counts[place]:,} rows, and {truth.eligible[place]:,} in the truth: "
-            "it was made with other filters (where=…, --where)"
+            f"filter mismatch: {counts[place]:,} rows are eligible for query {place:,}, but "
+            f"{truth.eligible[place]:,} in the truth. Use the same filters for both (where=…, --where)"
         )
 
 
 def _other(what: str, which: str, here: pa.Scalar, there: pa.Scalar) -> MismatchError:
     return MismatchError(
-        f"{what} that the truth is of, or in another order: {which} is {here.as_py()!r} here, and "
-        f"{there.as_py()!r} in the truth"
+        f"{what} mismatch: {which} has the id {here.as_py()!r} here and {there.as_py()!r} in the truth. "
+        "The data or their order differ"
     )
 
 
 def _first_difference(first: pa.Array, second: pa.Array) -> int | None:
-    """The first place at which ids differ, as texts; both have as many."""
+    """First position at which two id arrays of one length differ as text."""
     if first.equals(second):
         return None
     equal = pc.equal(first.cast(pa.string()), second.cast(pa.string())).fill_null(False)
@@ -108,7 +114,7 @@ def short_lists(truth: Truth, eligibility: Eligibility, k: int) -> NDArray[np.bo
 
 
 def ineligible_rows(truth: Truth, eligibility: Eligibility) -> NDArray[np.bool_]:
-    """Beside each neighbor, whether its query may not return it, or there is no such row."""
+    """Mask of neighbors that are ineligible for their query or outside the corpus."""
     found = np.asarray(truth.rows >= eligibility.corpus_rows)
     query, column = np.nonzero((truth.rows >= 0) & ~found)
     found[query, column] = ~eligibility.allowed(query, truth.rows[query, column])
@@ -116,7 +122,7 @@ def ineligible_rows(truth: Truth, eligibility: Eligibility) -> NDArray[np.bool_]
 
 
 def require_complete(truth: Truth, eligibility: Eligibility, k: int) -> None:
-    """Refuse lists that recall@k cannot be counted from: too short, or with rows that a filter excludes."""
+    """Refuse lists that are too short for recall@k or contain rows that a filter excludes."""
     barred = ineligible_rows(truth, eligibility)
     if barred.any():
         query, column = (int(each) for each in np.argwhere(barred)[0])

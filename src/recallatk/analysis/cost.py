@@ -17,11 +17,11 @@ _HOURS = {"h": 1.0, "hour": 1.0, "hr": 1.0, "d": 24.0, "day": 24.0, "month": 730
 
 @dataclass(frozen=True)
 class MachinePrice:
-    """What the machine costs."""
+    """Hourly price of a machine."""
 
     per_hour: float
     currency: str | None = None
-    """As the user wrote it; None where no currency was written."""
+    """Currency as the user wrote it; None if there was none."""
 
     def per_million(self, qps: float | None) -> float | None:
         """Cost of a million queries at a throughput in queries per second; None without one."""
@@ -29,12 +29,12 @@ class MachinePrice:
 
     @property
     def unit(self) -> str:
-        """The heading of a column of costs."""
+        """Column heading for costs."""
         return f"{self.currency}/1M queries" if self.currency else "cost/1M queries"
 
 
 def parse_price(text: str) -> MachinePrice:
-    """The price that a text states, such as `0.34/h`, `0.34USD/h` or `$250/month`."""
+    """Parse a price such as `0.34/h`, `0.34USD/h` or `$250/month`."""
     found = _PRICE.fullmatch(text.strip())
     hours = _HOURS.get(found["unit"].lower()) if found else None
     if found is None or hours is None or not float(found["amount"]) > 0:
@@ -43,7 +43,7 @@ def parse_price(text: str) -> MachinePrice:
 
 
 def price_of(settings: Mapping[str, Any]) -> MachinePrice | None:
-    """The price in the recorded settings of a run; None where none was given."""
+    """Price in the recorded settings of a run; None if none was given."""
     table = settings.get("cost")
     amount = table.get("per_hour") if isinstance(table, Mapping) else None
     if not isinstance(table, Mapping) or not isinstance(amount, int | float) or not amount > 0:

@@ -1,4 +1,4 @@
-"""Why recall is low, in words: the neighbours were found and ranked too low, or they were not found."""
+"""Diagnosis of low recall: neighbors ranked too low, or not found."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from recallatk.core import Score
 
-# Recall from here on needs no diagnosis.
+# No diagnosis from this recall on.
 _GOOD = 0.95
-# So much of what is missing must turn up further down to call it found.
+# Share of the missing neighbors that must appear below rank k to count as found.
 _FOUND = 0.5
-# How many times k answers a diagnosis looks at.
+# The diagnosis looks at this many times k answers.
 _DEEPER = 5
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is wrong, what to try, and the numbers that say so."""
+    """Cause of low recall, what to try, and the numbers behind it."""
 
     finding: str
     """`good`, `found but not ranked`, `not found`, or `cannot tell`."""
@@ -41,23 +41,23 @@ class Diagnosis:
 
 
 _WORDS = {
-    "good": "recall@{k} is {recall:.4f}: nothing to mend.",
+    "good": "no problem found: recall@{k} is {recall:.4f}.",
     "found but not ranked": "found but not ranked: recall@{k} is {recall:.4f}, yet {deeper:.4f} of the true "
-    "top {k} are among the first {within} answers. Rerank with exact scores, or use better codes.",
+    "top {k} are among the first {within} answers. Rerank with exact scores, or quantize less.",
     "not found": "not found: recall@{k} is {recall:.4f}, and only {deeper:.4f} of the true top {k} are among "
     "the first {within} answers. Search with more effort, build a better index, or check whether the queries "
-    "are unlike the corpus.",
-    "cannot tell": "recall@{k} is {recall:.4f}; whether the others were found further down cannot be told "
-    "from {k} answers. Ask for more, such as {within}.",
+    "resemble the corpus.",
+    "cannot tell": "cannot tell: recall@{k} is {recall:.4f}, but {k} answers do not show whether the search "
+    "found the others below rank {k}. Request more answers, such as {within}.",
 }
 
 
 def deeper_measure(k: int, lengths: NDArray[np.integer]) -> RecallWithin | None:
-    """The recall of the true top k among more than k answers; None where queries have no more.
+    """Recall of the true top k among more than k answers; None if there are no more answers.
 
     Args:
         k: the headline.
-        lengths: how many answers each query has; it looks as deep as half of the queries were answered.
+        lengths: number of answers per query; the depth is one that half of the queries reach.
     """
     in_order = sorted(lengths.tolist())
     depth = min(_DEEPER * k, in_order[len(in_order) // 2] if in_order else 0)
@@ -65,7 +65,7 @@ def deeper_measure(k: int, lengths: NDArray[np.integer]) -> RecallWithin | None:
 
 
 def diagnose(score: Score, k: int) -> Diagnosis | None:
-    """What `recall@k` and `recallK@N` of the same answers say; None without the former."""
+    """Diagnosis from `recall@k` and `recallK@N` of the same answers; None without the former."""
     recall = score.measures.get(str(Recall(k)))
     if recall is None or recall.value is None:
         return None

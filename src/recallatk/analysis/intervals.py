@@ -101,16 +101,16 @@ def share_interval(successes: int, n: int, confidence: float = 0.95) -> Interval
 
     _check_confidence(confidence)
     if not 0 <= successes <= n:
-        raise UsageError(f"{successes} of {n} is no share. Accepted: 0 <= successes <= n")
+        raise UsageError(f"{successes} of {n} is not a share. Accepted: 0 <= successes <= n")
     if n == 0:
         return None
     z = float(ndtri(0.5 + confidence / 2))
     share, weight = successes / n, z * z / n
-    centre = (share + weight / 2) / (1 + weight)
+    center = (share + weight / 2) / (1 + weight)
     half = z / (1 + weight) * math.sqrt(share * (1 - share) / n + weight / (4 * n))
     # At the ends the formula gives 0 and 1 but for rounding.
     return Interval(
-        0.0 if successes == 0 else max(0.0, centre - half), 1.0 if successes == n else min(1.0, centre + half)
+        0.0 if successes == 0 else max(0.0, center - half), 1.0 if successes == n else min(1.0, center + half)
     )
 
 
@@ -118,7 +118,7 @@ def quantile(values: Floats, share: float) -> float:
     """The smallest of the values that at least `share` of them do not exceed."""
     _check_share(share)
     if not len(values):
-        raise UsageError("no values have no quantile")
+        raise UsageError("cannot take a quantile: there are no values")
     rank = max(1, math.ceil(share * len(values) - 1e-9))
     return float(np.partition(values, rank - 1)[rank - 1])
 
@@ -136,7 +136,7 @@ def quantile_interval(values: Floats, share: float, confidence: float = 0.95) ->
         return None
     in_order = np.sort(values)
     if not (in_order[0] >= 0.0 and in_order[-1] <= 1.0):
-        raise UsageError("the interval of a quantile is of values from 0 to 1")
+        raise UsageError("a quantile interval of values outside [0, 1]. Accepted: values from 0 to 1")
     return Interval(
         0.0 if lower is None else float(in_order[lower]), 1.0 if upper is None else float(in_order[upper])
     )
@@ -177,7 +177,7 @@ def _interval(values: Floats, confidence: float, corrected: _Correction) -> Inte
     in_order = np.sort(values).astype(np.float64)
     low, high = float(in_order[0]), float(in_order[-1])
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise UsageError("an interval needs finite values, and these have NaN or infinity among them")
+        raise UsageError("cannot compute an interval: some values are NaN or infinite")
     if max(-low, high) > _LARGE:
         # The width of these would be infinite.
         inner = _interval(in_order / 16, confidence, corrected)
@@ -218,12 +218,12 @@ def _bootstrap_ends(sample: _Sample, confidence: float) -> tuple[float, float]:
     n, acceleration = sample.n, sample.acceleration
     lattice = _lattice(sample)
     observed = float(np.sum(sample.counts * sample.values)) * lattice.cells
-    centre, probabilities = _sum_distribution(lattice, n, observed)
+    center, probabilities = _sum_distribution(lattice, n, observed)
     # Half a cell to either side of each sum carries its probability evenly: half of that of the observed sum
     # is then below it, and quantiles move with the confidence and not in jumps.
     below = np.concatenate([[0.0], np.cumsum(probabilities)])
     below /= below[-1]
-    edges = np.arange(len(below)) + (centre - lattice.length // 2 - 0.5)
+    edges = np.arange(len(below)) + (center - lattice.length // 2 - 0.5)
     bias = float(ndtri(np.clip(np.interp(observed, edges, below), 1e-12, 1 - 1e-12)))
     z = float(ndtri(0.5 + confidence / 2))
     adjusted = ndtr([_adjusted(bias, acceleration, -z), _adjusted(bias, acceleration, z)])
@@ -290,7 +290,7 @@ def _transform_length(cells: int, n: int, deviation: float) -> int:
 def _sum_distribution(lattice: _Lattice, n: int, observed: float) -> tuple[int, Floats]:
     """The sum in cells at the middle of the window, and the probabilities of the sums in the window."""
     weights, _, length = lattice
-    centre = round(observed)
+    center = round(observed)
     # Near its mean a distribution has phases near zero, which lose least when they are multiplied by n.
     middle = round(observed / n)
     wrapped = np.bincount((np.arange(len(weights)) - middle) % length, weights, length)
@@ -301,4 +301,4 @@ def _sum_distribution(lattice: _Lattice, n: int, observed: float) -> tuple[int, 
     kept = size > math.exp(-60 / n)
     powers[kept] = np.exp(n * (np.log(size[kept]) + 1j * np.angle(spectrum[kept])))
     sums = np.maximum(np.fft.irfft(powers, length), 0.0)
-    return centre, np.roll(sums, length // 2 - (centre - n * middle))
+    return center, np.roll(sums, length // 2 - (center - n * middle))

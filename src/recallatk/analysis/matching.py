@@ -1,4 +1,4 @@
-"""Where the true neighbours stand among the answers: found once, and every measure counts from it."""
+"""Ranks of true neighbors among the answers, computed once for all measures."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    # Answers that name a row once more: their lines, and their places.
+    # Repeated answers: their lines and positions.
     _Repeats = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-# A block's keys should not fall out of the cache between one step and the next.
+# The keys of a block should stay in the cache between steps.
 _BLOCK_KEYS = 1 << 18
 _BYTE = int(np.iinfo(np.uint8).max)
 # A row and its place are packed into 64 bits.
@@ -32,15 +32,15 @@ class Places:
     """
 
     width: int
-    """How many rows a list has."""
+    """Number of rows per list."""
     ranks: NDArray[Any]
-    """The place in its list of a row, from 0; beside an answer any number."""
+    """Position of a row in its list, from 0; arbitrary for answers."""
     stands: NDArray[Any]
-    """The place of that row among the distinct known answers; `never` where it has none."""
+    """Rank of that row among the distinct known answers; `never` if it was not returned."""
     distinct: NDArray[np.int64]
-    """Of each query how many distinct known rows were answered."""
+    """Number of distinct known rows returned, per query."""
     repeats: NDArray[np.int64]
-    """Of each query how many answers name a row that it has answered before."""
+    """Number of repeated answers, per query."""
 
     @property
     def never(self) -> int:
@@ -52,7 +52,7 @@ class Places:
         return np.asarray(self.stands != self.never)
 
     def found(self, of: int, within: int) -> NDArray[np.int64]:
-        """How many of the first `of` rows of each list are among the first `within` answers."""
+        """Number of the first `of` rows of each list that are among the first `within` answers."""
         if of == within:
             return count_marked(self._later < min(of, self.never), most=of)
         marks = (self.ranks < min(of, self.never)) & (self.stands < min(within, self.never))
@@ -60,12 +60,12 @@ class Places:
 
     @cached_property
     def _later(self) -> NDArray[Any]:
-        """The later of both places: below k for what is among the first k of both."""
+        """Maximum of both positions: below k for rows among the first k of both."""
         return np.asarray(np.maximum(self.ranks, self.stands))
 
     @cached_property
     def of_rows(self) -> NDArray[Any]:
-        """Beside each row of every list, in the list's order, its place among the answers or `never`."""
+        """Rank among the answers of each row of every list, in list order, or `never`."""
         places = np.full((len(self.stands), self.width), self.never, self.stands.dtype)
         hits = np.flatnonzero(self.is_found)
         lists = hits // max(1, self.stands.shape[1])
@@ -74,14 +74,14 @@ class Places:
         return places
 
     def up_to(self, k: int) -> NDArray[np.int64]:
-        """Beside each row its place, or k where it is not among the first k answers."""
+        """Rank of each row, or k if it is not among the first k answers."""
         return np.where(self.of_rows < min(k, self.never), self.of_rows.astype(np.int64), k)
 
 
 def count_marked(marks: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
-    """How many of each line are marked, which are at most so many."""
+    """Number of marks per line, given an upper limit."""
     counts, whole = np.zeros(len(marks), np.int64), marks.shape[1]
-    # Added up as bytes, which takes a quarter of the time; a byte holds no more than this.
+    # Sums of bytes take a quarter of the time; a byte holds at most this.
     step = max(whole, 1) if most <= _BYTE else _BYTE
     for first in range(0, whole, step):
         counts += np.einsum("ij->i", marks[:, first : first + step].view(np.uint8))
@@ -107,7 +107,7 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
     )
     if not places.ranks.size:
         return places
-    # Read as unsigned, what is no row is larger than any that is: one look tells of both.
+    # As unsigned integers, negative numbers exceed all rows, so one maximum finds both.
     largest = max(int(each.view(np.uint64).max(initial=0)) for each in (rows, answers))
     gaps = largest > np.iinfo(np.int64).max
     if gaps:
@@ -117,7 +117,7 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
         largest = rows.size + answers.size
     step, workers = _portions(queries, width + given)
     parts = [slice(first, first + step) for first in range(0, queries, step)]
-    # Made here, because memory that was used before is at hand in this thread alone.
+    # Allocated here, because freed memory is reused within one thread only.
     blocks = [_Block(width, given, step, largest, gaps) for _ in range(workers)]
 
     def place(worker: int) -> list[_Repeats]:
@@ -125,7 +125,7 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
         return [block.place(rows[part], answers[part], part, places) for part in parts[worker::workers]]
 
     with ThreadPoolExecutor(workers) as pool:
-        # This thread is one of them: to start another takes as long as half a block.
+        # This thread works too: starting another takes as long as half a block.
         others = [pool.submit(place, worker) for worker in range(1, workers)]
         repeats = [*place(0), *(each for other in others for each in other.result())]
     line, at = map(np.concatenate, zip(*repeats, strict=True))
@@ -135,7 +135,7 @@ def find_places(rows: NDArray[np.int64], answers: NDArray[np.int64]) -> Places:
 
 
 def _portions(queries: int, keys: int) -> tuple[int, int]:
-    """How many lines to take at a time, and how many threads: all have the same to do."""
+    """Lines per block and number of threads, with equal work for each."""
     rounds = min(queries, -(-queries * keys // _BLOCK_KEYS))
     workers = min(rounds, os.cpu_count() or 1)
     return -(-queries // (-(-rounds // workers) * workers)), workers
@@ -168,11 +168,11 @@ class _Block:
 
     def __init__(self, width: int, given: int, lines: int, largest: int, gaps: bool) -> None:
         self.width, self.gaps = width, gaps
-        # Two more numbers stand for "none" on either side, so that they never meet.
+        # Two extra numbers mark padding on each side, so that padding never matches.
         self.top = 1 + largest
         bits = max(width, given).bit_length()
         wide = ((self.top + 2) << (bits + 1)) > np.iinfo(np.uint32).max
-        # Sorting numbers of 32 bits takes a third of the time.
+        # Sorting 32-bit integers takes a third of the time.
         self.dtype: Any = np.uint64 if wide else np.uint32
         self.bits, self.is_answer = bits, 1 << bits
         ends = np.concatenate([np.arange(width), np.arange(given) | self.is_answer])
@@ -199,14 +199,14 @@ class _Block:
         # But for the place: 1 from a row of the list to its first answer, 0 from an answer to its repeat.
         np.bitwise_xor(keys.reshape(-1)[1:], keys.reshape(-1)[:-1], out=steps.reshape(-1)[:-1])
         np.right_shift(steps, self.dtype(self.bits), out=steps)
-        # The last of a line has none after it.
+        # The last number of a line has no successor.
         steps[:, -1] = 2
         self._tell(keys, steps, found.ranks[part], found.stands[part])
         return self._repeats(keys, steps, part.start)
 
     def _repeats(self, keys: NDArray[Any], steps: NDArray[Any], first: int) -> _Repeats:
         again = np.flatnonzero(np.equal(steps, 0, out=self.flags[: len(steps)]))
-        # Rows of a list are distinct, so that what follows itself is a repeat or says "none".
+        # Rows of a list are distinct, so equal neighbors are repeats or padding.
         after = keys.reshape(-1).take(again + 1)
         if self.gaps:
             named = after >> self.dtype(self.bits + 1) < self.top
@@ -245,7 +245,7 @@ def _discount(places: Places, line: NDArray[np.int64], at: NDArray[np.int64], st
 
 
 def repeated(answers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which answers name a row that the same query has answered before."""
+    """Mask of repeated answers."""
     order = np.argsort(answers, axis=1, kind="stable")
     in_order = np.take_along_axis(answers, order, axis=1)
     again = np.zeros_like(answers, dtype=bool)

@@ -10,13 +10,13 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A setting of less recall is no suggestion, whatever it costs.
+# Settings with less recall are never suggested.
 USEFUL_RECALL = 0.8
 _FEWEST_POINTS = 3
 
 
 def front(recalls: Sequence[float | None], costs: Sequence[float | None]) -> list[int]:
-    """The places of the points that no other point beats, by rising recall.
+    """Indices of the points on the Pareto front, by rising recall.
 
     A point beats another when it is at least as good in both and better in one: of equal recalls only the
     cheapest stay, of equal costs only the best, and points that are equal in both stay together, in their
@@ -40,7 +40,7 @@ def front(recalls: Sequence[float | None], costs: Sequence[float | None]) -> lis
 
 
 def knee(recalls: Sequence[float], costs: Sequence[float], queries: Sequence[int]) -> int | None:
-    """The place of the knee of a front: where more recall begins to cost more than it did.
+    """Index of the knee of a front, beyond which recall gets more expensive.
 
     Kneedle's furthest point from the straight line between the ends, over the logarithm of the cost, with
     recall as its number of nines. It moves with what else was measured, so that it is a suggestion and no

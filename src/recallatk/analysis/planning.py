@@ -1,4 +1,4 @@
-"""How many queries a claim needs: half widths, and the number that tells two values apart."""
+"""Sample size planning: half-widths, and the number of queries that separates two values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STEP = 0.01
 
 
 def half_width(spread: float, n: int, confidence: float = 0.95) -> float:
-    """Half of the interval of a mean over n queries whose values have this standard deviation."""
+    """Half-width of the interval of a mean over n queries with this standard deviation."""
     if n < 1:
-        raise UsageError(f"{n} queries have no interval. Accepted: 1 or more")
+        raise UsageError(f"an interval for {n} queries. Accepted: 1 or more")
     return _quantile_of(confidence) * _checked_spread(spread) / math.sqrt(n)
 
 
 def queries_for(half_width: float, spread: float, confidence: float = 0.95) -> int:
-    """How many queries make the interval of the mean no wider than `half_width` to each side."""
+    """Number of queries for which the interval of the mean is within ± `half_width`."""
     if not 0 < half_width < math.inf:
         raise UsageError(f"a half width of {half_width}. Accepted: more than 0, such as 0.01")
     return _rounded_up((_quantile_of(confidence) * _checked_spread(spread) / half_width) ** 2)
@@ -32,43 +32,43 @@ def queries_for(half_width: float, spread: float, confidence: float = 0.95) -> i
 def queries_to_tell(
     first: float, second: float, spread: float, confidence: float = 0.95, power: float = 0.8
 ) -> int:
-    """How many queries tell a mean of `second` from the fixed value `first`, in `power` of all tries."""
+    """Number of queries that tell a mean of `second` from the fixed value `first` with this power."""
     difference = abs(second - first)
     if not 0 < difference < math.inf:
-        raise UsageError(f"{first} and {second} cannot be told apart by any number of queries")
+        raise UsageError(f"cannot plan: {first} and {second} are equal or not finite")
     if not 0 < power < 1:
         raise UsageError(f"a power of {power}. Accepted: more than 0 and less than 1, such as 0.8")
     from scipy.special import ndtri
 
-    # A power below the share of chance findings takes no queries at all.
+    # A power below the false positive rate needs no queries.
     reach = max(0.0, _quantile_of(confidence) + float(ndtri(power)))
     return _rounded_up((reach * _checked_spread(spread) / difference) ** 2)
 
 
 def in_words(values: NDArray[np.float64], k_name: str, half: float | None = None) -> str:
-    """What these queries are enough for, and how many one step of 0.01 takes.
+    """Precision that these queries give, and the number needed to resolve a step of 0.01.
 
     Args:
-        values: of each query its value.
-        k_name: what they are, such as recall@10.
-        half: half the width of the interval that is shown beside this; by default the spread's.
+        values: one value per query.
+        k_name: name of the measure, such as recall@10.
+        half: half-width of the interval shown elsewhere; by default computed from the spread.
     """
     n = len(values)
     if n < 2:
-        raise UsageError(f"{n} queries say nothing of their spread. Accepted: 2 or more")
+        raise UsageError(f"cannot estimate the spread from {n} queries. Accepted: 2 or more")
     spread, mean = float(np.std(values, ddof=1)), float(np.mean(values))
     if spread <= 1e-12 * abs(mean):
         return (
-            f"all of these {n:,} queries have the same {k_name}, {mean:.4g}: "
-            "there is no spread to tell from how many are needed"
+            f"all {n:,} queries have the same {k_name}, {mean:.4g}, "
+            "so the number of queries needed cannot be estimated"
         )
     shown = round(mean, 2)
     other = shown - STEP if shown >= 1 else shown + STEP
     needed = queries_to_tell(shown, other, spread)
     width = _plus_or_minus(half_width(spread, n) if half is None else half)
     return (
-        f"with these {n:,} queries the interval of {k_name} is {width}; "
-        f"to tell {shown:.2f} from {other:.2f} you need about {needed:,} queries"
+        f"with {n:,} queries the interval of {k_name} is {width}; "
+        f"to tell {shown:.2f} from {other:.2f}, use about {needed:,} queries"
     )
 
 
@@ -93,5 +93,5 @@ def _checked_spread(spread: float) -> float:
 
 
 def _rounded_up(count: float) -> int:
-    # A whole number that rounding has lifted is no query more.
+    # Rounding error must not add a query.
     return max(1, math.ceil(count * (1 - 1e-12)))

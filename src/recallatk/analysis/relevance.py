@@ -27,7 +27,7 @@ def relevance(
     qrels: Mapping[str, Mapping[str, int]],
     measures: Sequence[str] = USUAL,
 ) -> dict[str, Mean]:
-    """Each measure over the queries with judgements; one that was not answered scores 0.
+    """Each measure over the queries with judgments; one that was not answered scores 0.
 
     Args:
         answers: what was returned, best first; repeats count once. Their order counts and not their scores,
@@ -41,7 +41,7 @@ def relevance(
     run = _run(answers)
     judged = [query for query, grades in qrels.items() if grades]
     if not set(judged) & set(run):
-        raise MismatchError(f"{answers.name}: none of its queries has a judgement in the qrels")
+        raise MismatchError(f"{answers.name}: none of its queries has a judgment in the qrels")
     found: dict[str, dict[str, float]] = {str(each): {} for each in parsed}
     provider = ir_measures.DefaultPipeline
     for metric in provider.iter_calc(parsed, {query: dict(qrels[query]) for query in judged}, run):
@@ -97,10 +97,11 @@ def relevance_loss(
         measure: `nDCG@10` or `mrr@10`.
     """
     if dataset.qrels is None:
-        raise UsageError(f"{measure} loss needs relevance judgments (qrels), and the data have none")
+        raise UsageError(f"{measure} loss needs relevance judgments (qrels), but the data have none")
     if not len(rows) == len(truth) == dataset.queries.rows:
         raise MismatchError(
-            f"{len(rows)} answers, a truth of {len(truth)} queries and {dataset.queries.rows} queries"
+            f"query mismatch: {len(rows)} answers, {len(truth)} queries in the truth, "
+            f"{dataset.queries.rows} in the dataset"
         )
     name, _, k = measure.partition("@")
     judged_by = f"{_MEASURES[name.lower()]}@{k}"

@@ -77,7 +77,7 @@ def comparable_truth(
     corpus: Corpus | None,
     dataset: Dataset | None,
 ) -> Truth:
-    """The truth, deep enough for the measures and of the same data; a mismatch is refused."""
+    """The truth, checked against the data and the depth of the measures."""
     deepest = max(each.deepest for each in wanted)
     if not isinstance(truth, Truth):
         truth = truth_from_lists(truth, deepest, corpus)
@@ -93,7 +93,7 @@ def score_aligned(
     dataset: Dataset | None = None,
     eligibility: Eligibility | None = None,
 ) -> Score:
-    """The same for answers whose rows are known already."""
+    """Score answers that are already corpus rows."""
     rows = aligned.rows
     if eligibility is not None and rows.max(initial=0) >= eligibility.corpus_rows:
         rows = np.where(rows >= eligibility.corpus_rows, UNKNOWN, rows)
@@ -121,7 +121,7 @@ def _measured(compared: Compared, measure: Measure) -> tuple[Mean, NDArray[np.fl
 
 
 def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> list[Measure]:
-    """Recall at every k, then what was asked for beside it; all that cannot be is named at once."""
+    """Recall at every k, then the further measures; one error names all that are impossible."""
     depth = truth.depth if isinstance(truth, Truth) else longest(truth)
     usual = [k for k in USUAL if k <= depth] or [max(1, depth)]
     cutoffs = usual if at is None else _cutoffs(at)
@@ -131,7 +131,7 @@ def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> l
     deep = [str(each) for each in wanted if each.deepest > depth]
     if deep and isinstance(truth, Truth):
         raise UsageError(
-            f"{', '.join(deep)} needs a deeper truth than this one of depth {truth.depth}. "
+            f"{', '.join(deep)} needs a deeper truth: this one has depth {truth.depth}. "
             "Recompute it: recallatk truth CORPUS QUERIES --depth DEPTH"
         )
     return list(dict.fromkeys(wanted))
@@ -156,18 +156,18 @@ def count_anomalies(
     *,
     told: bool,
 ) -> dict[str, int | None]:
-    """How many queries were answered short, and how many answers were odd in each way."""
+    """Count anomalies: short and missing answers, repeats, padding, unknown and ineligible rows."""
     rows = compared.answers
     wanted = np.minimum(k, compared.available)
     padding = unknown = 0
-    # All that is left is no row.
+    # The rest are not rows.
     if (compared.places.distinct + compared.places.repeats < rows.shape[1]).any():
         padding, unknown = int((rows == PADDING).sum()), int((rows == UNKNOWN).sum())
     return {
         "short": int(((compared.places.distinct < wanted) & ~missing).sum()),
         "duplicate": int(compared.places.repeats.sum()),
         "padding": padding,
-        # Without a corpus or its size nobody can tell which ids there are.
+        # Unknown ids cannot be detected without a corpus or its size.
         "unknown": unknown if told else None,
         "ineligible": _ineligible(compared, eligibility),
         "no_eligible": int((compared.available == 0).sum()),
@@ -177,7 +177,7 @@ def count_anomalies(
 
 
 def _ineligible(compared: Compared, eligibility: Eligibility | None) -> int | None:
-    """Answers that their query may not return; None where that cannot be told."""
+    """Number of ineligible answers; None if eligibility is unknown."""
     truth, rows = compared.truth, compared.answers
     if eligibility is not None:
         query, column = np.nonzero(rows >= 0)
@@ -186,7 +186,7 @@ def _ineligible(compared: Compared, eligibility: Eligibility | None) -> int | No
         return None
     if (truth.eligible == truth.corpus_rows).all():
         return 0
-    # A truth that names all eligible rows of a query tells the others too.
+    # If the truth lists all eligible rows of a query, every other row is ineligible.
     if (truth.eligible > truth.depth).any():
         return None
     named = compared.places.is_found.sum(axis=1)
@@ -194,7 +194,7 @@ def _ineligible(compared: Compared, eligibility: Eligibility | None) -> int | No
 
 
 def _repeated_hits(compared: Compared) -> int:
-    """Repeats of answers that are eligible."""
+    """Repeated answers that are eligible."""
     if not compared.places.repeats.any():
         return 0
     from recallatk.analysis.matching import repeated
@@ -260,7 +260,7 @@ def measure_repeated(
 
 
 class _Table:
-    """What answers are compared with."""
+    """Inputs of all measures."""
 
     def __init__(
         self, truth: Truth, dataset: Dataset, asked: NDArray[np.int64], wanted: list[Measure]

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def intrinsic_dimension(truth: Truth) -> NDArray[np.float64] | None:
-    """The local intrinsic dimension around each query, by maximum likelihood over its neighbours.
+    """The local intrinsic dimension around each query, by maximum likelihood over its neighbors.
 
-    -1 / mean(ln(r_i / r_k)) (Levina and Bickel 2004; Amsaleg and others 2015): the more neighbours crowd at
+    -1 / mean(ln(r_i / r_k)) (Levina and Bickel 2004; Amsaleg and others 2015): the more neighbors crowd at
     the same distance, the higher, and the harder to tell them apart. NaN where fewer than two distances
     above 0 are known or all are the same; None where scores are no distances.
     """
@@ -42,7 +42,7 @@ def intrinsic_dimension(truth: Truth) -> NDArray[np.float64] | None:
 
 
 def contrast(truth: Truth) -> NDArray[np.float64] | None:
-    """The distance of the last true neighbour over that of the nearest: the closer to 1, the harder.
+    """The distance of the last true neighbor over that of the nearest: the closer to 1, the harder.
 
     NaN where the nearest is at distance 0; None where scores are no distances.
     """
@@ -69,13 +69,13 @@ def _last(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.where(counts > 0, found, np.nan))
 
 
-# Names of the groupings that need no column.
+# Groupings that need no column.
 DIMENSION, CONTRAST = "hardness by intrinsic dimension", "hardness by contrast"
 SELECTIVITY, TEXT_LENGTH = "filter selectivity", "text length"
 AUTOMATIC = (DIMENSION, CONTRAST, SELECTIVITY, TEXT_LENGTH)
 
 _QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")
-# A column with more values than this is cut into quarters, if it is of numbers.
+# Numeric columns with more values than this are split into quartiles.
 _MOST_VALUES = 64
 _BINARY = (
     pa.types.is_binary,
@@ -88,7 +88,7 @@ _LENGTHS = ((5, "up to 5 words"), (10, "6 to 10 words"), (20, "11 to 20 words"))
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Some of the queries, and what they score."""
+    """A group of queries and its score."""
 
     name: str
     queries: int
@@ -102,11 +102,11 @@ class Grouping:
     name: str
     labels: NDArray[Any]
     order: tuple[str, ...] | None = None
-    """The groups in their own order; without one they come worst first."""
+    """Groups in their natural order; without one, the worst come first."""
 
 
 def segments(score: Score, grouping: Grouping, measures: list[str] | None = None) -> list[Segment]:
-    """What each group scores."""
+    """Score of each group."""
     names = list(score.per_query) if measures is None else measures
     labels = grouping.labels
     found = []
@@ -129,16 +129,16 @@ def _or_one(value: float | None) -> float:
 
 
 def by_column(columns: pa.Table | None, name: str) -> Grouping:
-    """A group for each value of a column; numbers of many values in quarters."""
+    """Group by the values of a column; numeric columns with many values by quartile."""
     if columns is None or name not in columns.column_names:
         known = [] if columns is None else columns.column_names
         raise UsageError(
             f"{unknown('query column', name, known)}. Columns come from the truth, from the answers, or from "
-            "the file of the queries: --corpus FILE --queries FILE"
+            "the queries file: --corpus FILE --queries FILE"
         )
     column = columns[name].combine_chunks()
     if pa.types.is_nested(column.type) or any(each(column.type) for each in _BINARY):
-        raise UsageError(f"the column {name!r} is of {column.type}. Accepted: columns of text or numbers")
+        raise UsageError(f"the column {name!r} has type {column.type}. Accepted: columns of text or numbers")
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if numeric and len(pc.unique(column)) > _MOST_VALUES:
         values = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
@@ -148,7 +148,7 @@ def by_column(columns: pa.Table | None, name: str) -> Grouping:
 
 
 def _ranges(name: str, values: NDArray[np.float64]) -> Grouping:
-    """Quarters, each called by the smallest and the largest value in it."""
+    """Quartiles, named by their smallest and largest value."""
     inner = np.quantile(values[np.isfinite(values)], [0.25, 0.5, 0.75])
     place = np.searchsorted(inner, values, side="right")
     labels = np.full(len(values), None, object)
@@ -164,7 +164,7 @@ def _ranges(name: str, values: NDArray[np.float64]) -> Grouping:
 def automatic(
     truth: Truth, columns: pa.Table | None = None, text_column: str | None = None
 ) -> list[Grouping]:
-    """Every grouping that the truth and the queries allow."""
+    """All groupings that the truth and the queries support."""
     found = [
         _quarters(DIMENSION, intrinsic_dimension(truth)),
         _quarters(CONTRAST, _negated(contrast(truth))),
@@ -196,7 +196,7 @@ def by_selectivity(truth: Truth) -> Grouping | None:
     if truth.eligible is None or not truth.corpus_rows:
         return None
     share = truth.eligible / truth.corpus_rows
-    # A query that leaves out only itself has no filter.
+    # A query that excludes only its own row has no filter.
     if (truth.eligible >= truth.corpus_rows - 1).all():
         return None
     with np.errstate(divide="ignore"):

@@ -80,7 +80,8 @@ def other_machine(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> t
     if not changed:
         return ()
     said = (
-        f"the run was begun on another machine: {', '.join(changed)} differ, so latencies cannot be compared"
+        f"the run was resumed on a different machine: {', '.join(changed)} differ, "
+        "so latencies cannot be compared"
     )
     return (Caution("machine", said),)
 
@@ -97,7 +98,7 @@ def noise(paces: Sequence[int] | NDArray[np.int64]) -> Iterator[Caution]:
         yield Caution(
             "noise",
             f"the machine was noisy: a fixed piece of work varied by {moved:.0%} from block to block "
-            f"(quiet machines stay within {DRIFT:.0%}), so differences of that size mean nothing",
+            f"(quiet machines stay within {DRIFT:.0%}), so ignore latency differences of that size",
             moved,
             DRIFT,
         )
@@ -107,7 +108,7 @@ def _busy(before: Sequence[float] | None, cores: int) -> Iterator[Caution]:
     if before and before[0] > BUSY_SHARE * cores:
         yield Caution(
             "busy",
-            f"the machine was busy before anything was measured: a load of {before[0]:.1f} on {cores} cores",
+            f"the machine was busy before the measurements: load average {before[0]:.1f} on {cores} cores",
             before[0],
             BUSY_SHARE * cores,
         )
@@ -118,7 +119,7 @@ def _cold(measurement: Measurement) -> Iterator[Caution]:
     if warm is not None and not warm.settled:
         yield Caution(
             "cold",
-            f"{measurement.trial}: latencies had not settled after {warm.calls:,} calls of warm-up",
+            f"{measurement.trial}: latencies had not settled after {warm.calls:,} warm-up calls",
             float(warm.calls),
         )
 
@@ -131,7 +132,7 @@ def _late(measurement: Measurement) -> Iterator[Caution]:
         yield Caution(
             "late",
             f"{measurement.trial}: the client could not keep up: {late.share:.1%} of the calls were late, "
-            f"the worst by {late.worst_ms:,.1f} ms; the wait counts. More clients may help",
+            f"the worst by {late.worst_ms:,.1f} ms. Latencies include that delay. More clients may help",
             late.share,
             LATE_SHARE,
         )
@@ -142,7 +143,7 @@ def _changing(measurement: Measurement) -> Iterator[Caution]:
         count = len(measurement.others)
         yield Caution(
             "changing",
-            f"{measurement.trial}: {count:,} answers differ from what the same query got before; every call "
-            "counts",
+            f"{measurement.trial}: {count:,} answers differ between calls with the same query. Recall counts "
+            "every call",
             float(count),
         )

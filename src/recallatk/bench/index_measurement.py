@@ -210,7 +210,7 @@ def _plan(
             for each in () if found.found else combined.refused:
                 problems.add((), each)
             dropped |= {
-                f"{counted(n, 'combination', 'combinations')} left out: {why}": None
+                f"{counted(n, 'combination', 'combinations')} skipped: {why}": None
                 for why, n in combined.dropped.items()
             }
             for parameters, settings in combined.builds:

@@ -135,8 +135,8 @@ def require_separate_queries(dataset: Dataset) -> None:
     """Refuse queries that are corpus rows."""
     if dataset.queries.corpus_rows is not None:
         raise UsageError(
-            "these queries are corpus rows, each of which would find itself: no engine can be told to leave "
-            "it out"
+            "the queries are corpus rows, so every query would find itself, and engines cannot exclude a "
+            "row per query. Accepted: queries held out from the corpus"
         )
 
 

@@ -44,7 +44,7 @@ class Plan:
 
     builds: tuple[PlannedBuild, ...]
     dropped: tuple[str, ...] = ()
-    """What was dropped from grids, and why."""
+    """Combinations skipped from grids, with reasons."""
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -69,7 +69,7 @@ def make_plan(settings: Settings, *, rows: int, dimension: int) -> Plan:
         dropped += [f"{spelled(place)}: {_times(count)}: {why}" for why, count in parts.dropped.items()]
         loads = _loads(engine, settings.loads)
         left_out = [str(load) for load in settings.loads if load not in loads]
-        one_each = f"{entry.name} takes one query a call, and so no {', '.join(left_out)}"
+        one_each = f"{entry.name} takes one query per call; skipped loads: {', '.join(left_out)}"
         if not loads:
             problems.add(place, one_each)
         elif left_out:
@@ -82,7 +82,7 @@ def make_plan(settings: Settings, *, rows: int, dimension: int) -> Plan:
 
 
 def _times(count: int) -> str:
-    return f"{counted(count, 'combination', 'combinations')} left out"
+    return f"{counted(count, 'combination', 'combinations')} skipped"
 
 
 def _loads(engine: type[Engine], loads: tuple[Load, ...]) -> tuple[Load, ...]:

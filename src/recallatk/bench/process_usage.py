@@ -137,7 +137,9 @@ class UsageWatch:
         if self.phase == "build" or limits.memory_bytes is not None:
             held = self._look()
             if limits.memory_bytes is not None and held > limits.memory_bytes:
-                said = f"it held {mebibytes(held, 0)}; the limit is {mebibytes(limits.memory_bytes, 0)}"
+                said = (
+                    f"the process used {mebibytes(held, 0)}; the limit is {mebibytes(limits.memory_bytes, 0)}"
+                )
                 return Failed(self.number, "memory limit", self.phase, said)
         running = time.monotonic() - self._since
         limit = limits.trial_seconds

@@ -119,7 +119,7 @@ class RecordedBenchmark:
                 return self._opened(settings), ""
             except (RecallError, OSError) as problem:
                 reasons.append(str(problem))
-        why = f"the run does not say which files it was measured on. Name them: {_DATA_OPTIONS}"
+        why = f"the run does not record its data files. Name them: {_DATA_OPTIONS}"
         return None, reasons[0] if reasons else why
 
     def _opened(self, settings: Settings) -> Dataset:
@@ -155,7 +155,7 @@ class RecordedBenchmark:
         if self.named.truth is not None:
             truth = TruthFile(filled(self.named.truth, "--truth")).read(corpus, self.run.metric)
             if self.same and wanted not in (None, fingerprint_truth(truth)):
-                raise MismatchError(f"{self.named.truth}: the run was scored against another truth")
+                raise MismatchError(f"{self.named.truth}: the run was scored against a different truth")
             return truth, ""
         reasons: list[str] = []
         in_files = list(self._in_files(corpus, reasons))
@@ -220,5 +220,5 @@ def _require_local(key: str, text: str | None) -> None:
     """Refuse a URL from a run folder: its author would choose the server and what it is asked for."""
     if text is not None and is_url(text):
         raise UsageError(
-            f"URLs that a run folder names are not opened: {without_secrets(text)}. Name it: --{key} URL"
+            f"URLs from a run folder are not opened: {without_secrets(text)}. Name it: --{key} URL"
         )

@@ -118,7 +118,7 @@ class Runner:
             with closing(self._in_worker(planned, self.job(planned, wanted), data, folder)) as events:
                 self._take(planned, events)
             for trial in wanted if self._missing(planned) == wanted else ():
-                self._failed(trial, Failed(None, "crash", "start", "the process ended without a word"))
+                self._failed(trial, Failed(None, "crash", "start", "the process ended without a message"))
 
     def _in_worker(
         self, planned: PlannedBuild, job: Job, data: Path, folder: Path

@@ -71,7 +71,7 @@ class Session:
     def built(self) -> Engine:
         """The engine with its index."""
         if self.engine is None:
-            raise EngineError(f"{self.job.engine}: nothing is built")
+            raise EngineError(f"{self.job.engine}: no index is built")
         return self.engine
 
     def build(

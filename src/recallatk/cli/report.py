@@ -104,7 +104,7 @@ def report(
 
 def _note_omissions(made: RunReport) -> None:
     if made.untold:
-        complain(f"the report omits single queries: {made.untold}")
+        complain(f"the report has no per-query details: {made.untold}")
     for refusal in made.comparison.refusals if made.comparison is not None else ():
         complain(refusal)
 

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from recallatk.core import Answers
     from recallatk.datasets.answer_tables import Roles
 
-# Control characters cannot stand in JSON as they are, so that these are free to mean something.
+# JSON escapes control characters, so these are free to use as separators.
 _BETWEEN, _MISSING, _EMPTY = "\x1f", "\x1e", "\x1d"
 _CONTROL = r"[\x1d-\x1f]"
 _WHOLE = r"-?(?:0|[1-9][0-9]*)"
 _DECIMAL = rf"(?:{_WHOLE}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity)"
 _TEXT = r'"[^"\\\x00-\x1f]*"'
 _SPACE = r"[ \t\r\n]*"
-_ACCEPTED_CELLS = "a JSON list, or values with spaces, semicolons or | between"
+_ACCEPTED_CELLS = "a JSON list, or values separated by spaces, semicolons or |"
 _LARGEST_EXACT = 1 << 53
 
 
 def cell_answers(
     cells: pa.Table, columns: Mapping[str, pa.ChunkedArray], roles: Roles, where: str
 ) -> Answers:
-    """The answers in a table of text; `columns` are what else stands beside each query."""
+    """Answers in a table of text; `columns` are the other columns of each query."""
     made = dict(zip(cells.column_names, cells.columns, strict=True))
     if not roles.long:
         made[roles.neighbors] = _lists(cells[roles.neighbors], roles.neighbors, where, numbers=False)
@@ -109,14 +109,14 @@ def _quoted(cells: pa.Array, mask: pa.Array) -> pa.Array:
 
 
 def _parsed(cells: pa.Array, mask: pa.Array, *, numbers: bool) -> pa.Array:
-    """Cells that need a parser: escapes, floats, or texts beside numbers."""
+    """Cells that need a parser: escapes, floats, or text mixed with numbers."""
     rows = pc.indices_nonzero(mask).to_pylist()
     texts = []
     for row, cell in zip(rows, cells.filter(mask).to_pylist(), strict=True):
         try:
             values = json.loads(cell)
         except (ValueError, RecursionError):
-            raise _BadCell(row, f"{cell[:60]!r} is no JSON list") from None
+            raise _BadCell(row, f"{cell[:60]!r} is not a JSON list") from None
         texts.append(
             _BETWEEN.join([_token(value, row, numbers) for value in values]) or (_EMPTY if values else "")
         )

@@ -21,7 +21,7 @@ _MOST_TEXT_BYTES = (1 << 31) - 1
 
 
 class CellPlaces:
-    """Where a value stands: the file, the column, and the row that a position belongs to."""
+    """Location of a value: file, column and row."""
 
     def __init__(self, where: str, column: str, offsets: NDArray[np.int64] | None = None) -> None:
         self.where, self.column, self.offsets = where, column, offsets
@@ -45,7 +45,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values themselves where a dictionary stands for them; not every function knows views of text."""
+    """Values decoded from dictionaries and string views, which not every function supports."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
@@ -133,7 +133,7 @@ def _refuse(wrong: Any, values: pa.ChunkedArray, places: CellPlaces, accepted: s
 
 
 def _first_no_number(texts: pa.ChunkedArray) -> tuple[int, str]:
-    """The first text that is no number, found by halving."""
+    """First text that is not a number, found by bisection."""
     first, last = 0, len(texts)
     while last - first > 1:
         middle = (first + last) // 2

@@ -49,7 +49,7 @@ _LIST_KINDS = (
 )
 ACCEPTED = (
     "a column 'neighbors' with a list of ids for each query, or the columns 'query_id' and 'neighbor' "
-    "with one answer a row"
+    "with one answer per row"
 )
 
 
@@ -71,10 +71,10 @@ class Roles:
 
 
 def find_roles(names: Sequence[str], vectors: Sequence[str], where: str) -> Roles:
-    """The layout of a table with these columns, of which some could be vectors."""
+    """Layout of a table with these columns."""
     repeated = next((name for name in names if list(names).count(name) > 1), None)
     if repeated is not None:
-        raise FormatError(where, f"two columns are called {repeated!r}", "columns of distinct names")
+        raise FormatError(where, f"two columns are called {repeated!r}", "distinct column names")
     query = first_of(QUERY_NAMES, names)
     lists, single = first_of(LIST_NAMES, names), first_of(SINGLE_NAMES, names)
     score, rank = first_of(_SINGLE_SCORE_NAMES, names), first_of(_RANK_NAMES, names)

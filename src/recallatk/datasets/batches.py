@@ -153,7 +153,7 @@ class Cursor:
 
 
 class BatchColumns:
-    """The columns beside the vectors of a batch source."""
+    """Non-vector columns of a batch source."""
 
     def __init__(self, source: BatchSource, vector: str) -> None:
         self.source, self.vector = source, vector

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CheckedVectors(VectorsView):
-    """A matrix whose every block is looked at before anybody uses it."""
+    """A matrix that checks every block when it is read."""
 
     where: str
     refuse_zero: bool = False
@@ -47,7 +47,7 @@ class CheckedVectors(VectorsView):
             raise BadValueError(where, found, "finite numbers", row=number)
 
     def _check_nonzero(self, block: NDArray[Any], start: int) -> None:
-        # Hardly a vector begins with zero: one column tells of nearly all of them.
+        # Few vectors begin with zero, so one column rules out nearly all of them.
         suspects = np.flatnonzero(block[:, 0] == 0)
         zero = suspects[~block[suspects].any(axis=1)]
         if len(zero):

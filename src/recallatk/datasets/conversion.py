@@ -30,7 +30,7 @@ def widened(block: NDArray[Any], dtype: np.dtype[Any], where: str) -> NDArray[An
     if not np.can_cast(block.dtype, dtype, "safe") and not same_width:
         raise UsageError(
             f"{where}: {block.dtype} numbers would be rounded to {dtype.name}. "
-            f"If that is meant, say so: --dtype {dtype.name}"
+            f"To round them, pass --dtype {dtype.name}"
         )
     return block.astype(dtype, copy=False)
 
@@ -41,7 +41,7 @@ def _fits(block: NDArray[Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RoundedVectors:
-    """A matrix in another type because the user asked for it."""
+    """A matrix converted to the type that the user requested."""
 
     vectors: Vectors
     dtype: np.dtype[Any]

@@ -22,7 +22,7 @@ DEMO_NAME = "wordnet-demo"
 
 @dataclass(frozen=True, eq=False)
 class UnitVectors:
-    """Quantised vectors decoded to float32 of length one."""
+    """Quantized vectors decoded to float32 unit vectors."""
 
     codes: Vectors
 

@@ -136,7 +136,7 @@ def _check_distinct(rows: NDArray[np.int64], where: str) -> None:
 def _check_scores(
     rows: NDArray[np.int64], scores: NDArray[np.float64], metric: Metric | None, where: str
 ) -> None:
-    """Refuse distances that are no numbers, and neighbors that are not in the order of theirs."""
+    """Refuse NaN distances, and neighbors that are not ordered by distance."""
     wrong = (rows >= 0) & ~np.isfinite(scores)
     if wrong.any():
         row, place = (int(i) for i in np.argwhere(wrong)[0])

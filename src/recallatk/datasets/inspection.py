@@ -119,7 +119,7 @@ class _Survey:
         return {
             "norm": {
                 "min": float(good.min()) if good.size else None,
-                # Divided first, so that the sum of large norms is no infinity.
+                # Divide first, so that the sum of large norms does not overflow.
                 "mean": float((good / good.size).sum()) if good.size else None,
                 "max": float(good.max()) if good.size else None,
                 "unit_share": float((np.abs(good - 1) <= UNIT_TOLERANCE).mean()) if good.size else None,

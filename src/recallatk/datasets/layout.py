@@ -39,7 +39,7 @@ def table_records(source: BatchSource, options: OpenOptions) -> Records:
     names = source.head.names
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
-        raise FormatError(source.text, f"two columns are called {repeated!r}", "columns of distinct names")
+        raise FormatError(source.text, f"two columns are called {repeated!r}", "distinct column names")
     vector = vector_column(source, options.vector_column)
     identifier = id_column(source, options.id_column)
     dimension = _dimension(source, vector)
@@ -52,7 +52,7 @@ def table_records(source: BatchSource, options: OpenOptions) -> Records:
 
 
 def vector_column(source: BatchSource, asked: str | None) -> str:
-    """The column with the vectors: the one asked for, one of the usual name, or the only one."""
+    """The vector column: the requested one, one with a usual name, or the only candidate."""
     lists = [field.name for field in source.head if is_number_list(field.type)]
     if asked is not None:
         if asked in lists:
@@ -183,12 +183,12 @@ def table_schema(records: Records) -> pa.Schema:
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    # Each block may come with a dictionary of its own, and an Arrow file takes one for all.
+    # Blocks may have different dictionaries, but an Arrow file stores one for all.
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def tables(records: Records, most_rows: int) -> Iterator[pa.Table]:
-    """The records block by block, of at most so many rows and about one block of bytes."""
+    """Records in blocks, limited by rows and bytes."""
     schema = table_schema(records)
     row_bytes = records.dimension * records.vectors.dtype.itemsize
     step = max(1, min(most_rows, BLOCK_BYTES // row_bytes))

@@ -98,7 +98,7 @@ class FileMatrix:
         return rows.astype(self.dtype, copy=not rows.flags.aligned)
 
     def row_headers(self, start: int, stop: int, dtype: DTypeLike) -> NDArray[Any]:
-        """What stands before each row."""
+        """Header of each row."""
         raw = self.raw(start, stop)
         return self._rows(raw, stop - start, 0, np.dtype(dtype), 1)[:, 0]
 

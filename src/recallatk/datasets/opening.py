@@ -118,7 +118,7 @@ def _open(data: Any, role: str, format: str | None, options: OpenOptions) -> Sou
 
 
 def _restated(dataset: Dataset, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
-    """An open dataset, whose metric may be stated again, with another filter if one is given."""
+    """An open dataset with its metric confirmed and its filter replaced if one is given."""
     if metric is not None and Metric(metric) is not dataset.metric:
         raise MismatchError(f"metric mismatch: the dataset uses {dataset.metric}, not {Metric(metric)}")
     return dataclasses.replace(dataset, queries=_filtered(dataset.queries, where))

@@ -40,7 +40,7 @@ FORMATS = {
 
 _PICKLE_PROTOCOLS = tuple(bytes([0x80, version]) for version in range(2, 6))
 _PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
-# What libraries leave beside their shards to describe them.
+# Metadata files that libraries write next to their shards.
 _SIDECAR_SUFFIX = ".json"
 
 

@@ -23,7 +23,7 @@ from recallatk.errors import UsageError, unknown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Proving a recall takes more queries than confirming it.
+# Tuning needs more queries than validation.
 HELD_OUT = 1 / 3
 _ROWS_AT_ONCE = 65_536
 
@@ -51,7 +51,7 @@ def sample_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None =
 def sampled(dataset: Dataset, count: int, *, seed: int = 0, by: str | None = None) -> Dataset:
     """The dataset with a sample of its corpus."""
     if dataset.queries.corpus_rows is not None:
-        raise UsageError("the queries are corpus rows, which a sample of the corpus may not have")
+        raise UsageError("the queries are corpus rows, and a sample of the corpus may lack them")
     corpus = sample_corpus(dataset.corpus, count, seed=seed, by=by)
     checked_corpus = dataclasses.replace(corpus, vectors=checked(corpus, dataset.metric))
     return dataclasses.replace(dataset, corpus=checked_corpus)

@@ -31,7 +31,7 @@ class OpenOptions:
 
 @dataclass(frozen=True)
 class Source:
-    """What stands in a file or folder: one matrix, or a corpus and its queries, perhaps with truth."""
+    """Content of a file or folder: one matrix, or a corpus with queries and perhaps a truth."""
 
     text: str
     format: str
@@ -43,7 +43,7 @@ class Source:
     details: Mapping[str, str] = field(default_factory=dict)
     """What else the file says of itself, for `inspect`."""
     extra: tuple[str, ...] = ()
-    """What else the file holds beside its parts, such as the distances of neighbors."""
+    """Further content of the file, such as the distances of neighbors."""
 
     def besides(self, role: str) -> tuple[str, ...]:
         """What the file holds that is not in one of its parts."""
@@ -52,7 +52,7 @@ class Source:
         return (*others, *truth, *(("qrels",) if self.qrels else ()), *self.extra)
 
     def part(self, role: str) -> Records:
-        """The corpus or the queries; a file with one matrix is whichever is asked for."""
+        """The corpus or the queries; a file with one matrix serves as either."""
         if ROWS in self.parts:
             return self.parts[ROWS]
         if role in self.parts:
@@ -63,7 +63,7 @@ class Source:
 
 
 class Format:
-    """One kind of file: how it is told, opened and written. Subclasses are one per module."""
+    """One file format: how it is detected, opened and written. One subclass per module."""
 
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -77,7 +77,7 @@ class Format:
     writes_columns: ClassVar[bool] = False
     """Whether ids and metadata survive being written."""
     holds_vectors: ClassVar[bool] = True
-    """Whether such a file can be opened; one that holds answers only is no part of a folder of vectors."""
+    """Whether the file holds vectors; files of answers are skipped in folders."""
     holds_queries: ClassVar[bool] = False
     """Whether such a file is a corpus with its queries and truth, and is written as one."""
     stored: ClassVar[np.dtype[Any] | None] = None
@@ -102,7 +102,7 @@ class Format:
         return None
 
     def write(self, records: Records, path: Path) -> None:
-        """Write one matrix with what stands beside it."""
+        """Write one matrix with its ids and metadata."""
         raise UsageError(f"the format {self.name} cannot be written")
 
     def write_dataset(self, dataset: Dataset, truth: Truth, path: Path) -> None:

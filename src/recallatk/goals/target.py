@@ -199,7 +199,7 @@ def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:
     """Refuse a target that the data cannot answer: a segment without queries, a loss without judgments."""
     for each in targets:
         if each.needs_qrels and dataset.qrels is None:
-            raise UsageError(f"{each} needs relevance judgments (qrels), and the data have none")
+            raise UsageError(f"{each} needs relevance judgments (qrels), but the data have none")
         if each.segment is not None:
             each.members(dataset.queries.metadata, dataset.queries.rows)
 
@@ -209,7 +209,7 @@ def _labels(columns: pa.Table, name: str) -> NDArray[np.object_]:
 
     column = columns[name].combine_chunks()
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-        raise UsageError(f"the column {name!r} is of {column.type}. Accepted: columns of text or numbers")
+        raise UsageError(f"the column {name!r} has type {column.type}. Accepted: columns of text or numbers")
     return np.array(column.cast(pa.string()).to_pylist(), object)
 
 

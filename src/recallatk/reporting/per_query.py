@@ -46,7 +46,7 @@ class MissedNeighbor:
     row: int
     score: float | None
     margin: float | None
-    """How much better than the k-th neighbor it is; None without scores."""
+    """Margin to the k-th neighbor; None without scores."""
     returned_at: int | None
     """Its rank among the answers where that is beyond k; None if it was not returned."""
 

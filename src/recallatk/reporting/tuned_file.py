@@ -110,12 +110,14 @@ def tuned_from_dict(found: Mapping[str, Any], where: str = "tuned.json") -> Tune
     """
     version = found.get("format_version", FORMAT_VERSION)
     if version != FORMAT_VERSION:
-        raise FormatError(where, f"a tuning of format {version!r}", f"format {FORMAT_VERSION}")
+        raise FormatError(where, f"a tuning result of format {version!r}", f"format {FORMAT_VERSION}")
     try:
         return _read(found)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         said = f"{type(problem).__name__} {problem}"
-        raise FormatError(where, f"no tuning ({said})", "what recallatk tune writes") from None
+        raise FormatError(
+            where, f"not a tuning result ({said})", "a file written by recallatk tune"
+        ) from None
 
 
 def _read(found: Mapping[str, Any]) -> Tuned:
@@ -197,12 +199,12 @@ def read_tuned(path: PathLike) -> tuple[Tuned, list[Finding] | None]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError:
-        raise FormatError(where, "no JSON", "what recallatk tune writes") from None
+        raise FormatError(where, "no JSON", "a file written by recallatk tune") from None
     if not isinstance(found, dict):
-        raise FormatError(where, "no JSON object", "what recallatk tune writes")
+        raise FormatError(where, "not a JSON object", "a file written by recallatk tune")
     tuned = tuned_from_dict(found, where)
     try:
         findings = None if found.get("audit") is None else findings_from_dict(found["audit"])
     except (KeyError, TypeError, ValueError) as problem:
-        raise FormatError(where, f"audit: {problem}", "what recallatk tune writes") from None
+        raise FormatError(where, f"audit: {problem}", "a file written by recallatk tune") from None
     return tuned, findings

@@ -181,8 +181,8 @@ def about_front(tuned: Tuned, names: Naming, measure: str) -> list[str]:
     if not tuned.front:
         return []
     lines = [
-        f"No other measured setting is as good in both {measure} and {_cost(tuned)}. All numbers are on the "
-        "tuning queries, not on the held-out ones."
+        f"No other measured setting is as good in both {measure} and {_cost(tuned)}. All numbers are for "
+        "the tuning queries, not the held-out queries."
     ]
     lines += [f"All {name} settings: {same}." for name in names.engines if (same := _same(names, name))]
     if tuned.knee is not None:

@@ -109,7 +109,9 @@ def forked(work: Callable[[], bytes]) -> bytes:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     if said[:1] != b"+":
-        raise RuntimeError(f"a forked copy of this process failed: {said[1:].decode() or 'it says nothing'}")
+        raise RuntimeError(
+            f"a forked copy of this process failed: {said[1:].decode() or 'it gave no message'}"
+        )
     return said[1:]
 
 

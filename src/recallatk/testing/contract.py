@@ -47,11 +47,11 @@ class EngineContract(AbilitiesContract):
         knobs = [*kind.build_knobs, *kind.search_knobs]
         assert kind.name
         assert kind.metrics <= frozenset(Metric)
-        assert len({knob.name for knob in knobs}) == len(knobs), "two knobs have one name"
+        assert len({knob.name for knob in knobs}) == len(knobs), "two knobs have the same name"
         for knob in knobs:
-            assert knob.accepts(knob.default), f"{knob.name}: its default is not among what it accepts"
+            assert knob.accepts(knob.default), f"{knob.name}: the default is not an accepted value"
             assert knob.scale in ("log", "linear")
-        assert kind.abilities.clients or not kind.abilities.forks, "a fork has to be a client"
+        assert kind.abilities.clients or not kind.abilities.forks, "abilities.forks needs abilities.clients"
 
     def test_unknown_parameters_are_refused(self) -> None:
         kind = self.kind()
@@ -64,7 +64,7 @@ class EngineContract(AbilitiesContract):
             if metric in self.kind().metrics:
                 require_metric(self.kind(), metric)
                 continue
-            with pytest.raises(EngineError, match=f"cannot search by {metric}"):
+            with pytest.raises(EngineError, match=f"does not support the metric {metric}"):
                 require_metric(self.kind(), metric)
 
     def test_it_says_its_version_and_size(self, making: Any) -> None:
@@ -130,7 +130,7 @@ class EngineContract(AbilitiesContract):
     def test_the_best_row_comes_first(self, making: Any) -> None:
         metric = next((each for each in (Metric.L2, Metric.COSINE) if each in self.kind().metrics), None)
         if metric is None:
-            pytest.skip("by inner product, a row need not be its own nearest")
+            pytest.skip("with inner product, a row need not be its own nearest neighbor")
         dataset = self.data(metric=metric)
         rows = dataset.corpus.vectors.read(0, QUERIES)
         dataset = open_dataset(dataset.corpus, make_queries(rows), metric=metric)
@@ -203,11 +203,11 @@ class EngineContract(AbilitiesContract):
         dataset = self.data()
         engine = making(dataset)
         if not self.kind().abilities.attaches:
-            assert engine.exercised(), "what was built is evidence before any search"
+            assert engine.exercised(), "the build alone must give evidence, before any search"
             engine.build(
                 dataset.corpus, dataset.metric, **resolved(engine.name, engine.build_knobs, self.build)
             )
-            assert engine.exercised(), "and before it is configured"
+            assert engine.exercised(), "and before configure"
             configure(engine, {})
         engine.search(batch_of(dataset), K)
         assert engine.exercised()

@@ -51,7 +51,9 @@ class AbilitiesContract(ContractGround):
         engine.set_threads(1)
         alone = answers_alone(engine, vectors_of(dataset))
         assert (answers_of_threads(engine, vectors_of(dataset)) == alone).all()
-        assert (answers_alone(engine, vectors_of(dataset)) == alone).all(), "what clients close is their own"
+        assert (answers_alone(engine, vectors_of(dataset)) == alone).all(), (
+            "closing a client must not close its engine"
+        )
 
     def test_a_forked_copy_searches_on(self, making: Any) -> None:
         if not self.kind().abilities.forks:
@@ -65,7 +67,9 @@ class AbilitiesContract(ContractGround):
         engine.set_threads(1)
         alone = answers_alone(engine, vectors_of(dataset))
         assert (answers_of_a_fork(engine, vectors_of(dataset)) == alone).all()
-        assert (answers_alone(engine, vectors_of(dataset)) == alone).all(), "what clients close is their own"
+        assert (answers_alone(engine, vectors_of(dataset)) == alone).all(), (
+            "closing a client must not close its engine"
+        )
 
     def test_filters_are_kept_or_refused(self, making: Any) -> None:
         dataset = self.data()
@@ -128,7 +132,7 @@ class AbilitiesContract(ContractGround):
         engine.delete(np.arange(10))
         after = engine.search(batch_of(dataset), K)
         assert not np.isin(after, np.arange(10)).any()
-        assert np.isin(before[before >= 10], after).mean() >= 0.95, "the others keep their numbers"
+        assert np.isin(before[before >= 10], after).mean() >= 0.95, "deletes must not renumber other rows"
 
     def test_maintenance_keeps_rows_and_their_numbers(self, making: Any) -> None:
         dataset = self.data()
@@ -143,12 +147,14 @@ class AbilitiesContract(ContractGround):
             engine.insert(vectors_of(dataset))
             again = np.arange(ROWS + QUERIES, ROWS + 2 * QUERIES)
             found = engine.search(batch_of(dataset), K)
-            assert (found == again[:, None]).any(axis=1).mean() >= 0.95, "numbers are never given again"
+            assert (found == again[:, None]).any(axis=1).mean() >= 0.95, "row numbers must not be reused"
 
     def test_inserted_metadata_is_what_filters_see(self, making: Any) -> None:
         dataset, abilities = self.data(), self.kind().abilities
         if not abilities.updates or not abilities.filters:
-            pytest.skip("abilities.updates or abilities.filters is False: no filter sees an inserted row")
+            pytest.skip(
+                "abilities.updates or abilities.filters is False: filters over inserted rows cannot be tested"
+            )
         engine = making(dataset, **self.most(dataset))
         named, other = ["new"] * (QUERIES - 1) + ["old"], [None] * QUERIES
         metadata = pa.table({"category": named, "unknown to the corpus": other})
@@ -156,4 +162,4 @@ class AbilitiesContract(ContractGround):
         found = engine.search(batch_of(dataset, [parse_filter("category = 'new'")] * QUERIES), QUERIES)
         assert set(found.ravel().tolist()) == {-1, *range(ROWS, ROWS + QUERIES - 1)}
         unset = engine.search(batch_of(dataset, [parse_filter("size >= 0")] * QUERIES), K)
-        assert unset.max() < ROWS, "columns that are missing are null"
+        assert unset.max() < ROWS, "missing columns must be null"

@@ -25,9 +25,9 @@ def tiny_dataset(
 ) -> Dataset:
     """Clustered random vectors with string ids, a category and a size; some rows repeated exactly."""
     random = np.random.default_rng(seed)
-    centres = random.normal(size=(5, dimension))
+    centers = random.normal(size=(5, dimension))
     labels = random.integers(0, 5, rows + queries)
-    points = centres[labels] + 0.5 * random.normal(size=(rows + queries, dimension))
+    points = centers[labels] + 0.5 * random.normal(size=(rows + queries, dimension))
     if np.dtype(dtype).kind in "iu":
         points = np.clip(np.rint(points * 20 + 40), 1, 120)
     vectors = points.astype(dtype)

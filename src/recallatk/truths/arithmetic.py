@@ -111,7 +111,7 @@ def _span(numbers: NDArray[Any]) -> tuple[int, int]:
 
 
 def _blocks(rows: NDArray[Any], grid: _Grid) -> Iterator[NDArray[Any]]:
-    """The rows, so many at a time that their limbs take little memory."""
+    """Rows in portions, to limit the memory of their limbs."""
     step = max(1, _BLOCK_NUMBERS // (grid.count * max(grid.count, rows.shape[1])))
     return (rows[start : start + step] for start in range(0, len(rows), step))
 

@@ -40,7 +40,7 @@ class Checkpoint:
             with self.path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = dict(file)
         except Exception:
-            # Whatever is wrong with the file, the work can begin anew.
+            # A damaged checkpoint only means starting over.
             return None
         header, digest = arrays.pop("header", None), arrays.pop("digest", None)
         if header is None or digest is None or str(header) != self._header:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _DEEPEST = 100_000
 # Digests of more rows than this are not kept: they would take more memory than the smallest budget has.
 _MOST_DIGESTS = 4_000_000
-# Beyond this share of changed rows an update costs as much as beginning anew.
+# Beyond this share of changed rows, an update costs as much as a full computation.
 _MOST_CHANGED = 0.5
 
 
@@ -83,7 +83,7 @@ def ground_truth(
         prints = _prints(dataset, since)
         return found().truth(dataset, prints)
     with ThreadPoolExecutor(1) as beside:
-        # What is in memory can be read by two threads at once.
+        # Two threads may read from memory at once.
         coming = beside.submit(_prints, whole, since)
         return found().truth(whole, coming.result())
 
@@ -158,7 +158,7 @@ def _refuse(differ: list[str]) -> None:
 
 
 def require_depth(depth: object) -> None:
-    """Refuse what is no depth."""
+    """Refuse an invalid depth."""
     if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= _DEEPEST:
         raise UsageError(f"a depth of {depth}. Accepted: whole numbers from 1 to {_DEEPEST:,}")
 

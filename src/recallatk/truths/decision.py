@@ -57,7 +57,7 @@ class DecidedRows:
     """The best row beyond the depth, or -1."""
     next_scores: NDArray[np.float64]
     exact: NDArray[np.bool_]
-    """Queries whose neighbors, with the best row left out, float64 could not put in order."""
+    """Queries in which float64 could not order the neighbors and the next row."""
 
 
 def decide(

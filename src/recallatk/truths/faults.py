@@ -35,7 +35,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A value in a truth file beside the value that the data give."""
+    """A value in a truth file and the value computed from the data."""
 
     column: str
     """The column of the truth file."""
@@ -95,7 +95,7 @@ class Listed:
     rows: NDArray[np.int64]
     """(queries, depth) rows of this corpus; -1 for padding, -2 for an id that it does not have."""
     allowed: NDArray[np.bool_]
-    """Beside each row, whether its query may return it."""
+    """Whether each row is eligible for its query."""
     beyond: tuple[list[int], ...]
     """For each of them, the rows that it lists beyond its depth."""
 
@@ -138,7 +138,7 @@ def _found(truth: Truth, dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[n
 
 
 def id_places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
-    """Where each id stands among others; -1 for those that do not."""
+    """Position of each id among others; -1 if it is missing."""
     if ids.type != among.type:
         ids, among = ids.cast(pa.string()), among.cast(pa.string())
     found: NDArray[np.int64] = pc.index_in(ids, value_set=among).cast(pa.int64()).fill_null(-1).to_numpy()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class NeighborLists:
-    """The best rows of some queries, all of which have as many, and whether each ties with the one before."""
+    """Best rows of some queries, in lists of one length, and whether each ties with the previous one."""
 
     rows: NDArray[np.int64]
     scores: NDArray[np.float64]

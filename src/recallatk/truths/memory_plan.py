@@ -23,23 +23,23 @@ SMALLEST = 256 << 20
 _USUAL = 2 << 30
 # For each neighbor of a query: several survivors in the table, candidates, and the arrays of the verdict
 # with what sorting them takes.
-_NEIGHBOUR_BYTES = 300
+_NEIGHBOR_BYTES = 300
 # Of the truth itself, while it is made and written, for each neighbor.
 _RESULT_BYTES = 50
 # The scores of a tile in float64, its rows and its flags.
 _THREAD_BYTES = 40 << 20
-# What reading from files takes.
+# Memory for reading from files.
 _READING_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What is held at a time."""
+    """Memory plan: block sizes and threads within the budget."""
 
     block_rows: int
     group_queries: int
     threads: int | None = None
-    """How many threads the memory allows; None for as many as are asked for."""
+    """Number of threads that the memory allows; None for no limit."""
 
 
 def plan(
@@ -52,7 +52,7 @@ def plan(
     threads = max(1, min(threads, size // 2 // _THREAD_BYTES))
     fixed = threads * _THREAD_BYTES + _READING_BYTES + queries.rows * depth * _RESULT_BYTES
     usable = max(size - fixed, size // 8)
-    per_query = (depth + 33) * _NEIGHBOUR_BYTES + width * 8 * (2 + threads)
+    per_query = (depth + 33) * _NEIGHBOR_BYTES + width * 8 * (2 + threads)
     group = max(1, min(queries.rows, usable // 3 // per_query))
     row_bytes = width * corpus.vectors.dtype.itemsize
     rows = _block_rows(corpus.rows, row_bytes, usable - group * per_query)
@@ -62,7 +62,7 @@ def plan(
 
 
 def _block_rows(rows: int, row_bytes: int, left: int) -> int:
-    """The whole corpus where it fits; else blocks of which two, and what is being read, fit."""
+    """The whole corpus if it fits; else blocks of which two and a read buffer fit."""
     if rows * row_bytes <= left // 2:
         return rows
     return max(1, left // 4 // max(1, row_bytes))

@@ -91,7 +91,7 @@ class Proof:
                 yield self._fault(line, rank, row, fault)
 
     def _is_before(self, position: _Position, other: _Position) -> bool:
-        """Whether a row belongs before another; ties may stand in any order except in a truth of ours."""
+        """Whether a row belongs before another; only our own truths order ties."""
         return position < other if self.listed.is_ours else position.block < other.block
 
     def _positions(self, line: int) -> dict[int, _Position]:
@@ -143,7 +143,7 @@ class Proof:
     def _cell_claims(
         self, line: int, rank: int, row: int, position: _Position, before: _Position | None
     ) -> Iterator[Wrong]:
-        """What the truth says of a neighbor that belongs where it stands."""
+        """Claims of the truth about a neighbor at its correct rank."""
         number, truth = int(self.listed.numbers[line]), self.truth
         if self.same_rows and truth.rows[number, rank] != row:
             claim = Claim("rows", int(truth.rows[number, rank]), row)
@@ -229,7 +229,7 @@ class Proof:
 
 
 def _number(value: float) -> float | None:
-    """A number of a file; None for NaN, which stands for no value."""
+    """A number from a file; None for NaN, which means no value."""
     return None if np.isnan(value) else float(value)
 
 

@@ -53,7 +53,7 @@ class Results:
         self.beyond.append((np.repeat(group, np.diff(offsets)), rows))
 
     def forget_ties(self, which: NDArray[np.int64]) -> None:
-        """Drop the ties beyond the depth of some queries, which are decided anew."""
+        """Drop the ties beyond the depth of queries that are decided again."""
         kept = [~np.isin(queries, which) for queries, _ in self.beyond]
         self.beyond = [(q[keep], r[keep]) for (q, r), keep in zip(self.beyond, kept, strict=True)]
 
@@ -107,7 +107,7 @@ def _columns(
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
-# All ids of a corpus are kept up to this many rows; beyond, unknown ids are told only with the corpus.
+# Up to this many rows a truth keeps all ids; beyond, unknown ids are detected only with the corpus.
 MOST_IDS = 1 << 22
 
 
@@ -122,7 +122,7 @@ def with_columns(truth: Truth, queries: QuerySet) -> Truth:
 
 
 def kept_columns(queries: QuerySet) -> pa.Table | None:
-    """The columns of plain values beside the queries."""
+    """Query columns with plain values."""
     names = [name for name in queries.metadata_names if _is_plain(queries.columns.schema.field(name).type)]
     if not names:
         return None

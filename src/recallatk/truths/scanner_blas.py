@@ -137,5 +137,5 @@ class PrefixScanner(BlasScanner):
 
 
 def _has_fresh(asked: Asked) -> bool:
-    """Whether there are queries of which nothing is known."""
+    """Whether any query has no candidates yet."""
     return bool(np.isneginf(asked.thresholds).any())

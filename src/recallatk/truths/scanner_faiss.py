@@ -11,7 +11,7 @@ from recallatk.truths.scanner import Asked, ScanHits, below
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# faiss selects the best of every call anew, so that large calls are the cheap ones.
+# faiss selects the best rows in every call, so large calls are cheaper.
 _TILE_BYTES = 32 << 20
 _SPARE = 16
 

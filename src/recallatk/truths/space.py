@@ -46,7 +46,7 @@ class Space:
         self.width = dimension + (metric is Metric.L2)
 
     def queries(self, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Queries as the scan takes them, and a bound on the norm of each."""
+        """Queries in the form that the scan needs, and a bound on the norm of each."""
         prepared = np.ones((len(block), self.width), self.precision.dtype)
         norms = np.empty(len(block))
         # In portions, because fresh memory for all of them in float64 costs more than the arithmetic.
@@ -65,7 +65,7 @@ class Space:
         return prepared, norms * (1 + 1e-6) + np.sqrt(self.dimension * FLOAT64.smallest)
 
     def rows(self, block: NDArray[Any], out: NDArray[Any]) -> float:
-        """Corpus rows as the scan takes them, written to `out`; returns a bound on their norms."""
+        """Write corpus rows in the form that the scan needs to `out`; return a bound on their norms."""
         vectors = out[:, : self.dimension]
         with np.errstate(over="ignore", invalid="ignore"):
             self._place(block, vectors)
@@ -197,7 +197,7 @@ class RotatedSpace(Space):
         self.width += 1
 
     def queries(self, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Queries as the scan takes them, and a bound on the norm of each."""
+        """Queries in the form that the scan needs, and a bound on the norm of each."""
         plain, norms = self.plain.queries(block)
         prepared = np.ones((len(plain), self.width), plain.dtype)
         if self.is_safe(float(norms.max(initial=0.0))):
@@ -205,7 +205,7 @@ class RotatedSpace(Space):
         return prepared, norms
 
     def rows(self, block: NDArray[Any], out: NDArray[Any]) -> float:
-        """Corpus rows as the scan takes them, written to `out`; returns a bound on their norms."""
+        """Write corpus rows in the form that the scan needs to `out`; return a bound on their norms."""
         plain = np.empty((len(block), self.plain.width), out.dtype)
         norm = self.plain.rows(block, plain)
         if self.is_safe(norm):

@@ -68,7 +68,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Entry:
-    """A truth in the store that may be brought up to date, by what is known without loading it."""
+    """A truth in the store that could be updated, described without loading it."""
 
     folder: Path
     identity: Identity
@@ -87,7 +87,7 @@ class Entry:
             )
             entry = cls(file.parent, identity, int(said["corpus_rows"]), said.get("rows"))
         except Exception:
-            # Whatever is wrong with the file, there are other truths, and this one can be computed anew.
+            # A damaged file is skipped: its truth can be computed again.
             return None
         return entry if identity.name == file.parent.name else None
 

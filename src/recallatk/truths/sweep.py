@@ -50,9 +50,9 @@ class Candidates(NamedTuple):
     queries: NDArray[np.int64]
     rows: NDArray[np.int64]
     abandoned: NDArray[np.bool_]
-    """Queries with more candidates than allowed, of which none are kept."""
+    """Queries with too many candidates, all of which were dropped."""
     missed: NDArray[np.bool_]
-    """Queries whose guessed threshold was too high, of which none are kept either."""
+    """Queries whose guessed threshold was too high; their candidates were dropped too."""
 
 
 class Sweep:
@@ -129,7 +129,7 @@ class Sweep:
             while any(count % prime == 0 for prime in _SMALL_PRIMES):
                 count += 1
         for first in range(count):
-            # Neighbours in a file are often alike; a tile with rows from all over the block sets better
+            # Neighbors in a file are often alike; a tile with rows from all over the block sets better
             # thresholds, and allows better guesses, than one from its beginning.
             yield _Task(every, block, start, slice(first, None, count))
 
@@ -234,7 +234,7 @@ class Sweep:
         return Eligible(self.eligibility, batch.queries, rows) if barred else None
 
     def _thin(self, number: int) -> None:
-        """Raise the thresholds and drop what is below; give up queries that still hold too much."""
+        """Raise the thresholds and drop candidates below them; give up queries with too many left."""
         held, which = self.held[number], self.batches[number].queries
         held.forget(self.abandoned[which])
         norm = self._largest_norm()
@@ -315,7 +315,7 @@ class _Task(NamedTuple):
     chosen: slice | RowSet
 
     def parts(self, most: int) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
-        """Vectors and their rows, so many at a time."""
+        """Vectors and their row numbers, in portions."""
         stop = self.start + len(self.block)
         if isinstance(self.chosen, slice):
             vectors = self.block[self.chosen]

@@ -141,7 +141,7 @@ def _lists(offsets: NDArray[np.int64], values: Any) -> pa.Array:
 
 
 def is_truth_file(path: PathLike) -> bool:
-    """Whether a file was written by `save_truth`, as far as its header tells."""
+    """Whether the header says that `save_truth` wrote the file."""
     location = locate(path)
     if location.is_folder or location.read_at(0, 4) != b"PAR1":
         return False

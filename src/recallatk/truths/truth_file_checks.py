@@ -41,7 +41,7 @@ class TruthColumns:
         self._require_agreeing_ids()
 
     def require_gaps(self, gaps: NDArray[np.float64]) -> None:
-        """Refuse a gap that is not the one between the scores beside it."""
+        """Refuse a gap that contradicts the scores."""
         if "gap" not in self.table.column_names:
             return
         stated = self.table["gap"].fill_null(np.nan).to_numpy()
@@ -113,12 +113,12 @@ class TruthColumns:
 
     @cached_property
     def _ids(self) -> pa.Array:
-        """Beside each row number its id."""
+        """Id of each row number."""
         return pa.concat_arrays([self._flat(names[1]) for names in self.groups if names])
 
     @cached_property
     def _queries(self) -> NDArray[np.int64]:
-        """Beside each row number the query that lists it."""
+        """Query that lists each row number."""
         lengths = [self._lengths(names[0]) for names in self.groups if names]
         return np.concatenate([np.repeat(np.arange(len(each)), each) for each in lengths])
 
@@ -133,7 +133,7 @@ class TruthColumns:
 
 
 def _first_of(values: pa.Array) -> NDArray[np.int64]:
-    """Beside each value, where it stands for the first time."""
+    """First position of each value."""
     codes = values.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     return np.asarray(first[inverse.reshape(-1)])

@@ -52,8 +52,8 @@ def in_words(truth: Truth) -> str:
     """One line: how many queries are proven, by what arithmetic, and how many have ties."""
     parts = [f"{certified(truth):,} of {len(truth):,} certified"]
     if truth.certificate is not None:
-        how = ", ".join(f"{count:,} in {name}" for name, count in decisions(truth).items() if count)
-        parts[0] += f" ({how})"
+        how = ", ".join(f"{count:,} decided by {name}" for name, count in decisions(truth).items() if count)
+        parts[0] += f" ({how} arithmetic)" if how else ""
     ties = {k: int(ties_at(truth, k).sum()) for k in cutoffs(truth)}
     return "; ".join(parts + [f"{count:,} with a tie at k={k}" for k, count in ties.items() if count])
 

@@ -36,7 +36,7 @@ class Change:
     """How a corpus differs from the one of an earlier truth."""
 
     place: NDArray[np.int64]
-    """For each earlier row, its number now, or -1 where it is gone. What is left keeps its order."""
+    """New number of each earlier row, or -1 if it was removed. Remaining rows keep their order."""
     added: NDArray[np.int64]
     """The rows that are new, in order."""
 
@@ -95,7 +95,7 @@ def redo(search: ExactSearch, before: Truth, change: Change) -> NDArray[np.int64
 
 
 class _Known(NamedTuple):
-    """The parts of a certified truth, all of which it has."""
+    """The parts of a certified truth, none missing."""
 
     rows: NDArray[np.int64]
     scores: NDArray[np.float64]
@@ -123,13 +123,13 @@ class _Update:
         self.touched = self._touched()
 
     def _now(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row numbers of before as they are now; -1 for padding and for what is gone."""
+        """Earlier row numbers mapped to new ones; -1 for padding and removed rows."""
         if self.change.is_addition:
             return rows
         return np.where(rows >= 0, self.change.place[rows], -1)
 
     def _touched(self) -> NDArray[np.bool_]:
-        """Queries that lost a row they need, or whose ties are not all known."""
+        """Queries that lost a needed row or have unlisted ties."""
         touched: NDArray[np.bool_] = self.known.tie_counts > np.diff(self.offsets)
         if self.before.older_format is not None:
             # Its `exact` has another meaning than that of the truth which is made now.
@@ -265,7 +265,7 @@ class _Update:
         return np.where(float64, int(Decision.FLOAT64), int(Decision.FLOAT32))
 
     def _decide(self, which: NDArray[np.int64], new: Pairs) -> None:
-        """Decide anew, from everything that is known of some queries and what is new."""
+        """Decide some queries again from known and new rows."""
         if not len(which):
             return
         vectors = self.search.queries[which]

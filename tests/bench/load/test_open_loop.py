@@ -121,9 +121,9 @@ def test_the_interpreter_switches_as_before_afterwards():
 
 
 def test_a_block_needs_a_rate():
-    with pytest.raises(UsageError, match="a block needs a rate; highest_rate looks for one"):
+    with pytest.raises(UsageError, match="a block needs a rate; highest_rate finds one"):
         run_block(Echo(), Load(Mode.RATE, p99_ms=5.0), numbered(2), np.arange(2))
-    with pytest.raises(UsageError, match="without p99_ms there is no highest rate"):
+    with pytest.raises(UsageError, match="the highest rate needs a limit: p99_ms"):
         highest_rate(Echo(), at(5.0), numbered(2), np.arange(2), seed=0)
 
 
@@ -185,7 +185,7 @@ def test_a_limit_that_nothing_keeps_has_no_rate(brief, monkeypatch):
 
 
 def test_no_queries_have_no_rate():
-    with pytest.raises(UsageError, match="no queries have no rate"):
+    with pytest.raises(UsageError, match="cannot measure a rate: the query set is empty"):
         highest_rate(Echo(), Load(Mode.RATE, p99_ms=1.0), numbered(0), np.arange(0), seed=0)
 
 

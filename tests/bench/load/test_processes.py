@@ -83,7 +83,7 @@ def test_with_a_time_the_share_is_asked_again_and_again():
     ("kind", "message"),
     [
         (Failing, "client 2 of 3: ValueError: query 7 is one too many"),
-        (Killed, r"client 2 of 3 was ended by signal 9 \(Killed\)"),
+        (Killed, r"client 2 of 3 was killed by signal 9 \(Killed\)"),
         (Gone, "client 2 of 3 ended with exit code 3"),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_child_without_a_client_is_said():
 
 
 def test_an_error_of_ours_is_said_in_its_own_words():
-    with pytest.raises(EngineError, match=r"^client . of 2: a query was answered with a list, not an array"):
+    with pytest.raises(EngineError, match=r"^client . of 2: the engine returned a list, not an array"):
         run_block(Answering([[1, 2, 3]]), processes(2), numbered(4), np.arange(4))
 
 

@@ -248,25 +248,25 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             engine("faiss-ivf-flat", build={"nlist": 10}, search={"nprobe": 20}),
-            "engine[0]: faiss-ivf-flat needs nprobe of at most nlist, and has nprobe = 20, nlist = 10",
+            "engine[0]: faiss-ivf-flat needs nprobe of at most nlist, but has nprobe = 20, nlist = 10",
         ),
         (
             engine("faiss-ivf-flat", build={"nlist": 10}, search={"nprobe": [20, 30]}),
-            "engine[0]: no combination is left: faiss-ivf-flat needs nprobe of at most nlist, and has "
-            "nprobe = 20, nlist = 10; faiss-ivf-flat needs nprobe of at most nlist, and has "
+            "engine[0]: no combination is left: faiss-ivf-flat needs nprobe of at most nlist, but has "
+            "nprobe = 20, nlist = 10; faiss-ivf-flat needs nprobe of at most nlist, but has "
             "nprobe = 30, nlist = 10",
         ),
         (
             engine("hnswlib", search={"ef": 50}),
-            "engine[0]: hnswlib needs ef of at least k, and has ef = 50, k = 100",
+            "engine[0]: hnswlib needs ef of at least k, but has ef = 50, k = 100",
         ),
         (
             {"data": data(metric="ip"), **engine("sqlite-vec")},
-            "engine[0]: sqlite-vec cannot search by ip; it can by cosine or l2",
+            "engine[0]: sqlite-vec does not support the metric ip. Accepted: cosine or l2",
         ),
         (
             {"data": data(where="pos = 'noun'"), **engine("usearch")},
-            "engine[0]: usearch cannot filter while it searches, and data.where is a filter",
+            "engine[0]: usearch cannot filter during search, and data.where is a filter",
         ),
         (
             engine("http", search={"parameters": "[1]"}),
@@ -327,7 +327,7 @@ def test_engines_are_checked_against_a_metric_though_the_data_have_other_problem
     found = problems_of({"data": {"metric": "ip", "where": "pos = 'noun'"}, **engine("sqlite-vec")})
     assert found == [
         "data.corpus: is required",
-        "engine[0]: sqlite-vec cannot search by ip; it can by cosine or l2",
+        "engine[0]: sqlite-vec does not support the metric ip. Accepted: cosine or l2",
     ]
 
 
@@ -342,7 +342,7 @@ def test_engines_are_checked_against_a_metric_though_the_data_have_other_problem
 def test_secrets_in_the_data_are_refused_and_not_repeated(url, what):
     said = problem(data={"corpus": url})
     assert said == (
-        f"data.corpus: {what} may hold a secret, and this file is kept with the run. "
+        f"data.corpus: {what} may contain a secret, and this file is saved with the run. "
         "Take it from the environment: ${NAME}"
     )
 
@@ -359,7 +359,7 @@ def test_secrets_in_the_data_are_refused_and_not_repeated(url, what):
 )
 def test_secrets_of_engines_are_refused_and_not_repeated(name, build):
     said = problem(**engine(name, build=build))
-    assert "may hold a secret" in said and "mine" not in said
+    assert "may contain a secret" in said and "mine" not in said
 
 
 def test_secrets_from_the_environment_are_accepted():

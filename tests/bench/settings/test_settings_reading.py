@@ -284,7 +284,7 @@ def test_filters_need_a_target_that_takes_them(folder):
     settings_from({"data": data, "engine": [{"name": "http", "build": {"body": body}}]})
     settings_from({"data": data, "engine": [{"name": "command", "build": {"filters": "yes"}}]})
     for name in ("http", "command"):
-        with pytest.raises(SettingsError, match=f"{name} cannot filter while it searches"):
+        with pytest.raises(SettingsError, match=f"{name} cannot filter during search"):
             settings_from({"data": data, "engine": [{"name": name}]})
 
 

@@ -151,7 +151,7 @@ def test_the_metric_is_asked_for_unless_it_makes_no_difference(tmp_path):
     [
         ({"engine": "faiss-hsnw"}, "no engine 'faiss-hsnw'. Did you mean faiss-hnsw?"),
         ({"metric": "dot"}, "no metric 'dot'"),
-        ({"metric": "ip", "engine": "sqlite-vec"}, "cannot search by ip"),
+        ({"metric": "ip", "engine": "sqlite-vec"}, "does not support the metric ip"),
         ({"queries": None}, "holds one matrix and no queries"),
     ],
 )

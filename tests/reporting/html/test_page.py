@@ -116,7 +116,7 @@ def test_single_queries_are_what_the_means_are_of():
 def test_without_truth_single_queries_are_left_out_and_it_is_said():
     found = RunReport(varied_run(settings={}))
     assert found.facts == {}
-    assert "does not say which files" in found.untold
+    assert "does not record its data files" in found.untold
     assert "No distribution, segments or worst queries: " in plain(to_html(varied_run(settings={})))
 
 

@@ -1,4 +1,4 @@
-"""What every measure is: a name that says all of it, and a number for each query."""
+"""Base class of measures: a name that can be parsed back, and one value per query."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Measure:
     k: int
 
     needs_scores: ClassVar[bool] = False
-    """Whether the answers' own scores have to be computed from the vectors."""
+    """Whether the measure needs scores of the answers, computed from the vectors."""
     lower_is_better: ClassVar[bool] = False
     bounded: ClassVar[bool] = True
-    """Whether the number of every query lies between 0 and 1, so that a betting bound holds for its mean."""
+    """Whether every value lies in [0, 1], as betting bounds require."""
 
     def __post_init__(self) -> None:
         if self.k != int(self.k) or self.k < 1:
@@ -37,11 +37,11 @@ class Measure:
 
     @property
     def deepest(self) -> int:
-        """How deep a truth it needs."""
+        """Depth of truth that the measure needs."""
         return self.k
 
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
-        """The number of every query; NaN for one that has none and leaves the mean."""
+        """Value of every query; NaN for queries without one, which the mean leaves out."""
         raise NotImplementedError
 
     def by_ids(self, compared: Compared) -> NDArray[np.float64] | None:
@@ -50,11 +50,11 @@ class Measure:
 
 
 def require_fraction(value: float, name: str, *, inclusive: bool = True) -> None:
-    """Refuse a parameter that is no share."""
+    """Refuse a parameter that is not a share."""
     if not (0 < value <= 1 if inclusive else 0 < value < 1):
         raise UsageError(f"{name} = {value!r}. Accepted: above 0 and {'up to' if inclusive else 'below'} 1")
 
 
 def plain(value: float) -> str:
-    """A parameter as short as it can be read back."""
+    """Shortest text of a parameter that parses back to it."""
     return repr(float(value)).removesuffix(".0")

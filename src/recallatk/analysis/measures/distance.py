@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DistanceError(Measure):
-    """The mean over j of (d(j-th nearest answer) - d(j-th true neighbour)) / d(j-th true neighbour).
+    """The mean over j of (d(j-th nearest answer) - d(j-th true neighbor)) / d(j-th true neighbor).
 
-    The distance of cosine is 1 - similarity. Places without an answer, and true neighbours at distance 0,
+    The distance of cosine is 1 - similarity. Places without an answer, and true neighbors at distance 0,
     are left out; a query of which nothing is left has none. Inner products are no distances.
     """
 
@@ -38,7 +38,7 @@ class DistanceError(Measure):
         require_within(self.k, compared.truth)
         scores, metric = needed_scores(compared, self)
         if metric is Metric.IP:
-            raise UsageError(f"{self}: inner products are no distances, so that no error is relative to one")
+            raise UsageError(f"{self}: inner products are not distances, so relative errors are undefined")
         counted = counted_scores(compared, scores, self.k)
         true = true_scores(compared)[:, : self.k]
         if metric is Metric.COSINE:
@@ -50,7 +50,7 @@ class DistanceError(Measure):
             errors = np.where(true > 0, (answered - true) / true, np.nan)
             there = ~np.isnan(errors)
             total = np.where(there, errors, 0.0).sum(axis=1)
-            # An answer that ties with the true neighbour may come out nearer by its last bit.
+            # An answer that ties with the true neighbor may come out nearer by its last bit.
             return np.asarray(np.maximum(total / there.sum(axis=1), 0.0))
 
 

@@ -135,12 +135,11 @@ def _lines(found: list[Any], sizes: Whole, k: int) -> Whole:
 def _require_rows(found: Any, queries: int, k: int) -> None:
     """Refuse an answer that is not one line of row numbers per query: NumPy would broadcast it."""
     if not isinstance(found, np.ndarray):
-        raise EngineError(f"a query was answered with a {type(found).__name__}, not an array of row numbers")
+        raise EngineError(f"the engine returned a {type(found).__name__}, not an array of row numbers")
     if found.dtype.kind not in "iu" or found.ndim != 2 or len(found) != queries or found.shape[1] > k:
         asked = "one query" if queries == 1 else f"{queries} queries"
-        shown = f"an array of {found.dtype} and shape {found.shape}"
         raise EngineError(
-            f"{asked} for {k} neighbours {'was' if queries == 1 else 'were'} answered with {shown}"
+            f"the engine returned an array of {found.dtype} and shape {found.shape} for {asked} and k = {k}"
         )
 
 

@@ -173,7 +173,7 @@ class _Child:
         if said.exists():
             how = f": {said.read_text('utf-8')}"
         elif status < 0:
-            how = f" was ended by signal {-status} ({signal.strsignal(-status)})"
+            how = f" was killed by signal {-status} ({signal.strsignal(-status)})"
         else:
             how = f" ended with exit code {status}"
         raise EngineError(f"client {self.number + 1} of {clients}{how}")
@@ -254,6 +254,6 @@ def _hear_all(children: list[_Child], word: bytes, folder: Path) -> None:
                 if os.read(child.hearing, 1) != word:
                     child.require_well_ended(child.wait(), len(children), folder)
                     raise EngineError(
-                        f"client {child.number + 1} of {len(children)} ended before it was done"
+                        f"client {child.number + 1} of {len(children)} ended before it finished"
                     )
                 selector.unregister(child.hearing)

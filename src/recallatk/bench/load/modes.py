@@ -47,9 +47,9 @@ _OWN_SHARE, _OWN_LEAST_MS = 0.1, 1.0
 def require_supported(engine: Engine, load: Load) -> None:
     """Refuse a load that the engine or the system does not support."""
     if load.via is Via.PROCESSES and not hasattr(os, "fork"):
-        raise engine.unable("be searched by processes here: this system does not fork. Accepted: via threads")
+        raise engine.unable("run clients as processes: this system cannot fork. Accepted: via threads")
     if load.via is Via.PROCESSES and not engine.abilities.forks:
-        raise engine.unable("be searched by forked processes")
+        raise engine.unable("be searched from forked processes")
     if load.clients_or(1) > 1 and not engine.abilities.clients:
         raise engine.unable("serve several clients at once")
     if load.batch > 1 and not engine.abilities.batch:
@@ -126,7 +126,7 @@ def arrivals(rate: float, calls: int, seconds: float | None, seed: int) -> NDArr
 def _at_rate(engine: Engine, load: Load, questions: Questions, order: NDArray[np.int64], seed: int) -> Block:
     """An open loop: Poisson arrivals, and latencies that count from when a call was due."""
     if load.rate is None:
-        raise UsageError(f"load {load}: a block needs a rate; highest_rate looks for one")
+        raise UsageError(f"load {load}: a block needs a rate; highest_rate finds one")
     script = Script(questions, order)
     due = arrivals(load.rate, len(script), load.seconds, seed).tolist() if len(script) else []
     taken = turns(range(len(due)), None)
@@ -162,7 +162,7 @@ def highest_rate(
     own queue, and its latencies include it already.
     """
     if load.p99_ms is None:
-        raise UsageError(f"load {load}: without p99_ms there is no highest rate to look for")
+        raise UsageError(f"load {load}: the highest rate needs a limit: p99_ms")
     clients = clients_of(engine, load)
     capacity = _capacity(
         engine, Load(Mode.THROUGHPUT, clients, seconds=_closed_seconds(load)), questions, order
@@ -186,7 +186,7 @@ def highest_rate(
 def _capacity(engine: Engine, load: Load, questions: Questions, order: NDArray[np.int64]) -> float:
     block = _closed(engine, load, questions, order)
     if not len(block):
-        raise UsageError("no queries have no rate")
+        raise UsageError("cannot measure a rate: the query set is empty")
     return len(block) / (block.wall_ns / 1e9)
 
 

@@ -289,6 +289,6 @@ def violations(
         values = {name: known[name] for name in constraint.names if name in known}
         if len(values) == len(constraint.names) and not constraint.holds(**values):
             listed = ", ".join(f"{name} = {value}" for name, value in values.items())
-            said = f"{engine.name} needs {constraint.text}, and has {listed}"
+            said = f"{engine.name} needs {constraint.text}, but has {listed}"
             (among if grids & values.keys() else alone).append(said)
     return alone, among

@@ -123,7 +123,7 @@ class MeasureSettings(Table):
 
     @property
     def largest_k(self) -> int:
-        """How many neighbours a call has to ask for."""
+        """How many neighbors a call has to ask for."""
         return max(*self.at, *(parse_measure(each).k for each in self.measures), 1)
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 LARGEST = 2**63 - 1
 # A bench file is saved with its run, so that secrets in it would be too.
-_REFUSAL = "may hold a secret, and this file is kept with the run. Take it from the environment: ${NAME}"
+_REFUSAL = "may contain a secret, and this file is saved with the run. Take it from the environment: ${NAME}"
 
 
 class Table(BaseModel):

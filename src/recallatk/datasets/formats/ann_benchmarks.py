@@ -108,12 +108,12 @@ class AnnBenchmarks(Format):
         names = {metric: name for name, metric in _DISTANCES.items()}
         if dataset.metric not in names:
             raise UsageError(
-                f"ann-benchmarks files know cosine (angular) and l2 (euclidean), not {dataset.metric}"
+                f"ann-benchmarks files support cosine (angular) and l2 (euclidean), not {dataset.metric}"
             )
         if dataset.queries.filters is not None or dataset.queries.corpus_rows is not None:
             raise UsageError(
-                f"{dataset.queries.name}: its queries have filters or are corpus rows, "
-                "and ann-benchmarks files have no place for what each may return"
+                f"{dataset.queries.name}: the queries have filters or are corpus rows, "
+                "which ann-benchmarks files cannot store"
             )
         with new_hdf5_file(path) as file:
             file.attrs["type"] = "dense"
@@ -243,7 +243,7 @@ def _dataset(file: Any, name: str, location: Location) -> Any:
         if isinstance(data, h5py.Dataset):
             elsewhere |= bool(data.external) or data.is_virtual
     if elsewhere:
-        raise FormatError(location.text, f"{name!r} points at other data", "data that the file holds itself")
+        raise FormatError(location.text, f"{name!r} links to external data", "data inside the file")
     if not isinstance(data, h5py.Dataset):
         raise FormatError(
             location.text, f"it has no dataset {name!r} (it has {listed})", "train, test, neighbors"
@@ -268,7 +268,7 @@ def _truth(file: Any, metric: Metric | None, location: Location) -> Truth:
     queries = _matrix(file, "test", location).shape[0]
     if len(rows) != queries:
         raise FormatError(
-            where, f"neighbors of {len(rows)} queries, and test has {queries}", "one row for each query"
+            where, f"neighbors of {len(rows)} queries, but test has {queries}", "one row per query"
         )
     scores = None
     if _has(file, "distances", location) and metric is not None:

@@ -58,7 +58,7 @@ class CsvText:
         self.has_header = not all(map(_is_number, first))
         self.names = first if self.has_header else [f"f{i}" for i in range(len(first))]
         if len(set(self.names)) != len(self.names):
-            raise FormatError(self.text, "two columns have one name", "a name for each column")
+            raise FormatError(self.text, "two columns have the same name", "a name for each column")
 
     def stream(self, names: list[str], *, blank_lines: bool = False) -> Iterator[pa.RecordBatch]:
         """The named columns as text; an empty cell is null, and a blank line none unless it is to be."""

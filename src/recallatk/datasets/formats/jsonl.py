@@ -52,7 +52,7 @@ class JsonLines:
         self.location, self.text = location, location.text
         first = next(self._blocks(0), None)
         if first is None:
-            raise FormatError(self.text, "it has no lines", "one JSON object a line")
+            raise FormatError(self.text, "it has no lines", "one JSON object per line")
         found = self._inferred(first[1], 0, pa.schema([])).schema
         lists = [field.name for field in found if is_number_list(field.type)]
         usual = [name for name in (vector, *VECTOR_NAMES) if name in lists]
@@ -148,7 +148,7 @@ def _located(read: Callable[[bytes], pa.Table], block: bytes, first_row: int, wh
         row = first_row + bisect_left(range(len(lines) - 1), True, key=partial(_refused, read, lines))
         # The row that Arrow names is counted from the beginning of the block.
         said = re.sub(r" in row \d+\Z", "", str(problem).removeprefix("JSON parse error: "))
-        accepted = "one JSON object a line, each key of one type"
+        accepted = "one JSON object per line, each key of one type"
         raise FormatError(where, said.rstrip("."), accepted, row=row) from problem
 
 
@@ -169,14 +169,14 @@ def _check_lines(block: bytes, first_row: int, where: str) -> None:
     for row, line in enumerate(_lines(block), first_row):
         if not (line.startswith(b"{") and line.endswith(b"}")):
             shown = line[:60].decode("utf-8", "replace")
-            raise FormatError(where, f"{shown!r} is not an object", "one JSON object a line", row=row)
+            raise FormatError(where, f"{shown!r} is not an object", "one JSON object per line", row=row)
         if not line.isascii():
             try:
                 line.decode()
             except UnicodeDecodeError as problem:
                 raise FormatError(where, f"invalid UTF-8: {problem}", "UTF-8", row=row) from problem
         if line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST:
-            raise FormatError(where, f"brackets in more than {_DEEPEST} levels", "flat objects", row=row)
+            raise FormatError(where, f"brackets nested more than {_DEEPEST} levels", "flat objects", row=row)
 
 
 def _depth(line: bytes) -> int:

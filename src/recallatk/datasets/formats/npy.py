@@ -52,7 +52,7 @@ def read_header(head: bytes, where: str) -> tuple[tuple[int, ...], bool, np.dtyp
 
 def check_matrix(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
     """The shape of a matrix of numbers that can be vectors or neighbors."""
-    checked = _check_shape(where, shape, "a matrix of vectors, one a row")
+    checked = _check_shape(where, shape, "a matrix of vectors, one per row")
     if dtype.str[1:] not in _ACCEPTED_KINDS:
         raise FormatError(where, f"an array of {dtype}", _NUMBERS)
     return checked
@@ -74,7 +74,7 @@ def npy_matrix(location: Location) -> FileMatrix:
 def _answer_matrix(location: Location) -> FileMatrix:
     """The array of an NPY file when it can be ids: integers of any width, or strings."""
     shape, column_major, dtype, offset = read_header(location.read_at(0, HEADER_BYTES), location.text)
-    shape = _check_shape(location.text, shape, "a matrix of ids, one row a query")
+    shape = _check_shape(location.text, shape, "a matrix of ids, one row per query")
     if dtype.kind not in _ANSWER_KINDS or dtype.itemsize == 0:
         raise FormatError(location.text, f"an array of {dtype}", "a matrix of integers or strings")
     return _file_matrix(location, offset, shape, dtype, column_major=column_major)
@@ -94,8 +94,8 @@ def check_length(location: Location, expected: int) -> None:
         problem = "is truncated" if location.size < expected else "has bytes after its end"
         raise FormatError(
             location.text,
-            f"the file {problem}: {location.size} bytes, and its header says {expected}",
-            "a file whose length fits its header",
+            f"the file {problem}: {location.size} bytes, but its header says {expected}",
+            "a file whose length matches its header",
         )
 
 

@@ -75,7 +75,7 @@ class StoredMatrix(FileMatrix):
         found = self.running.add(start, stop, raw)
         if stop == self.shape[0] and found not in (None, self.checksum):
             raise FormatError(
-                self.location.text, "its numbers do not fit the checksum of the archive", "a sound NPZ file"
+                self.location.text, "its data do not match the archive's checksum", "an intact NPZ file"
             )
         return raw
 
@@ -175,8 +175,8 @@ def _member(archive: zipfile.ZipFile, name: str, location: Location) -> _Member:
     if member.end != info.file_size:
         raise FormatError(
             where,
-            f"{info.file_size} bytes, and its header says {member.end}",
-            "an array whose length fits its header",
+            f"{info.file_size} bytes, but its header says {member.end}",
+            "an array whose length matches its header",
         )
     return member
 
@@ -214,8 +214,8 @@ def _identifier(beside: dict[str, _Member], asked: str | None, where: str) -> st
     fitting = [name for name, member in beside.items() if member.dtype.kind in "iuUS"]
     if asked is not None and asked not in fitting:
         raise UsageError(
-            f"{where}: {asked!r} is no array of strings or integers, one for each vector. "
-            f"Those are: {choices(fitting) or 'none'}"
+            f"{where}: {asked!r} is not an array of strings or integers, one per vector. "
+            f"Accepted: {choices(fitting) or 'none'}"
         )
     usual = next((name for name in ID_NAMES if name in beside), None)
     if asked is None and usual is not None and usual not in fitting:

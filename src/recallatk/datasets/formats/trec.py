@@ -28,7 +28,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CELLS = 6
 _QUERY, _DOCUMENT, _RANK, _SCORE = 0, 2, 3, 4
 _ORDER = "score, equal scores by rank, then by line"
-_ACCEPTED = "query, Q0, document, rank, score and tag in every line, with spaces between"
+_ACCEPTED = "query, Q0, document, rank, score and tag in every line, separated by spaces"
 
 
 class Trec(Format):

@@ -41,7 +41,7 @@ class VecsMatrix(FileMatrix):
             raise FormatError(
                 self.location.text,
                 f"at byte {self.offset + row * self.row_bytes} the row says it has "
-                f"{dimensions[row - start]} numbers, and the first one {self.shape[1]}",
+                f"{dimensions[row - start]} numbers, but the first row {self.shape[1]}",
                 "vectors of one length",
                 row=row,
             )

@@ -128,7 +128,7 @@ def _train(folder: Location, children: dict[str, Location]) -> list[Location]:
         listed = ", ".join(location.name for _, _, location in shards)
         raise FormatError(
             folder.text,
-            f"of {max(counts)} train shards these are there: {listed}",
+            f"of {max(counts)} train shards only these exist: {listed}",
             "train.parquet, or every shard of one set",
         )
     return [location for _, _, location in shards]

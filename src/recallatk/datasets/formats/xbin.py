@@ -60,7 +60,7 @@ class _Xbin(Format):
         _, rows, columns = headers[0]
         raise FormatError(
             location.text,
-            f"{location.size} bytes do not fit its header (at byte 0: {rows} rows, "
+            f"{location.size} bytes do not match its header (at byte 0: {rows} rows, "
             f"{columns} columns of {self.stored.name})",
             f"8 + rows * columns * {self.stored.itemsize} bytes, or 16 with a 64-bit header",
         )

@@ -215,9 +215,9 @@ def latency_curve(curve: Curve, chosen: int | None = None) -> Chart | None:
 
 
 def qps_curve(curve: Curve, chosen: int | None = None) -> Chart | None:
-    """The curve that says what recall costs a machine; higher and further right is better."""
+    """Recall against throughput; up and to the right is better."""
     said = (
-        f"{curve.measure} of every setting against the queries that it answered a second, with the 95 % "
-        "interval of recall and the span over rounds; the band behind the points is the Pareto front."
+        f"{curve.measure} of every setting against its queries per second, with the 95 % interval of recall "
+        "and the range over rounds; the band behind the points is the Pareto front."
     )
     return draw(curve, CostAxis("qps", "Queries per second", None), said, chosen)

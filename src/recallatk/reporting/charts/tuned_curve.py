@@ -159,7 +159,7 @@ def tuned_chart(curve: TunedCurve) -> Chart | None:
     title = AXES.get(prefer, f"{prefer} latency (ms)")
     said = (
         f"{titled(curve.measure or 'recall')} of every setting measured at full size against {title}, with "
-        "95 % intervals; the band behind the points is the Pareto front, dashed lines are what was asked for."
+        "95 % intervals; the band behind the points is the Pareto front, dashed lines are goals."
     )
     axis = CostAxis("cost", title, curve.limit if limit_is_near(curve) else None)
     return draw(curve, axis, said, curve.ringed, said=_SAID, more=_named(curve), follows=False)

@@ -59,5 +59,5 @@ def _require_same(run: Run, dataset: Dataset) -> None:
     from recallatk.storage.run_store import require_same_data
 
     if dataset.metric is not run.metric:
-        raise MismatchError(f"a run under {run.metric}, and a dataset under {dataset.metric}")
+        raise MismatchError(f"metric mismatch: the run uses {run.metric}, the dataset {dataset.metric}")
     require_same_data(run, dataset)

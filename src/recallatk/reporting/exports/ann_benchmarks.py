@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _DISTANCES = {Metric.L2: "euclidean", Metric.COSINE: "angular"}
 _LONGEST_NAME = 120
 _NO_DISTANCES = (
-    "distances are NaN, for the data was not given: ann-benchmarks computes its recall from them and would "
-    "find 0. Name the data: --corpus CORPUS --queries QUERIES"
+    "distances are NaN because no data was given. ann-benchmarks computes recall from them and would report "
+    "0. Name the data: --corpus CORPUS --queries QUERIES"
 )
 
 
@@ -34,7 +34,7 @@ def write(run: Run, out: PathLike, dataset: Dataset | None = None) -> Exported:
     """Write a folder that ann-benchmarks accepts as its `results`."""
     if run.metric not in _DISTANCES:
         raise UsageError(
-            f"ann-benchmarks files know cosine (angular) and l2 (euclidean), not {run.metric}. "
+            f"ann-benchmarks files support cosine (angular) and l2 (euclidean), not {run.metric}. "
             "csv, json and parquet take every metric"
         )
     folder = _new_folder(out)
@@ -52,10 +52,10 @@ def _notes(run: Run, written: int, dataset: Dataset | None) -> list[str]:
     said = []
     if left_out:
         said.append(
-            f"{left_out:,} trials with several clients or a rate are left out: the tool has no place for them"
+            f"{left_out:,} trials with several clients or a rate were skipped: the format cannot store them"
         )
     if run.failures:
-        said.append(f"{len(run.failures):,} failed trials are left out")
+        said.append(f"{len(run.failures):,} failed trials were skipped")
     if dataset is None and written:
         said.append(_NO_DISTANCES)
     return said
@@ -66,7 +66,7 @@ def _new_folder(out: PathLike) -> Path:
         raise UsageError(f"{without_secrets(str(out))}: files can be written only to local paths")
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already, and results would mix. Name a new folder")
+        raise UsageError(f"{folder}: already exists, and results would mix. Name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -32,7 +32,7 @@ def write(run: Run, out: PathLike) -> Exported:
     """Write the log; interval maxima are in milliseconds by convention."""
     write_text(out, "".join(f"{line}\n" for line in _lines(run)))
     failed = len(run.failures)
-    notes = (f"{failed:,} failed trials have no latencies and are left out",) if failed else ()
+    notes = (f"{failed:,} failed trials have no latencies and were skipped",) if failed else ()
     return Exported((Path(out),), notes)
 
 
