@@ -91,4 +91,4 @@ def test_what_cannot_be_reported_is_one_line_and_code_2(arguments, said, folder)
 def test_another_truth_is_refused(folder, tmp_path):
     _, _, truth = scored_run(rows=90)
     save_truth(truth, tmp_path / "other.parquet")
-    assert "another truth" in reported(folder, "--truth", tmp_path / "other.parquet", code=2).stderr
+    assert "a different truth" in reported(folder, "--truth", tmp_path / "other.parquet", code=2).stderr
