@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, Metric, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
-    from recallatk.filters import Filter
 
 USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
 
@@ -43,7 +42,6 @@ def tune(
     queries: Any = None,
     *,
     metric: Metric | str | None = None,
-    where: Filter | str | None = None,
     target: str | Goal | Sequence[str | Goal],
     budgets: str | Goal | Sequence[str | Goal] = (),
     prefer: str = "p95",
@@ -61,7 +59,6 @@ def tune(
         dataset: a Dataset, or a corpus in any form that `open_dataset` takes.
         queries: the queries, if the first argument is a corpus; a third of them are held out.
         metric: cosine, ip or l2; a Dataset states its own.
-        where: one filter for all queries.
         target: one or more quality targets, for example `"recall@10 >= 0.95"`.
         budgets: limits on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
         prefer: the cost to minimize: p95, qps, memory or build.
@@ -73,14 +70,13 @@ def tune(
         truth: the ground truth of this dataset; by default from the store, or computed.
         watch: called with a `TuningProgress` from time to time.
     """
-    dataset = open_dataset(dataset, queries, metric=metric, where=where)
+    dataset = open_dataset(dataset, queries, metric=metric)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
     found = usable(engines, dataset)
     shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(targets), dataset.corpus.rows))
-    journal = Journal(
-        None if out is None else Path(out) / journal_name(dataset, targets, limits, prefer, seed, found)
-    )
+    name = journal_name(dataset, targets, limits, prefer, seed, found)
+    journal = Journal(None if out is None else Path(out) / name)
     sweep()
     with ScratchFolder() as folder:
         pool = IndexPool(dataset, folder, shape.k, seed)

@@ -19,7 +19,7 @@ _DARK = 0.6
 _LONGEST = 260
 
 
-class Side(NamedTuple):
+class MapAxis(NamedTuple):
     """One side of a heat map."""
 
     field: str
@@ -38,7 +38,7 @@ def segment_heat_map(
         columns: the settings, by rising recall.
         lines: the segments, grouping by grouping.
     """
-    across, down = Side("setting", "Setting", columns), Side("segment", "Segment", lines)
+    across, down = MapAxis("setting", "Setting", columns), MapAxis("segment", "Segment", lines)
     said = f"{measure} by segment of the queries at the settings of the front."
     return _heat_map(rows, measure, across, down, said)
 
@@ -54,11 +54,16 @@ def selectivity_heat_map(
         groups: shares of rows that filters admit, the largest first.
         engines: the engines, each with its setting.
     """
-    across, down = Side("group", "Rows that the filter admits", groups), Side("engine", "Engine", engines)
+    across, down = (
+        MapAxis("group", "Rows that the filter admits", groups),
+        MapAxis("engine", "Engine", engines),
+    )
     return _heat_map(rows, measure, across, down, f"{measure} by filter selectivity, for every engine.")
 
 
-def _heat_map(rows: list[Row], measure: str, across: Side, down: Side, description: str) -> Chart | None:
+def _heat_map(
+    rows: list[Row], measure: str, across: MapAxis, down: MapAxis, description: str
+) -> Chart | None:
     import altair as alt
 
     if not rows:
