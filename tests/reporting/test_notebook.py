@@ -58,7 +58,7 @@ def test_a_run_plots_its_curve():
     run = scored_run()[0]
     chart = run.plot().to_dict()
     assert "recall@10" in chart["description"]
-    assert "queries that it answered" in run.plot("qps").to_dict()["description"]
+    assert "against its queries per second" in run.plot("qps").to_dict()["description"]
     with pytest.raises(UsageError, match="Did you mean latency"):
         run.plot("latenc")
     with pytest.raises(UsageError, match="nothing to plot"):

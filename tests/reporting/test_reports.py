@@ -186,7 +186,7 @@ def test_what_all_trials_of_an_engine_share_stands_in_the_title_only():
     assert lines[:2] == ["faiss-hnsw(ef_construction=200)", "hnswlib(M=16, ef_construction=200)"]
     assert text.count("ef_construction") == 2
     assert "M=32" in text
-    assert "\n\nengine() on data: 100 queries, cosine\n" in to_text(large_run(2))
+    assert "\n\nengine on data: 100 queries, cosine\n" in to_text(large_run(2))
     assert "\n\nfaiss-hnsw(M=16) on data: 100 queries, cosine\n" in to_text(one_run())
 
 
