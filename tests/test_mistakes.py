@@ -268,11 +268,11 @@ PYTHON = [
         lambda: recallatk.measure(flat_index(), vectors(), vectors(QUERIES, seed=1), metric="cosine", at=[1]),
         "metric='l2'",
     ),
-    mistake("answers first", lambda: recallatk.score([[1]], small_truth()), "score(truth=..., answers=...)"),
+    mistake("answers first", lambda: recallatk.score([[1]], small_truth()), "score(truth=…, answers=…)"),
     mistake(
         "a frame without vectors",
         lambda: recallatk.open_corpus(pd.DataFrame({"id": [1], "name": ["a"]})),
-        "vector",
+        "no column holds lists of numbers (columns: id: int64",
     ),
     mistake("a target as a number", lambda: small_run().best(0.95), "recall@10 >= 0.95"),
 ]

@@ -474,7 +474,8 @@ def test_lists_of_values_are_grids(tiny):
 
 
 def test_efforts_below_k_that_change_nothing_are_cautioned():
-    dataset = tiny_dataset(2_000, 30, metric="l2")
+    vectors = np.random.default_rng(0).normal(size=(3_000, 48)).astype(np.float32)
+    dataset = open_dataset(vectors, vectors[:20] + 1, metric="l2")
     run = measure("usearch", dataset, search={"expansion": [5, 10]}, at=[100], rounds=1)
     (caution,) = (each for each in run.cautions if each.kind == "effort below k")
     assert "the same answers at expansion=5 and expansion=10" in caution.message
