@@ -182,7 +182,10 @@ def test_ids_are_looked_up_in_the_corpus():
         (lambda: score(truth=TRUTH, answers=None, at=[3]), "answers: an object of type NoneType"),
         (lambda: score(truth=object(), answers=FOUND, at=[3]), "truth: an object of type object"),
         (lambda: score(truth=TRUTH, answers={"a": 1}, at=[3]), "row 0: 1, not a list of ids"),
-        (lambda: score(truth=TRUTH, answers={"a": [1], "b": [2]}, at=[3]), "answers to queries a, b"),
+        (
+            lambda: score(truth=TRUTH, answers={"a": [1], "b": [2]}, at=[3]),
+            "answers has queries a, b, missing from the truth",
+        ),
         (lambda: score(truth=TRUTH, answers=FOUND, at=[3], corpus=5), "corpus: an object of type int"),
         (lambda: compare(5), "values of type int. Accepted: a mapping"),
         (lambda: compare({"a": ["x"], "b": [1.0]}), "values of a are not numbers"),

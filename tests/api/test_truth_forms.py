@@ -86,7 +86,7 @@ def test_our_own_file_is_checked_against_what_is_given(tmp_path, cache):
     assert load_truth(tmp_path / "truth.parquet", corpus=VECTORS, metric="ip").depth == 3
     with pytest.raises(RecallError, match="metric mismatch: the truth uses ip, not l2"):
         load_truth(tmp_path / "truth.parquet", metric="l2")
-    with pytest.raises(RecallError, match="50 rows"):
+    with pytest.raises(RecallError, match="the corpus has 50"):
         load_truth(tmp_path / "truth.parquet", corpus=VECTORS[:50])
 
 

@@ -305,7 +305,7 @@ def test_an_engine_without_a_version_gives_a_run(tiny, broken, tmp_path):
     assert run.measurements[0].build.version is None
     assert run.measurements[0].score["recall@1"] == 1.0
     assert load_run(save_run(run, dataset, tmp_path / "run")).measurements[0].build.version is None
-    assert "Engine: broken." in to_text(run)
+    assert "Engine: broken." in to_text(run, verbose=True)
 
 
 def test_answers_beyond_the_corpus_are_counted_and_saved_as_null(tiny, broken, tmp_path):
@@ -383,7 +383,7 @@ def test_an_interrupt_ends_the_worker(tiny):
         ({"search": []}, "at least one"),
         ({"rounds": 0}, "at least one"),
         ({"engine": "none"}, "no engine 'none'"),
-        ({"search": [{"nprobe": 3}]}, "search.nprobe: no such parameter of faiss-hnsw. Accepted: ef"),
+        ({"search": [{"nprobe": 3}]}, "search.nprobe: no such search parameter of faiss-hnsw. Accepted: ef"),
         ({"build": {"M": 0}}, "whole numbers from 2 to 256"),
     ],
 )
@@ -450,7 +450,7 @@ def test_corpus_and_queries_stand_for_a_dataset(tiny, tmp_path):
     assert measure("exact", dataset, truth=path, at=(10,), rounds=1).measurements[0].score["recall@10"] == 1.0
     with pytest.raises(UsageError, match="a Dataset has queries of its own"):
         measure("exact", dataset, queries)
-    with pytest.raises(MismatchError, match="metric mismatch: the dataset uses l2, metric='ip'"):
+    with pytest.raises(MismatchError, match="metric mismatch: the dataset uses l2, not ip"):
         measure("exact", dataset, metric="ip")
 
 

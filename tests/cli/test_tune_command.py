@@ -113,7 +113,7 @@ def test_the_linter_has_looked_and_every_report_says_so(tuned_once):
     assert "R11" not in {each["rule"] for each in found}
     text, page = (out / "report.md").read_text(), (out / "report.html").read_text()
     assert text.startswith("# Tuning") and "## Linter" in text and "The linter found" in text
-    assert "What the linter found" in page and "Content-Security-Policy" in page
+    assert "Linter findings" in page and "Content-Security-Policy" in page
     for each in found:
         assert f"{each['rule']}</span>" in page and f"{each['severity']} {each['rule']}" in text
 

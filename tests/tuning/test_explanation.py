@@ -124,7 +124,7 @@ def test_where_all_segments_are_small_the_mean_says_so():
 def test_no_segment_without_columns():
     assert worst_segment(np.ones(3), None, []) is None
     assert worst_segment(np.array([np.nan]), pa.table({"kind": ["a"]}), ["kind"]) is None
-    with pytest.raises(UsageError, match="no column 'kind'"):
+    with pytest.raises(UsageError, match="no query column 'kind'"):
         worst_segment(np.ones(3), None, ["kind"])
 
 
