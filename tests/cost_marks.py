@@ -31,13 +31,14 @@ SLOW_MODULES = {
         *("test_report_command", "test_secrets_and_text", "test_show_command", "test_tune_command"),
         *("test_full_disk", "test_docs", "test_public_names", "test_export_command", "test_audit_command"),
         *("test_contributing", "test_architecture", "test_truth_command", "test_score_command"),
-        *("test_measure_callable",),
+        *("test_measure_callable", "test_shared_flags", "test_mistakes", "test_tensors"),
     },
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),
         *("test_child_process", "test_program_runs", "test_scratch_folders", "test_run_faults"),
     },
     "engines are measured or tuned for real": {
+        *("test_live_objects", "test_notebook_user", "test_printed"),
         *("test_measured_by_run", "test_measure", "test_real_engines", "test_targets_kept", "test_tuning"),
         *("test_final_timing", "test_worker_process", "test_supervisor", "test_loads_on_engines"),
         *(
@@ -64,6 +65,9 @@ FIRST_CASES = {
     *("test_arithmetic", "test_updating", "test_space_rotation", "test_truth_hard_data", "test_verifying"),
     *("test_golden", "test_run_damage", "test_damage", "test_npz", "test_digests", "test_resuming"),
     *("test_betting", "test_jsonl", "test_csv", "test_exports", "test_binary_blocks", "test_run_folder"),
+    *("test_vectors", "test_bad_values", "test_in_memory", "test_answers", "test_binary_conversion"),
+    *("test_answers_refused", "test_detection", "test_redaction", "test_answers_text", "test_xbin"),
+    *("test_scoring_forms", "test_settings_starter", "test_arrow", "test_thresholds", "test_truth_file"),
 }
 
 # Tests of seconds in modules of milliseconds.
@@ -71,7 +75,7 @@ SLOW_TESTS = {
     *("test_a_file_of_very_many_columns_is_described", "test_a_vector_of_very_many_numbered_columns_is_read"),
     *("test_a_cut_or_flipped_truth_is_never_believed", "test_flipped_digests_change_no_truth"),
     *("test_damaged_library_files_are_refused_or_other_numbers", "test_one_difference_differs"),
-    *("test_no_cut_and_no_flipped_byte_gives_other_neighbours", "test_one_trial_is_one_trial"),
+    *("test_no_cut_and_no_flipped_byte_gives_other_neighbors", "test_one_trial_is_one_trial"),
     *("test_a_module_that_a_worker_misses_is_an_error_with_its_install_line",),
     *("test_cores_that_do_not_exist_are_refused_with_those_that_do",),
     *("test_one_flipped_bit_anywhere_is_refused_or_changes_nothing",),
