@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from recallatk.adapters.snippet import Setting
     from recallatk.core import Corpus, Dataset, Knob, Metric
     from recallatk.core.trials import KnobValue
+    from recallatk.filters import Filter
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,13 @@ class Engine:
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Nearest rows in at most k columns; must not change queries or corpus."""
         raise NotImplementedError
+
+    def refusal(self, condition: Filter) -> str | None:
+        """Reason why the built index cannot apply this filter natively; None if it can.
+
+        Asked once per distinct filter, before the clock starts. Queries whose filter is refused are not sent.
+        """
+        return None if self.abilities.filters else str(self.unable("filter during search"))
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Search with the engine's own exact mode over the original vectors; keeps the settings.
