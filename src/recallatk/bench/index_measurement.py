@@ -11,7 +11,13 @@ from recallatk.adapters.base import require_able, require_installed
 from recallatk.adapters.registry import live_engine, registered
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
-from recallatk.bench.measurement import conclude, describe_run, require_measurable, require_separate_queries
+from recallatk.bench.measurement import (
+    conclude,
+    describe_run,
+    labels_of,
+    require_measurable,
+    require_separate_queries,
+)
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.run_sink import MemorySink
@@ -247,5 +253,6 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
         first = run.failures[0]
         raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
-    sink.update(seconds=runner.seconds, cautions=(*conclude(run), *left_out, *more))
+    labels = labels_of(runner.dataset)
+    sink.update(seconds=runner.seconds, cautions=(*labels, *conclude(run), *left_out, *more))
     return sink.run()

@@ -17,6 +17,7 @@ from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Metric, Run, Truth
+from recallatk.core.measured import SYNTHETIC_FILTERS
 from recallatk.errors import MismatchError, UsageError
 from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
@@ -72,7 +73,7 @@ def run(
         if runner.worked:
             machine = {**sink.described.environment, "load_average_during": runner.loads}
             sink.update(environment=machine)
-        sink.update(cautions=(*conclude(sink.run()), *moved))
+        sink.update(cautions=(*labels_of(dataset), *conclude(sink.run()), *moved))
         return sink.run()
 
 
@@ -172,6 +173,11 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
         settings=settings,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def labels_of(dataset: Dataset) -> tuple[Caution, ...]:
+    """What every result on these data must say."""
+    return (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:

@@ -76,6 +76,8 @@ class Score:
     """If the truth is for a sample, the number of rows of the full corpus."""
     missing: tuple[Any, ...] = ()
     """Ids of queries without answers; they score 0."""
+    synthetic: bool = False
+    """Whether the filters of the queries are synthetic."""
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} without answers" if self.missing else ""
@@ -249,6 +251,12 @@ class Caution:
     limit: float | None = None
 
 
+SYNTHETIC_FILTERS = Caution(
+    "synthetic filters",
+    "the filters were made by recallatk workload and were not taken from real queries",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Measurements that belong together: one dataset, one truth, one machine."""
@@ -316,6 +324,11 @@ class Run:
         """
         found: Measurement = renderer().best_measurement(self, target, budget)
         return found
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the filters of the queries are synthetic."""
+        return any(each.kind == SYNTHETIC_FILTERS.kind for each in self.cautions)
 
     @property
     def timed(self) -> str | None:
