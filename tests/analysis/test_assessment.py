@@ -6,6 +6,8 @@ import ir_measures
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recallatk import (
     Answers,
@@ -18,10 +20,12 @@ from recallatk import (
     score,
 )
 from recallatk.analysis.answers import answers_from_lists, last_answer, truth_from_lists
-from recallatk.analysis.distribution import distribution
+from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.segments import by_column, contrast, intrinsic_dimension
 from recallatk.core import Metric, Truth
 from recallatk.errors import MismatchError, UsageError
+from recallatk.goals import parse_goal
+from recallatk.goals.evaluation import target_estimate
 
 RANDOM = np.random.default_rng(5)
 QUERIES, DEPTH = 120, 10
@@ -327,6 +331,15 @@ def test_by_default_k_is_within_the_longest_list_of_answers(answers):
     assert "no query has 10 answers" in repr(found)
     assert score(truth=right, answers=[[0, 1, 2], [3]], at=[10])["recall@10"] == pytest.approx(0.2)
     assert last_answer([[], [None, -1]]) == 0
+
+
+@given(st.integers(1, 400), st.integers(0, 10))
+def test_the_mean_of_equal_values_is_their_value_and_in_its_interval(count, hits):
+    value = hits / 10
+    mean = mean_of(np.full(count, value), "recall@10", np.full(count, value))
+    assert mean.value == mean.ids == value
+    assert mean.low <= value <= mean.high
+    assert target_estimate(parse_goal("recall@10 >= 0.5"), np.full(count, value)).value == value
 
 
 def test_a_strict_recall_may_be_asked_for_beside_another_k():
