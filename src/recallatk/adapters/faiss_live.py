@@ -98,6 +98,15 @@ class LiveFaiss(LiveIndex):
         found: NDArray[np.int64] = self.index.search(batch.vectors, k)[1]
         return found
 
+    def scanned(self) -> str | None:
+        """All rows, where the index is flat: vectors or codes without lists or a graph."""
+        import faiss
+
+        inner = innermost(self.index)
+        if not isinstance(inner, faiss.IndexFlatCodes):
+            return None
+        return f"all rows: {type(inner).__name__} has neither lists nor a graph"
+
     def version(self) -> str:
         """Faiss's version."""
         import faiss

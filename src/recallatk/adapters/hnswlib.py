@@ -176,6 +176,10 @@ class LiveBruteForce(LiveIndex):
         found = Metric.COSINE if cosine else metric_of(first[0], near, distance)
         cls().require_metric(IndexFacts(found, None, corpus.rows), corpus, metric)
 
+    def scanned(self) -> str:
+        """All rows."""
+        return "all rows, as BFIndex does by design"
+
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """One scan."""
         rows: NDArray[np.int64] = self.index.knn_query(batch.vectors, k, self.threads)[0].view(np.int64)

@@ -325,8 +325,20 @@ class LiveLanceTable(LiveCollection):
         return list(asked.to_arrow()[self.id_column].to_pylist())
 
     def held(self) -> str:
-        """The table with its vector index; without one, every search scans."""
+        """The table with its vector index."""
         index = self._vector_index()
         if index is None:
-            return f"{super().held()}, without a vector index: every search scans"
+            return f"{super().held()}, without a vector index"
         return f"{super().held()}, {index.index_type} over {index.num_indexed_rows:,} rows"
+
+    def scanned(self) -> str | None:
+        """All rows without a vector index, else those that it does not hold."""
+        with told(self.name):
+            index = self._vector_index()
+        if index is None or not index.num_indexed_rows:
+            return "all rows: the table has no vector index (table.create_index makes one)"
+        if not index.num_unindexed_rows:
+            return None
+        return (
+            f"{index.num_unindexed_rows:,} rows that its index does not hold yet (table.optimize adds them)"
+        )

@@ -125,6 +125,10 @@ class LiveIndex(Library):
         """Labels returned by the object, best first, padded with -1."""
         raise NotImplementedError
 
+    def scanned(self) -> str | None:
+        """The rows that every search scans for lack of an index, with the reason; None: none are known."""
+        return None
+
     # The engine contract
 
     @classmethod
@@ -230,8 +234,10 @@ class LiveIndex(Library):
         return f"{self.name} of {self.rows:,} rows, as passed by the caller"
 
     def work(self) -> str:
-        """The number of queries."""
-        return f"{counted(self.searched, 'query', 'queries')} answered"
+        """The number of queries, and the rows that each of them scanned."""
+        scanned = self.scanned()
+        how = "" if scanned is None else f", scanning {scanned}"
+        return f"{counted(self.searched, 'query', 'queries')} answered{how}"
 
     def call(self) -> str:
         """One call in this process."""

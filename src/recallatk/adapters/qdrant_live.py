@@ -38,8 +38,16 @@ class LiveQdrant(LiveCollection):
         return api.SearchParams(hnsw_ef=ef) if ef else None
 
     def held(self) -> str:
-        """The collection, and how many of its points are in the graph; other points are scanned."""
+        """The collection, and how much of it the graph holds."""
         return f"{super().held()}, {self.counts[1]:,} of {self.counts[0]:,} points indexed"
+
+    def scanned(self) -> str | None:
+        """Points that the graph does not hold."""
+        self.facts()
+        points, indexed = self.counts
+        if not indexed:
+            return "all points: none of them is indexed"
+        return f"{points - indexed:,} points that are not indexed" if indexed < points else None
 
 
 class LiveQdrantShard(LiveQdrant):
@@ -151,7 +159,13 @@ class LiveQdrantCollection(LiveQdrant):
         """The collection by its name."""
         return f"{self.collection}: {super().held()}"
 
+    def scanned(self) -> str | None:
+        """All points in the client's local mode, else those that the graph does not hold."""
+        return "all points: the client's local mode has no index" if self._local() else super().scanned()
+
     def call(self) -> str:
         """A call in process, or a request to the server."""
-        local = "Local" in type(getattr(self.index, "_client", None)).__name__
-        return super().call() if local else "round trip to the server"
+        return super().call() if self._local() else "round trip to the server"
+
+    def _local(self) -> bool:
+        return "Local" in type(getattr(self.index, "_client", None)).__name__

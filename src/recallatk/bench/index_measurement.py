@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
+from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import live_engine, registered
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
@@ -30,6 +31,8 @@ from recallatk.errors import EngineError, UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from recallatk.bench.progress import Watch
     from recallatk.core.trials import Parameters
     from recallatk.filters import Filter
@@ -111,7 +114,7 @@ def _measured(
         runner.run()
         return _concluded(runner, sink)
     runner.run_here(engine, _questions(engine, runner.k, dataset))
-    return _concluded(runner, sink, _in_this_process(engine))
+    return _concluded(runner, sink, *_scan(engine), _in_this_process(engine))
 
 
 def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
@@ -236,6 +239,16 @@ def _questions(engine: type[Engine], k: int, dataset: Dataset) -> Questions:
     vectors = engine.prepared(dataset.queries.vectors.read(0, dataset.queries.rows), dataset.metric)
     filters = None if dataset.queries.filters is None else list(dataset.queries.filters)
     return Questions(vectors, k, filters)
+
+
+def _scan(engine: type[Engine]) -> Iterator[Caution]:
+    """The caution that an index object has no index to measure, or one that lacks rows."""
+    scanned = engine().scanned() if issubclass(engine, LiveIndex) else None
+    if scanned is not None:
+        yield Caution(
+            "scan",
+            f"{engine.name} scans {scanned}. Its recall and latency are not those of an index",
+        )
 
 
 def _in_this_process(engine: type[Engine]) -> Caution:

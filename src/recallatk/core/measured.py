@@ -78,10 +78,13 @@ class Score:
     """Ids of queries without answers; they score 0."""
     synthetic: bool = False
     """Whether the filters of the queries are synthetic."""
+    unreached: tuple[int, ...] = ()
+    """Default values of k that the truth has, left out because no query has that many answers."""
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} without answers" if self.missing else ""
-        return f"<Score of {counted(self.scored, 'query', 'queries')}{missing}: {_means(self)}>"
+        left_out = f", no query has {self.unreached[0]} answers" if self.unreached else ""
+        return f"<Score of {counted(self.scored, 'query', 'queries')}{missing}{left_out}: {_means(self)}>"
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
