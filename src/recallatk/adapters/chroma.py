@@ -150,16 +150,20 @@ class Chroma(Database):
         answers: list[list[int]] = [[] for _ in matrix]
         with self.told():
             for condition, numbers in batch.by_filter():
-                reduced = True if condition is None else self.columns.reduced(condition)
-                if reduced is False:
+                where = None if condition is None else self.compiled(condition)
+                if where is False:
                     continue
-                where = None if reduced is True else self._where(reduced)
                 found = self.collection.query(
                     query_embeddings=matrix[numbers], n_results=k, where=where, include=[]
                 )
                 for number, ids in zip(numbers, found["ids"], strict=True):
                     answers[number] = [int(each) for each in ids]
         return padded(answers, k)
+
+    def compiled(self, condition: Filter) -> Any:
+        """The filter as Chroma's `where`; None lets every row pass, and False none."""
+        reduced = self.columns.reduced(condition)
+        return (None if reduced else False) if isinstance(reduced, bool) else self._where(reduced)
 
     def _where(self, condition: Filter) -> dict[str, Any]:
         match condition:

@@ -125,6 +125,13 @@ class FaissEngine(Library):
             rows[places] = self.answering().search(queries[places], k, params=chosen)[1]
         return rows
 
+    def compiled(self, condition: Filter) -> object:
+        """Nothing yet: a bitmap takes any filter whose columns and types are right."""
+        super().compiled(condition)
+        if self.selectors is None:
+            raise self.unbuilt()
+        return condition.mask(self.selectors.corpus.columns.schema.empty_table())
+
     def answering(self) -> Any:
         """The index to search."""
         return self.index

@@ -143,7 +143,11 @@ class LanceDB(SqlEngine):
         asked = self.table.search(query).distance_type(self.metric).limit(k).select(["number", "_distance"])
         if condition is None:
             return asked
-        return asked.where(self.filters.compile(condition)[0], prefilter=True)
+        return asked.where(self.compiled(condition), prefilter=True)
+
+    def compiled(self, condition: Filter) -> str:
+        """The condition as SQL with literals."""
+        return self.filters.compile(condition)[0]
 
     def exercised(self) -> str:
         """The plan of the last or a possible next query, and the number of indexed rows."""

@@ -139,13 +139,13 @@ class Milvus(Database):
         params = {"params": effort.get(self.parameters["index"], {})}
         with self.told():
             for condition, numbers in batch.by_filter():
-                reduced = True if condition is None else self.columns.reduced(condition)
-                if reduced is False:
+                where = "" if condition is None else self.compiled(condition)
+                if where is None:
                     continue
                 found = self.connection.search(
                     self.collection,
                     data=list(matrix[numbers]),
-                    filter="" if reduced is True else expression(reduced),
+                    filter=where,
                     limit=k,
                     search_params=params,
                     output_fields=["id"],
@@ -153,6 +153,11 @@ class Milvus(Database):
                 for number, hits in zip(numbers, found, strict=True):
                     answers[number] = [hit["id"] for hit in hits]
         return padded(answers, k)
+
+    def compiled(self, condition: Filter) -> str | None:
+        """The filter as an expression of Milvus; an empty one lets every row pass, and None lets none."""
+        reduced = self.columns.reduced(condition)
+        return ("" if reduced else None) if isinstance(reduced, bool) else expression(reduced)
 
     def exercised(self) -> str:
         """Rows in the index files of Lite, or a server's description of its index."""

@@ -233,9 +233,13 @@ class Postgres(SqlEngine):
         return f"SELECT number {nearest}", [*values, query]
 
     def _nearest(self, order: str, k: int, condition: Filter | None) -> Statement:
-        where, values = ("TRUE", []) if condition is None else self.filters.compile(condition)
+        where, values = ("TRUE", []) if condition is None else self.compiled(condition)
         # The limit is a literal: for a parameter, the planner assumes a tenth of the table.
         return f"FROM items WHERE {where} ORDER BY {order} LIMIT {k:d}", values
+
+    def compiled(self, condition: Filter) -> Statement:
+        """The condition of the WHERE clause, and its values."""
+        return self.filters.compile(condition)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Nearest rows, one prepared statement per query."""

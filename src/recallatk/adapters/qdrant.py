@@ -98,7 +98,7 @@ class Qdrant(Engine):
     def _query(self, batch: QueryBatch, k: int, **how: Any) -> NDArray[np.int64]:
         store = self._ready()
         filters = batch.filters or [None] * batch.count
-        conditions = [None if each is None else self._translate(each) for each in filters]
+        conditions = [None if each is None else self.compiled(each) for each in filters]
         asked = [number for number, each in enumerate(conditions) if each is not False]
         with told(self.name):
             vectors = float32_matrix(batch.vectors).tolist()
@@ -108,7 +108,7 @@ class Qdrant(Engine):
             answers[number] = rows
         return padded(answers, k)
 
-    def _translate(self, condition: Filter) -> Any:
+    def compiled(self, condition: Filter) -> Any:
         """The filter in the store's classes; None if every row passes, False if no row can."""
         if condition not in self.translated:
             reduced = self.columns.reduced(condition)

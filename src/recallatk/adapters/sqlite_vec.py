@@ -64,11 +64,15 @@ class SqliteVec(SqlEngine):
         among = ""
         values: list[Any] = []
         if condition is not None:
-            where, values = self.filters.compile(condition)
+            where, values = self.compiled(condition)
             among = f"AND rowid IN (SELECT number FROM metadata WHERE {where})"  # noqa: S608
         statement = f"SELECT rowid FROM items WHERE vector MATCH ? AND k = ? {among}"  # noqa: S608
         found: list[Any] = self.connection.execute(statement, (query.tobytes(), k, *values)).fetchall()
         return found
+
+    def compiled(self, condition: Filter) -> tuple[str, list[Any]]:
+        """The condition on the table of metadata, and its values."""
+        return self.filters.compile(condition)
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The same search: this engine is always exact."""
