@@ -212,6 +212,8 @@ def test_a_searcher_of_scann():
     searcher = builder.score_ah(2).reorder(100).build()
     found = recalls(measured(searcher, search={"leaves_to_search": [1, 8], "reorder": 200}))
     assert found[0] < found[1] >= 0.98
+    flat = scann_ops_pybind.builder(VECTORS, 10, "squared_l2").score_brute_force().build()
+    assert live_engine(flat)().scanned() == "all rows: it was built without tree()"
     assert len(measured(searcher).measurements) == 1
     with pytest.raises(MismatchError, match=r"metric mismatch: scann.ScannSearcher uses l2, the dataset ip"):
         measured(searcher, metric="ip")
@@ -245,7 +247,7 @@ def test_databases_that_the_caller_opened(tmp_path):
     assert "IVF_FLAT over 500 rows" in run.measurements[0].exercised
     flat = measured(table(tmp_path / "flat", list(range(ROWS)), indexed=False))
     assert recalls(flat) == [1.0]
-    assert "every search scans" in flat.measurements[0].exercised
+    assert "scanning all rows: the table has no vector index" in flat.measurements[0].exercised
     assert recalls(measured(collection(names), corpus=named))[0] >= 0.98
     assert recalls(measured(collection([str(row) for row in range(ROWS)])))[0] >= 0.98
 
@@ -262,6 +264,52 @@ def test_qdrant_as_a_shard_and_as_a_collection(tmp_path):
     assert run.measurements[0].exercised.startswith("items: qdrant.collection of 500 rows")
     with pytest.raises(UsageError, match=r'Accepted: \(client, "collection"\)'):
         measured(client())
+
+
+def appended(tmp_path):
+    """A table with rows that its index does not hold."""
+    made = table(tmp_path, list(range(ROWS)))
+    made.add(made.to_arrow().slice(0, 7).set_column(0, "id", pa.array(range(ROWS, ROWS + 7))))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda place: table(place, list(range(ROWS)), indexed=False), "all rows: the table has no vector"),
+        (appended, "7 rows that its index does not hold yet"),
+        (lambda _: faiss_index("Flat"), "all rows: IndexFlat has neither lists nor a graph"),
+        (
+            lambda _: faiss_index("IDMap,SQ8", ids=np.arange(ROWS)),
+            "all rows: IndexScalarQuantizer has neither lists",
+        ),
+        (lambda _: brute_force(), "all rows, as BFIndex does by design"),
+        (lambda _: NearestNeighbors(algorithm="brute").fit(VECTORS), "all rows: it was fitted without a"),
+        (shard, "all points: none of them is indexed"),
+        (lambda _: (client(), "items"), "all points: the client's local mode has no index"),
+    ],
+)
+def test_objects_that_scan_are_known(tmp_path, make, said):
+    assert live_engine(make(tmp_path))().scanned().startswith(said)
+
+
+def test_a_run_says_that_it_measured_a_scan():
+    run = measured(brute_force())
+    [caution] = [each for each in run.cautions if each.kind == "scan"]
+    assert caution.message == (
+        "hnswlib.BFIndex scans all rows, as BFIndex does by design. Its recall and latency are not those of "
+        "an index"
+    )
+    assert "answered, scanning all rows" in run.measurements[0].exercised
+    assert "caution: scan: hnswlib.BFIndex scans all rows" in str(run)
+
+
+def test_an_index_mentions_no_scan(tmp_path):
+    trees = NearestNeighbors(algorithm="kd_tree").fit(VECTORS)
+    graphs = [faiss_index("HNSW8"), faiss_index("PCA8,IVF4,PQ4x4"), hnsw(), usearch(), trees]
+    for held in [*graphs, table(tmp_path, list(range(ROWS))), collection([str(row) for row in range(ROWS)])]:
+        assert live_engine(held)().scanned() is None
+    assert "scan" not in [each.kind for each in measured(hnsw()).cautions]
 
 
 @pytest.mark.parametrize("kind", [hnsw, usearch])

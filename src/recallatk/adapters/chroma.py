@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# Chroma writes its graph to disk after so many rows, and keeps later ones in a log.
+# Chroma writes its graph to disk each time it has received this many rows; later rows stay in a log.
 SYNC_THRESHOLD = 1000
 DEFAULT_EF = 100
 
@@ -56,7 +56,7 @@ class Chroma(Database):
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the server at url" if parameters["url"] else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -119,11 +119,11 @@ class Chroma(Database):
             self.rows += len(part)
 
     def _warm(self) -> None:
-        """The first query loads the collection, and must not be timed."""
+        """Send one untimed query, because the first query loads the collection."""
         self.collection.query(query_embeddings=[[1.0] * self.corpus.dimension], n_results=1, include=[])
 
     def configure(self, **parameters: Any) -> None:
-        """Load the collection with another ef_search, or on a server make it anew."""
+        """Reload the collection with another ef_search; a server requires a rebuild."""
         super().configure(**parameters)
         ef_search = parameters["ef_search"]
         if ef_search == self.ef_search:
@@ -143,7 +143,7 @@ class Chroma(Database):
             self._warm()
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by the graph; queries of one filter go together."""
+        """Nearest rows by the graph; queries with the same filter are sent together."""
         if self.connection is None:
             raise self.unbuilt()
         matrix = float32_matrix(batch.vectors)
@@ -200,7 +200,7 @@ class Chroma(Database):
             rows = self.collection.count()
         if self.folder is None:
             return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
-        # This file of the graph holds one number per row.
+        # This file of the index holds one number per row.
         held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
         if not held:
             raise EngineError("chroma: the index did not answer: no graph was written")
@@ -236,7 +236,7 @@ class Chroma(Database):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Make the collection with its effort, which it fixes, add in portions, query."""
+        """Code that creates the collection with a fixed ef_search, adds rows in batches, and queries."""
         build = setting.build
         return lines(
             "import chromadb",
@@ -264,7 +264,7 @@ class Chroma(Database):
 
 
 def close_client(client: Any) -> None:
-    """Close the client, and both kinds of server connections that it leaves open."""
+    """Close the client and the server connections that it would leave open."""
     client.close()
     for holder in (client, getattr(client, "_admin_client", None)):
         session = getattr(getattr(holder, "_server", None), "_session", None)

@@ -63,7 +63,7 @@ class Milvus(Database):
     )
 
     list_knob = "nlist"
-    # A server refuses a smaller ef, and raising it would measure another setting.
+    # A server refuses an ef below k, and raising it would measure another setting.
     constraints = (
         Constraint(
             "ef of at least k with HNSW",
@@ -79,7 +79,7 @@ class Milvus(Database):
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the server at uri" if parameters["uri"] else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -93,7 +93,7 @@ class Milvus(Database):
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
             self.folder = ScratchFolder()
-        # pymilvus logs a traceback for every failure, which repeats the error raised here.
+        # pymilvus logs a traceback for every failure; the error raised here already says why.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         with self.told():
             if self.folder is None:
@@ -131,7 +131,7 @@ class Milvus(Database):
             "FLAT": {},
         }
         wanted = self.connection.prepare_index_params()
-        # Lite silently builds with its defaults unless these are nested once more; a server takes both.
+        # Lite ignores these silently unless they are nested once more; a server accepts both forms.
         params = {"params": shape[kind]}
         wanted.add_index("vector", index_type=kind, metric_type=metric.upper(), params=params)
         self.connection.create_index(self.collection, wanted)
@@ -144,7 +144,7 @@ class Milvus(Database):
         self.rows += len(vectors)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by the index; queries of one filter go together."""
+        """Nearest rows by the index; queries with the same filter are sent together."""
         if self.connection is None:
             raise self.unbuilt()
         matrix = float32_matrix(batch.vectors)
@@ -174,7 +174,7 @@ class Milvus(Database):
         return ("" if reduced else None) if isinstance(reduced, bool) else expression(reduced)
 
     def exercised(self) -> str:
-        """Rows in the index files of Lite, or what a server says of its index."""
+        """Rows in the index files of Lite, or a server's description of its index."""
         if self.connection is None:
             raise self.unbuilt()
         kind = self.parameters["index"]
@@ -194,7 +194,7 @@ class Milvus(Database):
         return f"{held:,} of {self.rows:,} rows in {kind} indexes"
 
     def call(self) -> str:
-        """Lite serves its own process over the network, as a server does."""
+        """One request; Lite, too, is called over a local connection."""
         return "gRPC round trip within this process" if self.folder is not None else "gRPC round trip"
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
@@ -233,7 +233,7 @@ class Milvus(Database):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Insert, flush, index, load, search."""
+        """Code that inserts, flushes, indexes, loads, and searches."""
         build, search, kind = setting.build, setting.search, setting.build["index"]
         shapes = {
             "HNSW": f'{{"M": {build["M"]}, "efConstruction": {build["ef_construction"]}}}',
@@ -271,7 +271,7 @@ class Milvus(Database):
 
 
 def expression(condition: Filter) -> str:
-    """A reduced filter as a Milvus expression, whose literals are JSON's."""
+    """A reduced filter as a Milvus expression, with JSON literals."""
     match condition:
         case And(operands) | Or(operands):
             return f" {condition.word} ".join(f"({expression(each)})" for each in operands)
@@ -298,7 +298,7 @@ def expression(condition: Filter) -> str:
 
 
 def _rows_of_index(file: Path) -> int:
-    """Lite's indexes are files of faiss."""
+    """Number of rows in a Lite index, which is a faiss file."""
     import faiss
 
     return int(faiss.read_index(str(file)).ntotal)

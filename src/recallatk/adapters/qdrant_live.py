@@ -1,4 +1,4 @@
-"""Qdrant as the caller holds it: an edge shard in this process, or a client with the name of a collection."""
+"""Qdrant objects that the caller holds: an edge shard in this process, or a client with a collection name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DISTANCES = {"Euclid": Metric.L2, "Dot": Metric.IP, "Cosine": Metric.COSINE}
 
 
 class LiveQdrant(LiveCollection):
-    """Parts that shards and collections share."""
+    """The base of shards and collections."""
 
     family = "qdrant"
     call_knobs: ClassVar = (
@@ -30,16 +30,24 @@ class LiveQdrant(LiveCollection):
     )
     aliases: ClassVar = {"ef": "hnsw_ef"}
     counts = (0, 0)
-    """Points, and those of them that are indexed."""
+    """Number of points, and of indexed points."""
 
     def effort(self, api: Any) -> Any:
-        """Search parameters; None leaves them to the collection."""
+        """Search parameters; None for the collection's own."""
         ef = self.settings.get("hnsw_ef")
         return api.SearchParams(hnsw_ef=ef) if ef else None
 
     def held(self) -> str:
-        """The collection, and how much of it the graph holds; other points are scanned."""
+        """The collection, and how much of it the graph holds."""
         return f"{super().held()}, {self.counts[1]:,} of {self.counts[0]:,} points indexed"
+
+    def scanned(self) -> str | None:
+        """Points that the graph does not hold."""
+        self.facts()
+        points, indexed = self.counts
+        if not indexed:
+            return "all points: none of them is indexed"
+        return f"{points - indexed:,} points that are not indexed" if indexed < points else None
 
 
 class LiveQdrantShard(LiveQdrant):
@@ -52,7 +60,7 @@ class LiveQdrantShard(LiveQdrant):
         return "qdrant_edge.EdgeShard"
 
     def facts(self) -> IndexFacts:
-        """The number of points; searches show the rest."""
+        """The number of points; a search in `require_data` reveals the distance and the dimension."""
         with told(self.name):
             info = self.index.info()
         self.counts = info.points_count, info.indexed_vectors_count
@@ -60,12 +68,12 @@ class LiveQdrantShard(LiveQdrant):
 
     @classmethod
     def require_data(cls, corpus: Corpus, metric: Metric) -> None:
-        """Compare the score of an answer with the corpus, which tells the distance."""
+        """Infer the distance from the score of one answer."""
         super().require_data(corpus, metric)
         engine, ids = cls(), RowsById(corpus)
         first = float32_matrix(corpus.vectors.read(0, 1))
         with told(cls.name):
-            # The row itself comes first, and its distance of 0 tells little.
+            # The nearest answer is the row itself at distance 0, which fits several metrics.
             *_, point = engine._answers(first, 2)[0]
         row = ids.row(point.id)
         near = float32_matrix(corpus.vectors.read(row, row + 1))[0]
@@ -101,7 +109,7 @@ class LiveQdrantCollection(LiveQdrant):
     distribution = "qdrant-client"
     collection: ClassVar[str] = ""
     using: str | None = None
-    """The name of the vector, where the collection names its vectors."""
+    """The name of the vector, if the collection has named vectors."""
 
     @classmethod
     def of(cls, held: Any, names: Collection[str] = ()) -> Any:
@@ -151,7 +159,13 @@ class LiveQdrantCollection(LiveQdrant):
         """The collection by its name."""
         return f"{self.collection}: {super().held()}"
 
+    def scanned(self) -> str | None:
+        """All points in the client's local mode, else those that the graph does not hold."""
+        return "all points: the client's local mode has no index" if self._local() else super().scanned()
+
     def call(self) -> str:
         """A call in process, or a request to the server."""
-        local = "Local" in type(getattr(self.index, "_client", None)).__name__
-        return super().call() if local else "round trip to the server"
+        return super().call() if self._local() else "round trip to the server"
+
+    def _local(self) -> bool:
+        return "Local" in type(getattr(self.index, "_client", None)).__name__

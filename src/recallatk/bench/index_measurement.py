@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
+from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import live_engine, registered
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
-from recallatk.bench.measurement import conclude, describe_run, require_measurable, require_separate_queries
+from recallatk.bench.measurement import (
+    conclude,
+    describe_run,
+    labels_of,
+    require_measurable,
+    require_separate_queries,
+)
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.run_sink import MemorySink
@@ -24,6 +31,8 @@ from recallatk.errors import EngineError, UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from recallatk.bench.progress import Watch
     from recallatk.core.trials import Parameters
     from recallatk.filters import Filter
@@ -58,30 +67,30 @@ def measure(
 ) -> Run:
     """Measure recall, latency and throughput of one index at every setting, under every load.
 
-    An engine that is given by name is built and searched in a worker process. An index object, a function or
-    a class that is not registered is searched in this process: its memory is not measured and no limit
-    applies. An index object is neither rebuilt nor copied, and its parameters are put back afterwards.
+    A registered engine is built and searched in a worker process. An index object, a function or an
+    unregistered class is searched in this process: memory is not measured, and limits do not
+    apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
 
     Args:
         index: the name of an engine, an Engine class, an index object that you hold, or a function
             `search(queries, k, **parameters)` that returns ids.
-        corpus: the vectors that can be found, as `open_dataset` takes them, or a Dataset.
-        queries: the query vectors, likewise; none beside a Dataset.
+        corpus: the corpus vectors in any form that `open_dataset` takes, or a Dataset.
+        queries: the query vectors, likewise; leave out with a Dataset.
         metric: cosine, ip or l2; a Dataset states its own.
         where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
-        load: how clients send queries, one client and one query at a time by default; several loads are
+        load: how clients send queries; by default one client sends one query at a time. Several loads are
             measured one after the other.
         at: cutoffs to score; each call requests the largest.
         measures: further measures, for example `"robust(0.9)@10"`.
-        rounds: how often every query is sent at every setting.
-        builds: how often to build, each time but the first with the rows in another order.
-        seed: random seed for all orders.
-        threads: threads of a search.
+        rounds: number of times each query is sent at each setting.
+        builds: number of builds; each but the first inserts the rows in another order.
+        seed: random seed for the order of rows, trials and queries.
+        threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
-        watch: called with the progress.
+        watch: called with a Progress after each step.
     """
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
@@ -105,7 +114,7 @@ def _measured(
         runner.run()
         return _concluded(runner, sink)
     runner.run_here(engine, _questions(engine, runner.k, dataset))
-    return _concluded(runner, sink, _in_this_process(engine))
+    return _concluded(runner, sink, *_scan(engine), _in_this_process(engine))
 
 
 def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
@@ -126,7 +135,7 @@ def _listed(settings: Any) -> list[Mapping[str, Any]]:
 
 
 def _values(value: Any) -> Any:
-    """Arrays and ranges of values as lists."""
+    """Convert arrays and ranges of values to lists."""
     return list(value) if isinstance(value, range) else value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -186,7 +195,7 @@ def _plan(
     repeats: int,
     timing: TrialSettings,
 ) -> Plan:
-    """The plan for one engine, with every grid expanded and every parameter resolved."""
+    """The plan for one engine, with grids expanded and parameters resolved."""
     if not builds or not searches or not loads or repeats < 1 or timing.rounds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
     if repeats > 1 and not _is_registered(engine):
@@ -232,6 +241,16 @@ def _questions(engine: type[Engine], k: int, dataset: Dataset) -> Questions:
     return Questions(vectors, k, filters)
 
 
+def _scan(engine: type[Engine]) -> Iterator[Caution]:
+    """The caution that an index object has no index to measure, or one that lacks rows."""
+    scanned = engine().scanned() if issubclass(engine, LiveIndex) else None
+    if scanned is not None:
+        yield Caution(
+            "scan",
+            f"{engine.name} scans {scanned}. Its recall and latency are not those of an index",
+        )
+
+
 def _in_this_process(engine: type[Engine]) -> Caution:
     return Caution(
         "in process",
@@ -247,5 +266,6 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
         first = run.failures[0]
         raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
-    sink.update(seconds=runner.seconds, cautions=(*conclude(run), *left_out, *more))
+    labels = labels_of(runner.dataset)
+    sink.update(seconds=runner.seconds, cautions=(*labels, *conclude(run), *left_out, *more))
     return sink.run()

@@ -44,6 +44,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "checked": run.checked,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
+            "synthetic_filters": run.synthetic,
             "trials": _trials(run),
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,

@@ -1,4 +1,4 @@
-"""The part of the contract on abilities: an engine does what it declares, and refuses the rest."""
+"""Contract tests of abilities: an engine supports every declared ability, and refuses all others."""
 
 # ruff: noqa: S101 - it is a suite of tests that ships
 
@@ -31,7 +31,7 @@ from recallatk.testing.contract_ground import (
 
 
 class AbilitiesContract(ContractGround):
-    """Filters, updates, upkeep, attaching, exact search, threads, clients and forks."""
+    """Filters, updates, maintenance, attaching, exact search, threads, clients and forks."""
 
     def test_threads_change_no_answer(self, making: Any) -> None:
         if not self.kind().abilities.threads:
@@ -64,7 +64,7 @@ class AbilitiesContract(ContractGround):
             pytest.skip("clients are forked on Linux only")
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
-        engine.set_threads(2)  # such as a build has, and a search in a batch
+        engine.set_threads(2)  # as for a build or a batch search
         engine.search(batch_of(dataset), K)
         engine.set_threads(1)
         alone = answers_alone(engine, vectors_of(dataset))

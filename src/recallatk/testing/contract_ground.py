@@ -56,7 +56,7 @@ TYPED_FILTERS = (
 
 
 class Kind(StrEnum):
-    """Who could close a gap."""
+    """The party who could close a gap."""
 
     OURS = "ours to do"
     UPSTREAM = "upstream"
@@ -65,7 +65,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Gap:
-    """One test that an engine is known to fail, and why."""
+    """A known failure: one test, and the reason."""
 
     kind: Kind
     reason: str
@@ -81,7 +81,7 @@ class ContractGround:
     build: ClassVar[Mapping[str, Any]] = {}
     """Build parameters for indexes of some hundred rows."""
     full_effort: ClassVar[Mapping[str, Any]] = {}
-    """Search parameters at which it finds (nearly) all; the other effort knobs are at their highest."""
+    """Search parameters for (nearly) full recall; other effort knobs take their maximum."""
     gaps: ClassVar[Mapping[str, Gap]] = {}
     """Known failures by the name of the test."""
 
@@ -93,7 +93,7 @@ class ContractGround:
 
     @pytest.fixture
     def making(self) -> Iterator[Any]:
-        """Builds engines and closes them all at the end."""
+        """Build engines, and close all of them at the end."""
         made: list[Engine] = []
 
         def make(dataset: Dataset, build: Mapping[str, Any] | None = None, **search: Any) -> Engine:
@@ -113,13 +113,13 @@ class ContractGround:
         return found
 
     def data(self, **options: Any) -> Dataset:
-        """A small dataset under a metric that the engine has."""
+        """A small dataset with a metric that the engine supports."""
         known = self.kind().metrics
         metric = Metric.L2 if Metric.L2 in known else min(known)
         return data(**{"metric": metric, **options})
 
     def most(self, dataset: Dataset) -> dict[str, Any]:
-        """Search parameters of the highest effort that the constraints allow on this data."""
+        """Search parameters with the highest effort that the constraints allow for these data."""
         kind = self.kind()
         built = resolved(kind.name, kind.build_knobs, self.build)
         effort = {knob.name: knob.high for knob in kind.search_knobs if knob.effort}
@@ -166,18 +166,18 @@ def batch_of(dataset: Dataset, filters: Sequence[Filter | None] | None = None) -
 
 
 def rebuild(engine: Engine, dataset: Dataset, build: Mapping[str, Any], search: Mapping[str, Any]) -> None:
-    """Build and configure as the tool does."""
+    """Build and configure as recallatk does."""
     engine.build(dataset.corpus, dataset.metric, **resolved(engine.name, engine.build_knobs, build))
     configure(engine, search)
 
 
 def configure(engine: Engine, search: Mapping[str, Any]) -> None:
-    """Set search parameters, the others at their defaults."""
+    """Set search parameters; others take their defaults."""
     engine.configure(**resolved_search(type(engine), search))
 
 
 def recall(found: NDArray[np.int64], dataset: Dataset) -> float:
-    """recall@10, or of as many rows as there are."""
+    """recall@10, or recall at the number of rows if there are fewer."""
     from recallatk.analysis import score
 
     truth = ground_truth(dataset, depth=K)
@@ -192,7 +192,7 @@ def agreement(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
 
 
 def fits(kind: type[Engine], dataset: Dataset, parameters: Mapping[str, Any]) -> bool:
-    """Whether these parameters may be together on this data."""
+    """Whether the constraints allow these parameters for these data."""
     sizes = {"k": K, "rows": dataset.corpus.rows, "dimension": dataset.corpus.dimension}
     try:
         require_constraints(kind, **sizes, **parameters)
