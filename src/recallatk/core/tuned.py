@@ -81,7 +81,7 @@ class Tuned:
     validated: Mapping[str, Mean]
     """Means of the choice on the held-out queries."""
     looks: int
-    """How often the held-out queries were used."""
+    """Number of validations that led to the choice: one, and one for every rejected setting."""
     nearest: Candidate | None = None
     """The closest setting, if none meets the goals."""
     binding: str | None = None

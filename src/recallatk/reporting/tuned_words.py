@@ -42,8 +42,8 @@ def verdict(tuned: Tuned) -> list[str]:
     said = f"Run {setting(tuned.choice)}. Held out: {_kept(tuned)}; {_taken(tuned, tuned.choice)}."
     if tuned.looks > 1:
         said += (
-            f" The held-out queries were used {tuned.looks} times: validation rejected the settings before "
-            "this one."
+            f" The held-out queries were used {tuned.looks} times: validation rejected "
+            f"{counted(tuned.looks - 1, 'other setting', 'other settings')}."
         )
     return [said]
 
@@ -148,6 +148,24 @@ def held(tuned: Tuned) -> list[Candidate]:
     return [found[each] for each in (*front, *(other for other in found if other not in front))]
 
 
+def front_rows(tuned: Tuned) -> list[Candidate]:
+    """The front by ascending recall, with the choice in its place if the final timing left it off."""
+    rows = list(tuned.front)
+    choice = tuned.choice
+    if choice is None or trial_of(choice) in map(trial_of, rows):
+        return rows
+    measure = measure_of(tuned) or ""
+    reached = _value(choice, measure)
+    place = next((at for at, each in enumerate(rows) if _value(each, measure) > reached), len(rows))
+    return [*rows[:place], choice, *rows[place:]]
+
+
+def _value(candidate: Candidate, measure: str) -> float:
+    mean = candidate.measures.get(measure)
+    value = 0.0 if mean is None or mean.value is None else mean.value
+    return -value if is_loss(measure) else value
+
+
 def measure_of(tuned: Tuned) -> str | None:
     """The measure of the first target; None where nothing was measured."""
     return next((name for each in held(tuned) for name in each.measures), None)
@@ -189,7 +207,18 @@ def about_front(tuned: Tuned, names: Naming, measure: str) -> list[str]:
         label = names.label(trial_of(tuned.knee))
         better = "Lower" if is_loss(measure) else "Higher"
         lines.append(f"Knee: {label}. {better} {measure} gets more expensive beyond it.")
-    return lines
+    return [*lines, *about_choice(tuned)]
+
+
+def about_choice(tuned: Tuned) -> list[str]:
+    """Why the choice is not on the front; nothing where it is."""
+    if len(front_rows(tuned)) == len(tuned.front):
+        return []
+    cautions = [f"Caution: {each.message}." for each in tuned.cautions if each.kind == "off-front"]
+    same = (
+        f"The choice has the lowest effort that meets the target; more effort takes the same {_cost(tuned)}."
+    )
+    return cautions or ([same] if tuned.prefer in ("memory", "build") else [])
 
 
 def shared_parameters(names: Naming) -> str:
@@ -223,10 +252,11 @@ def _same(names: Naming, engine: str) -> str:
 
 
 def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
-    """The front with marks for choice, runner-up and knee, without empty columns."""
-    labels = fitted([names.label(trial_of(each)) for each in tuned.front], _CELL)
+    """The front and the choice, with marks for choice, runner-up and knee, without empty columns."""
+    shown = front_rows(tuned)
+    labels = fitted([names.label(trial_of(each)) for each in shown], _CELL)
     rows = []
-    for each, label in zip(tuned.front, labels, strict=True):
+    for each, label in zip(shown, labels, strict=True):
         value = with_margin(each.measures.get(measure))
         rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(each)])
     return _without_empty(["", "setting", measure, *number_names(measure)], rows)
