@@ -12,8 +12,8 @@ from recallatk.reporting.labels import Naming
 from recallatk.reporting.plot import MARGIN, WIDTH, Dot, scatter
 from recallatk.reporting.text import columns_taken, printable
 from recallatk.reporting.tuned_words import (
-    COST_AXES,
     about_choice,
+    cost_axis,
     front_rows,
     front_table,
     held,
@@ -73,13 +73,12 @@ def curve(report: TunedReport) -> Section:
     on_front = {trial_of(each) for each in tuned.front}
     dots = []
     for each in found:
-        mean, cost = each.measures.get(measure), cost_of(each, tuned.prefer)
+        mean, cost = each.measures.get(measure), cost_of(tuned, each)
         if mean is not None and mean.value is not None and cost:
             dots.append(Dot(mean.value, cost, each.engine, trial_of(each) in on_front))
     engines = list(dict.fromkeys(each.engine for each in found))
     width = max(20, min(WIDTH, report.columns - MARGIN - _BESIDE))
-    axis = COST_AXES.get(tuned.prefer, tuned.prefer)
-    return Section("", [Drawing(scatter(dots, engines, axis, measure, width, _HEIGHT))])
+    return Section("", [Drawing(scatter(dots, engines, cost_axis(tuned), measure, width, _HEIGHT))])
 
 
 def notices(report: TunedReport) -> Section:

@@ -10,6 +10,7 @@ from recallatk.goals.target import is_loss
 from recallatk.reporting.document import Table
 from recallatk.reporting.labels import cut, fitted, listed, number, with_margin
 from recallatk.reporting.text import printable
+from recallatk.reporting.tuned_file import price_of_tuning
 from recallatk.units import counted, mebibytes
 
 if TYPE_CHECKING:
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 _COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "build {}"}
 _NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
-_COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
-COST_AXES = {"p95": "p95 ms", "qps": "QPS", "memory": "MiB", "build": "build s"}
+_COSTS = {
+    "p95": "p95",
+    "qps": "time per query",
+    "memory": "memory",
+    "build": "build time",
+    "cost": "cost per query",
+}
+_COST_AXES = {"p95": "p95 ms", "qps": "QPS", "memory": "MiB", "build": "build s"}
 _CELL, _REASON, _LONGER_CELL = 60, 90, 120
 # The columns of marks and of labels.
 _WORDS = 2
@@ -62,10 +69,26 @@ def mean_in_words(mean: Mean) -> str:
     return f"{with_margin(mean)} ({counted(mean.n, 'query', 'queries')})"
 
 
-def costs_in_words(candidate: Candidate) -> str:
+def costs_in_words(tuned: Tuned, candidate: Candidate) -> str:
     """Costs of a setting in words."""
     costs = {name: of_budget(name, candidate) for name in ("p95", "qps", "memory", "build")}
-    return ", ".join(_COST_WORDS[name].format(said) for name, said in costs.items() if said != "-")
+    said = [_COST_WORDS[name].format(value) for name, value in costs.items() if value != "-"]
+    return ", ".join([*said, *_priced(tuned, candidate)])
+
+
+def _priced(tuned: Tuned, candidate: Candidate) -> list[str]:
+    """The cost of queries with a setting, if the machine has a price."""
+    price = price_of_tuning(tuned)
+    said = None if price is None else price.said(candidate.qps)
+    return [] if said is None else [said]
+
+
+def cost_axis(tuned: Tuned) -> str:
+    """The preferred cost with its unit, as a terminal writes it."""
+    price = price_of_tuning(tuned)
+    if tuned.prefer == "cost" and price is not None:
+        return price.unit
+    return _COST_AXES.get(tuned.prefer, tuned.prefer)
 
 
 def of_budget(name: str, candidate: Candidate) -> str:
@@ -102,7 +125,7 @@ def _taken(tuned: Tuned, candidate: Candidate) -> str:
             said.append(f"{word} (budget {budgets[name]})")
         elif value != "-":
             said.append(_COST_WORDS[name].format(value))
-    return ", ".join(said) or "costs not measured"
+    return ", ".join([*said, *_priced(tuned, candidate)]) or "costs not measured"
 
 
 def _missed(tuned: Tuned) -> list[str]:
@@ -112,7 +135,7 @@ def _missed(tuned: Tuned) -> list[str]:
         lines.append(tuned.binding)
     if tuned.nearest is not None:
         measures = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.nearest.measures.items())
-        said = ", ".join(part for part in (measures, costs_in_words(tuned.nearest)) if part)
+        said = ", ".join(part for part in (measures, costs_in_words(tuned, tuned.nearest)) if part)
         lines.append(f"Nearest miss: {setting(tuned.nearest)}. Tuning queries: {said}.")
     if tuned.validated:
         said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.validated.items())
@@ -176,14 +199,15 @@ def bound_name(measure: str | None) -> str:
     return "at most" if is_loss(measure or "") else "at least"
 
 
-def number_names(measure: str | None) -> list[str]:
+def number_names(tuned: Tuned, measure: str | None) -> list[str]:
     """The names of `numbers`."""
-    return [bound_name(measure), *_NUMBERS]
+    price = price_of_tuning(tuned)
+    return [bound_name(measure), *_NUMBERS, *([] if price is None else [price.unit])]
 
 
-def numbers(candidate: Candidate) -> list[str]:
+def numbers(tuned: Tuned, candidate: Candidate) -> list[str]:
     """Measured values of a setting, in the order of `number_names`."""
-    memory = candidate.memory_bytes
+    memory, price = candidate.memory_bytes, price_of_tuning(tuned)
     return [
         number(candidate.bound, ".4f"),
         number(candidate.latency_ms.get("p95"), ".3f"),
@@ -191,6 +215,7 @@ def numbers(candidate: Candidate) -> list[str]:
         number(None if memory is None else memory / MIB, ",.1f"),
         number(candidate.build_seconds, ",.1f"),
         f"{candidate.queries:,}",
+        *([] if price is None else [number(price.per_million(candidate.qps), ".3g")]),
     ]
 
 
@@ -258,8 +283,8 @@ def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
     rows = []
     for each, label in zip(shown, labels, strict=True):
         value = with_margin(each.measures.get(measure))
-        rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(each)])
-    return _without_empty(["", "setting", measure, *number_names(measure)], rows)
+        rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(tuned, each)])
+    return _without_empty(["", "setting", measure, *number_names(tuned, measure)], rows)
 
 
 def _without_empty(header: list[str], rows: list[list[str]]) -> Table:
@@ -276,9 +301,9 @@ def settings_table(curve: TunedCurve) -> Table:
     for candidate, point in zip(curve.candidates, curve.points, strict=True):
         marks = [*(["front"] if point["costFront"] else []), *marks_of(curve.tuned, candidate)]
         value = with_margin(candidate.measures.get(measure))
-        rows.append([point["label"], ", ".join(marks), value, *numbers(candidate)])
+        rows.append([point["label"], ", ".join(marks), value, *numbers(curve.tuned, candidate)])
     header = ["Setting", "Role", short(measure) or "recall"]
-    header += [page_name(name) for name in number_names(measure)]
+    header += [page_name(name) for name in number_names(curve.tuned, measure)]
     return Table("All settings measured on the whole corpus, the front first", header, rows, 2)
 
 
