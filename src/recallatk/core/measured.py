@@ -344,6 +344,14 @@ class Run:
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
 
+    @property
+    def kept(self) -> tuple[Trial, ...]:
+        """Measured trials of earlier settings that the plan no longer names."""
+        if self.planned is None:
+            return ()
+        planned = set(self.planned)
+        return tuple(each.trial for each in self.measurements if each.trial not in planned)
+
 
 def _means(score: Score) -> str:
     means = ((name, each.value) for name, each in score.measures.items())

@@ -39,6 +39,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "metric": run.metric,
             "complete": run.complete,
             "planned": None if run.planned is None else len(run.planned),
+            "kept": [trial_numbers(run)[each] for each in run.kept],
             "verdict": (run_verdict(run) if verdict is None else verdict).to_dict(),
             "begun": run.begun,
             "checked": run.checked,
