@@ -84,7 +84,8 @@ class EngineSegments:
 
     def table_within(self, width: int) -> Table:
         """The table that shows most within the columns of a terminal; the last engines may have no room."""
-        sizes = [(name, margins) for margins in (True, False) for name in _NAMES]
+        # Names in pieces are harder to read than values without a margin.
+        sizes = [*((name, True) for name in _NAMES[:2]), *((name, False) for name in _NAMES)]
         made = [self.table(name, margins=margins) for name, margins in sizes]
         while not (fits := [each for each in made if columns_taken(each.header, each.rows) <= width]):
             narrow = made[-1]
