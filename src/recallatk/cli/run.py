@@ -167,10 +167,13 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
     from recallatk.reporting.findings import findings_to_dict
+    from recallatk.reporting.run_report import RunReport
 
     findings, verdict = report_run(found, folder, known, truth)
     if manner.as_json:
-        described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
+        segments = RunReport(found, truth, judged=verdict).segments[0]
+        described = run_to_dict(found, verdict, segments)
+        described |= {"audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
         typer.echo(

@@ -38,15 +38,22 @@ def show(
 
     Example: recallatk show recallatk-demo --wide
     """
-    from recallatk.bench.recorded_benchmark import recorded_verdict
+    from recallatk.bench.recorded_benchmark import RecordedBenchmark, recorded_verdict
     from recallatk.reporting import run_to_dict, to_text
+    from recallatk.reporting.run_report import RunReport
 
     found, folder = open_run(run)
     found = judged_by(found, target, budget, price)
     verdict = recorded_verdict(found, folder)
+    truth = RecordedBenchmark(found, folder).truth if found.by else None
     if as_json:
-        typer.echo(json.dumps(run_to_dict(found, verdict), allow_nan=False))
+        segments = RunReport(found, truth, judged=verdict).segments[0]
+        typer.echo(json.dumps(run_to_dict(found, verdict, segments), allow_nan=False))
     else:
         logs = str(folder / "logs") if (folder / "logs").is_dir() else None
         files = [f"Files: {shlex.quote(str(folder))}"]
-        typer.echo(to_text(found, verdict=verdict, verbose=verbose, wide=wide, by=by, logs=logs, files=files))
+        typer.echo(
+            to_text(
+                found, verdict=verdict, verbose=verbose, wide=wide, by=by, logs=logs, files=files, truth=truth
+            )
+        )

@@ -12,10 +12,11 @@ from recallatk.redaction import public
 from recallatk.reporting.trial_lines import trial_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from recallatk.core import Failure, Mean, Run, Trial
     from recallatk.goals import Verdict
+    from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.trial_lines import TrialLine
 
 _NOT_MEASURED = (
@@ -26,12 +27,15 @@ _NOT_MEASURED = (
 )
 
 
-def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
+def run_to_dict(
+    run: Run, verdict: Verdict | None = None, segments: Sequence[EngineSegments] = ()
+) -> dict[str, Any]:
     """Everything about a run but its answers and single calls, as strict JSON can hold it.
 
     Args:
         run: what was measured.
         verdict: of its goals, where its truth and data were there to tell; by default what the run tells.
+        segments: recall by query columns, of `RunReport.segments`.
     """
     found: dict[str, Any] = plain(
         {
@@ -47,6 +51,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "sampled_from": run.sampled_from,
             "synthetic_filters": run.synthetic,
             "trials": _trials(run),
+            "segments": [each.to_dict() for each in segments],
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,

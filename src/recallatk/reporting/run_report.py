@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from recallatk.reporting.charts.theme import Chart
     from recallatk.reporting.comparison import Comparison
     from recallatk.reporting.document import Builders
+    from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.per_query import Facts
     from recallatk.reporting.selectivity import Selectivity
@@ -153,6 +154,16 @@ class RunReport:
         return selectivity_of(curve, self._inputs[0], verdict.number)
 
     @cached_property
+    def segments(self) -> tuple[list[EngineSegments], list[str]]:
+        """Recall by the columns that the settings name, and why columns are missing."""
+        if not self.run.by or not self.lines:
+            return [], []
+        from recallatk.reporting.engine_segments import segments_by_columns
+
+        (curve, verdict), (truth, dataset, no_truth) = self._every_setting, self._inputs
+        return segments_by_columns(curve, truth, dataset, verdict.number, no_truth or _NOT_TOLD)
+
+    @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
         """The settings that the page has room for, with the verdict's among them."""
         whole, verdict = self._every_setting
@@ -259,6 +270,8 @@ SECTIONS: Builders = (
     (Form.TERMINAL, run_screen.curve),
     (Form.SCREEN, run_screen.selectivity),
     (Form.PROSE, run_prose.selectivity),
+    (Form.SCREEN, run_screen.segments),
+    (Form.PROSE, run_prose.segments),
     (Form.HTML, run_page.curves),
     (Form.HTML, run_page.settings),
     (Form.HTML, run_page.selectivity),

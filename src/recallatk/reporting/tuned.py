@@ -35,6 +35,7 @@ from recallatk.reporting.tuned_words import (
     tried_table,
     verdict,
 )
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -194,7 +195,8 @@ def _tried(report: TunedReport) -> Section:
 
 def _took(report: TunedReport) -> Section:
     tuned = report.tuned
-    said = f"{tuned.seconds:,.1f} s for {tuned.builds:,} builds and {tuned.trials:,} settings"
+    builds, settings = counted(tuned.builds, "build", "builds"), counted(tuned.trials, "setting", "settings")
+    said = f"{tuned.seconds:,.1f} s for {builds} and {settings}"
     grid = tuned.grid_seconds_estimate
     if grid is not None and tuned.seconds:
         times = grid / tuned.seconds

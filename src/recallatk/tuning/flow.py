@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,35 +79,34 @@ def tune(
     dataset = open_dataset(dataset, queries, metric=metric)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
-    priced = parse_price(price) if isinstance(price, str) else price
-    if prefer == COST and priced is None:
-        raise UsageError('prefer="cost" needs the price of the machine. State it: price="0.34/h"')
+    priced = _price(price, prefer)
     found = usable(engines, dataset)
     shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(targets), dataset.corpus.rows))
     name = journal_name(dataset, targets, limits, prefer, seed, found)
     journal = Journal(None if out is None else Path(out) / name)
     sweep()
-    with ScratchFolder() as folder:
-        pool = IndexPool(dataset, folder, shape.k, seed)
-        try:
-            # Engines load their libraries while the truth is computed.
-            for engine in () if journal.steps else found:
-                pool.start(engine.name)
-            depth = min(max(each.measure.deepest for each in targets), shape.rows)
-            known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
-            side, held_out = split_sides(dataset, known, seed)
-            require_enough(targets, side, held_out)
-            study = Study(
-                pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
-                targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
-                seed=seed, seconds=seconds, watch=watch,
-            )  # fmt: skip
-            outcome = _tuned(study, held_out, by)
-        finally:
-            pool.close()
-    if priced is None:
-        return outcome
-    return replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
+    with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
+        # Engines load their libraries while the truth is computed.
+        for engine in () if journal.steps else found:
+            pool.start(engine.name)
+        depth = min(max(each.measure.deepest for each in targets), shape.rows)
+        known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
+        side, held_out = split_sides(dataset, known, seed)
+        require_enough(targets, side, held_out)
+        study = Study(
+            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
+            targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
+            seed=seed, seconds=seconds, watch=watch,
+        )  # fmt: skip
+        outcome = _tuned(study, held_out, by)
+    return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
+
+
+def _price(price: str | MachinePrice | None, prefer: str) -> MachinePrice | None:
+    """The price of the machine, which a preference for cost needs."""
+    if prefer == COST and price is None:
+        raise UsageError('prefer="cost" needs the price of the machine. State it: price="0.34/h"')
+    return parse_price(price) if isinstance(price, str) else price
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
