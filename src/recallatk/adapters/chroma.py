@@ -18,7 +18,7 @@ from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.filters import And, ContainsAll, ContainsAny, Exists, In, Not, Or, Prefix, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Chroma(Database):
         matrix, step = float32_matrix(vectors), self.connection.get_max_batch_size()
         for start in range(0, len(matrix), step):
             part = matrix[start : start + step]
-            metadatas: Any = [each or None for each in payloads[start : start + step]]
+            metadatas: Any = [_metadata(each) for each in payloads[start : start + step]]
             self.collection.add(
                 ids=[str(self.rows + number) for number in range(len(part))],
                 embeddings=part,
@@ -178,11 +178,17 @@ class Chroma(Database):
             case Not(Range(key) as bounded):
                 opposite = {"gte": "$lt", "gt": "$lte", "lte": "$gt", "lt": "$gte"}
                 return _all_or_any("$or", [{key: {opposite[each]: v}} for each, v in _numbers(bounded)])
+            case ContainsAny() | ContainsAll():
+                return _contained(condition, negated=False)
+            case Not(ContainsAny() | ContainsAll() as contained):
+                return _contained(contained, negated=True)
+            case Prefix() | Not(Prefix()):
+                raise EngineError("chroma cannot filter by a prefix")
             case Exists(key):
                 kind = next(each.kind for each in self.columns.columns.values() if each.key == key)
                 if kind == "truth":
                     return {key: {"$in": [True, False]}}
-                if kind != "text":
+                if kind not in ("text", "texts", "wholes"):
                     return {"$or": [{key: {"$gte": 0}}, {key: {"$lt": 0}}]}
         raise EngineError("chroma cannot filter on missing values")
 
@@ -274,11 +280,22 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def _metadata(payload: dict[str, Any]) -> dict[str, Any] | None:
+    """The values of one row; Chroma stores no empty list, which contains as little as a missing one."""
+    return {key: value for key, value in payload.items() if value != []} or None
+
+
 def _numbers(condition: Range) -> list[tuple[str, Any]]:
     bounds = list(condition.bounds().items())
     if any(isinstance(value, str) for _, value in bounds):
         raise EngineError("chroma cannot compare text with < or >")
     return bounds
+
+
+def _contained(condition: ContainsAny | ContainsAll, negated: bool) -> dict[str, Any]:
+    operator = "$not_contains" if negated else "$contains"
+    word = "$and" if isinstance(condition, ContainsAll) != negated else "$or"
+    return _all_or_any(word, [{condition.column: {operator: value}} for value in condition.values])
 
 
 def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:

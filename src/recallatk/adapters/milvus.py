@@ -14,7 +14,7 @@ from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.filters import And, ContainsAll, ContainsAny, Exists, In, Not, Or, Prefix, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
 # A server builds no index for smaller segments, yet reports that it has finished.
 SMALLEST_SEGMENT = 1024
-_TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOOL"}
+_TYPES = {
+    "text": "VARCHAR",
+    "whole": "INT64",
+    "number": "DOUBLE",
+    "truth": "BOOL",
+    "moment": "INT64",
+    "clock": "INT64",
+}
+_ELEMENTS = {"texts": "VARCHAR", "wholes": "INT64"}
+_LONGEST_LIST = 4096
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
@@ -80,6 +89,7 @@ class Milvus(Database):
         self.close()
         self.parameters, self.rows = parameters, 0
         self.columns = StoredColumns(self.name, corpus)
+        self.columns.limit_lists(_LONGEST_LIST)
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
             self.folder = ScratchFolder()
@@ -105,8 +115,12 @@ class Milvus(Database):
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         for column in self.columns.stored.values():
-            size = {"max_length": 65_535} if column.kind == "text" else {}
-            schema.add_field(column.key, DataType[_TYPES[column.kind]], nullable=True, **size)
+            options: dict[str, Any] = {"max_length": 65_535} if column.kind in ("text", "texts") else {}
+            if column.kind in _ELEMENTS:
+                element = DataType[_ELEMENTS[column.kind]]
+                options |= {"element_type": element, "max_capacity": _LONGEST_LIST}
+            kind = DataType[_TYPES.get(column.kind, "ARRAY")]
+            schema.add_field(column.key, kind, nullable=True, **options)
         self.connection.create_collection(self.collection, schema=schema, consistency_level="Strong")
 
     def _index(self, metric: Metric) -> None:
@@ -267,6 +281,14 @@ def expression(condition: Filter) -> str:
             return f"{key} is not null"
         case In(key, values):
             return " or ".join(f"{key} == {json.dumps(value, ensure_ascii=False)}" for value in values)
+        case Prefix(key, prefix):
+            # LIKE has no escapes that Lite and servers share.
+            if set(prefix) & set("%_\\"):
+                return expression(condition.range())
+            return f"{key} like {json.dumps(prefix + '%', ensure_ascii=False)}"
+        case ContainsAny(key, values) | ContainsAll(key, values):
+            listed = json.dumps(list(values), ensure_ascii=False)
+            return f"array_contains_{condition.word}({key}, {listed})"
         case Range(key):
             parts = condition.bounds().items()
             return " and ".join(

@@ -40,7 +40,18 @@ TYPED_FILTERS = (
     "word is not null and whole < 50",
     "word >= 'w5'",
     "flag = true",
-    "not (flag = true)",
+    "not flag",
+    "day >= '1970-03-01'",
+    "not (day in ('1970-01-11', '1970-01-12'))",
+    "moment between '1970-01-01T00:00:20Z' and '1970-01-01T01:00:50.5+01:00'",
+    "moment is null",
+    "word starts with 'w4'",
+    "not (word like 'w%') or whole = 5",
+    "tags contains 't1'",
+    "not (tags contains any ('t0', 't2'))",
+    "tags contains all ('t1', 'even')",
+    "tags is not null",
+    "numbers contains any (3, 200)",
 )
 
 
@@ -135,6 +146,10 @@ def typed(dataset: Dataset) -> Dataset:
         "real": column(11, lambda row: row / 4, pa.float32()),
         "word": column(13, lambda row: f"w{row % 9}", pa.string()),
         "flag": column(5, lambda row: row % 3 == 0, pa.bool_()),
+        "day": column(17, lambda row: row, pa.date32()),
+        "moment": column(19, lambda row: row * 10**9, pa.timestamp("ns", "UTC")),
+        "tags": column(8, lambda row: [f"t{row % 4}", None, "even"][: 3 - row % 2], pa.list_(pa.string())),
+        "numbers": column(9, lambda row: list(range(row % 7)), pa.list_(pa.int32())),
     }
     corpus = make_corpus(dataset.corpus.vectors.read(0, ROWS), dataset.corpus.ids.to_pylist(), metadata)
     return replace(dataset, corpus=corpus)
