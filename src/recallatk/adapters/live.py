@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.attached import RowsById
 from recallatk.adapters.base import Abilities, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.database import told
 from recallatk.core import Corpus, Knob, Metric
-from recallatk.errors import EngineError, MismatchError
+from recallatk.errors import EngineError, MismatchError, RecallError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from recallatk.filters import Filter
 
 # Enough vectors to tell whether an index holds unit vectors, and few enough to read them at once.
 SAMPLE = 256
@@ -69,6 +72,9 @@ class LiveIndex(Library):
         self.index = self.held_object
         self._before: dict[str, Any] | None = None
         self._labels: LabelRows | None = None
+        self._allowed: AllowedRows | None = None
+        # All are kept: one that were made again would be made inside a timed search.
+        self._made: dict[str, Any] = {}
 
     @classmethod
     def of(cls, held: Any, names: Collection[str] = ()) -> type[LiveIndex]:
@@ -124,6 +130,10 @@ class LiveIndex(Library):
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The labels that the object returns, best first, -1 where there are no more."""
         raise NotImplementedError
+
+    def translated(self, condition: Filter) -> Any:
+        """The filter as the library takes it; needs `abilities.filters`."""
+        raise self.unable("filter during search")
 
     def scanned(self) -> str | None:
         """The rows that every search scans for lack of an index, with the reason; None: none are known."""
@@ -211,6 +221,7 @@ class LiveIndex(Library):
         facts = self.facts()
         self.rows = corpus.rows
         self._labels = self.read_labels(facts, corpus)
+        self._allowed, self._made = AllowedRows(corpus), {}
         self._before = {each.name: self.current(each.name) for each in self.own()}
 
     def configure(self, **parameters: Any) -> None:
@@ -228,6 +239,27 @@ class LiveIndex(Library):
         """The corpus rows of the labels that the object returns."""
         found = self.ask(batch, k)
         return found if self._labels is None else self._labels.rows(found)
+
+    def refusal(self, condition: Filter) -> str | None:
+        """Reason why the object cannot apply this filter."""
+        try:
+            self.filter_for(condition)
+        except RecallError as problem:
+            return str(problem)
+        return None
+
+    def filter_for(self, condition: Filter) -> Any:
+        """The filter as the library takes it, made once."""
+        if condition.key not in self._made:
+            self._made[condition.key] = self.translated(condition)
+        return self._made[condition.key]
+
+    def allowed_labels(self, condition: Filter) -> NDArray[np.int64]:
+        """The labels of all rows that pass a filter, evaluated on the corpus metadata."""
+        if self._allowed is None:
+            raise self.unbuilt()
+        mask = self._allowed.mask(condition)
+        return np.flatnonzero(mask) if self._labels is None else self._labels.labels(mask)
 
     def held(self) -> str:
         """The object and its rows."""
@@ -341,6 +373,10 @@ class LabelRows:
                 f"{int(outside[0])}; the corpus has {known}"
             )
         return labels
+
+    def labels(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The labels of the rows that a mask lets pass."""
+        return self._sorted[mask[self._rows]]
 
     def rows(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of these labels; a label that the index did not state is unknown."""

@@ -127,6 +127,19 @@ class StoredColumns:
         return Range(column.key, **bounds)
 
 
+def own_columns(engine: str, corpus: Corpus) -> StoredColumns:
+    """Columns that the user has stored under their own names."""
+    import pyarrow.compute as pc
+
+    found = StoredColumns(engine, corpus)
+    for name, column in found.columns.items():
+        column.key = name
+        if column.kind != "nothing":
+            values = corpus.metadata[name]
+            column.nullable = bool(pc.any(pc.is_null(values, nan_is_null=True)).as_py())
+    return found
+
+
 def _kind(kind: pa.DataType) -> str:
     import pyarrow as pa
 
