@@ -21,7 +21,7 @@ from recallatk.bench.settings.grid import combine, read_axes
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -258,7 +258,10 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
     run = sink.run()
     if not run.measurements and run.failures:
         first = run.failures[0]
-        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
+        problem = runner.problem
+        # The user's own exception is what helps, not our wrapping of it.
+        cause = problem.__cause__ if isinstance(problem, RecallError) and problem.__cause__ else problem
+        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}") from cause
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
     sink.update(seconds=runner.seconds, cautions=(*conclude(run), *left_out, *more))
     return sink.run()
