@@ -123,6 +123,10 @@ class Callable(Attached):
             if len(found) != 2:
                 raise self.failed(f"it returned a tuple of {len(found)}. Accepted: ids, or (ids, scores)")
             found = found[0]
+            if getattr(getattr(found, "dtype", None), "kind", "") == "f":
+                raise self.failed(
+                    "it returned (scores, ids). Accepted: ids, or (ids, scores); faiss has scores first"
+                )
         lists = _plain(found)
         if not isinstance(lists, list | tuple):
             raise self.failed(f"it returned a {type(found).__name__}. Accepted: one list of ids per query")

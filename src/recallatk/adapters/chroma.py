@@ -23,7 +23,7 @@ from recallatk.filters import And, Exists, In, Not, Or, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -331,10 +331,16 @@ class LiveChroma(LiveCollection):
 
     def translated(self, condition: Filter) -> Any:
         """The `where` of the collection; None lets every row pass, and False none."""
+        self.require_columns(condition, self._filters.columns.corpus)
         reduced = self._filters.columns.reduced(condition)
         if isinstance(reduced, bool):
             return None if reduced else False
         return self._filters._where(reduced)
+
+    def metadata_of(self, found: Any) -> Mapping[str, Any]:
+        """The metadata of one id."""
+        [stored] = self.index.get(ids=[str(found)], include=["metadatas"])["metadatas"] or [None]
+        return stored or {}
 
     def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
         """One query of the collection for each filter."""

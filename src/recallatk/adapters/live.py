@@ -13,6 +13,7 @@ from recallatk.adapters.attached import RowsById
 from recallatk.adapters.base import Abilities, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.database import told
+from recallatk.adapters.label_rows import LabelRows
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError, MismatchError, RecallError
 from recallatk.units import counted
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 SAMPLE = 256
 # float16 and bfloat16 storage change a norm by less than this.
 _UNIT_TOLERANCE = 0.01
-# A lookup table is faster than a binary search, as long as labels are not spread too thinly.
-_TABLE_ROWS = 1 << 20
-_TABLE_SPREAD = 8
 # Vectors in the wrong order are nearer to their own row half of the time, vectors in order nearly always.
 _FEWEST_COMPARED, _FEWEST_NEARER = 8, 0.75
 _SMALLEST = 1e-300
@@ -317,6 +315,26 @@ class LiveCollection(LiveIndex):
     def require_order(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
         """Nothing: a collection is read by ids."""
 
+    def metadata_of(self, found: Any) -> Mapping[str, Any]:
+        """The metadata of one id."""
+        raise NotImplementedError
+
+    def require_columns(self, condition: Filter, corpus: Corpus) -> None:
+        """Refuse a filter on columns that only the corpus has: it would let no row pass."""
+        for name in sorted(condition.columns() & set(corpus.metadata_names)):
+            known = np.flatnonzero(corpus.metadata[name].is_valid().to_numpy())
+            if not len(known):
+                continue
+            row = int(known[0])
+            found = row if corpus.id_column is None else corpus.ids[row].as_py()
+            with told(self.name):
+                stored = self.metadata_of(found)
+            if name not in stored:
+                raise EngineError(
+                    f"{self.name} has no {name!r} for {found!r} to filter by, and the corpus has. It has "
+                    f"{', '.join(stored) or 'no metadata'}"
+                )
+
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Check the collection and remember the corpus ids."""
         super().attach(corpus, metric, **parameters)
@@ -334,61 +352,6 @@ class LiveCollection(LiveIndex):
         return False
 
 
-class LabelRows:
-    """Corpus rows by the integer labels of an index.
-
-    Labels are corpus ids where all of them are ids, else row numbers where all of them are in range. Where
-    both hold, stored vectors decide; an index that gives none back is read by ids, as `callable` is.
-    """
-
-    def __init__(
-        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None = None
-    ) -> None:
-        self.unknown = corpus.rows
-        rows = self._read(labels, corpus, name, stored)
-        self._identical = bool(np.array_equal(rows, labels))
-        order = np.argsort(labels)
-        self._sorted, self._rows = labels[order], rows[order]
-        self._table: NDArray[np.int64] | None = None
-        highest = int(labels.max(initial=0))
-        if labels.min(initial=0) >= 0 and highest < max(_TABLE_ROWS, _TABLE_SPREAD * len(labels)):
-            # The last place answers for padding, which is -1.
-            self._table = np.full(highest + 2, self.unknown, np.int64)
-            self._table[labels], self._table[-1] = rows, -1
-
-    def _read(
-        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
-        by_id, outside = RowsById(corpus), labels[(labels < 0) | (labels >= corpus.rows)]
-        rows = labels
-        if by_id.rows is not None:
-            rows = np.array([by_id.row(each) for each in labels.tolist()], np.int64)
-            if ((rows >= 0) & (rows < self.unknown)).all():
-                numbered = not len(outside) and stored is not None and _nearer(stored, labels, rows, corpus)
-                return labels if numbered else rows
-        if len(outside):
-            known = "row numbers as ids" if by_id.rows is None else f"ids such as {by_id.example()!r}"
-            raise MismatchError(
-                f"label mismatch: {name} has {len(outside):,} labels that are not corpus ids, such as "
-                f"{int(outside[0])}; the corpus has {known}"
-            )
-        return labels
-
-    def labels(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The labels of the rows that a mask lets pass."""
-        return self._sorted[mask[self._rows]]
-
-    def rows(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of these labels; a label that the index did not state is unknown."""
-        if self._identical:
-            return found
-        if self._table is not None:
-            return self._table[found]
-        places = np.minimum(np.searchsorted(self._sorted, found), len(self._sorted) - 1)
-        rows = np.where(self._sorted[places] == found, self._rows[places], self.unknown)
-        return np.where(found == -1, -1, rows)
-
-
 def _distances(
     stored: NDArray[Any], rows: NDArray[np.int64], corpus: Corpus, metric: Metric
 ) -> NDArray[np.float64]:
@@ -402,24 +365,6 @@ def _distances(
         )
     distances: NDArray[np.float64] = np.linalg.norm(ours - theirs, axis=1)
     return distances
-
-
-def _nearer(stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64], corpus: Corpus) -> bool:
-    """Whether stored vectors are those of the rows that labels number, and not of these rows."""
-
-    def likeness(chosen: NDArray[np.int64]) -> float:
-        # Row by row: these are few, and the corpus may be larger than memory.
-        vectors = [np.array(corpus.vectors.read(row, row + 1)[0]) for row in chosen[: len(stored)].tolist()]
-        return float(np.mean(_unit(stored) * _unit(np.array(vectors))))
-
-    return likeness(labels) > likeness(rows)
-
-
-def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    wide = np.asarray(vectors, np.float64)
-    norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = wide / np.maximum(norms, np.finfo(np.float64).tiny)
-    return unit
 
 
 def metric_of(first: NDArray[Any], second: NDArray[Any], distance: float) -> Metric | None:

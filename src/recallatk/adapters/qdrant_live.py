@@ -16,7 +16,7 @@ from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,6 +59,7 @@ class LiveQdrant(LiveCollection):
         for name in sorted(condition.columns() & self.columns.columns.keys()):
             if not _PLAIN_KEY.fullmatch(name):
                 raise EngineError(f"{self.name} cannot filter by {name!r}: Qdrant reads it as a path")
+        self.require_columns(condition, self.columns.corpus)
         reduced = self.columns.reduced(condition)
         if isinstance(reduced, bool):
             return None if reduced else False
@@ -75,6 +76,14 @@ class LiveQdrant(LiveCollection):
     def answers(self, vectors: NDArray[Any], k: int, filters: Sequence[Any]) -> list[Any]:
         """The points of each query with its filter."""
         raise NotImplementedError
+
+    def points(self, ids: list[Any]) -> list[Any]:
+        """Some points with their payload."""
+        raise NotImplementedError
+
+    def metadata_of(self, found: Any) -> Mapping[str, Any]:
+        """The payload of one point."""
+        return {name: value for each in self.points([found]) for name, value in (each.payload or {}).items()}
 
     def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
         """One batch of searches, without queries that no point can answer."""
@@ -144,6 +153,10 @@ class LiveQdrantShard(LiveQdrant):
 
         return qdrant_edge
 
+    def points(self, ids: list[Any]) -> list[Any]:
+        """Some points with their payload."""
+        return list(self.index.retrieve(ids, True, False))
+
     def own_booleans(self, made: Any, condition: Filter) -> Any:
         """Refuse them: a shard takes true for the number 1, which matches no boolean."""
         found = sorted(self.boolean_columns(condition))
@@ -207,6 +220,10 @@ class LiveQdrantCollection(LiveQdrant):
         from qdrant_client import models
 
         return models
+
+    def points(self, ids: list[Any]) -> list[Any]:
+        """Some points with their payload."""
+        return list(self.index.retrieve(self.collection, ids, with_payload=True))
 
     def own_booleans(self, made: Any, condition: Filter) -> Any:
         """Numbers in conditions on booleans become booleans again."""

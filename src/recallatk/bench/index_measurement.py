@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
 from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import live_engine, registered
+from recallatk.analysis.score import USUAL
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
 from recallatk.bench.measurement import conclude, describe_run, require_measurable, require_separate_queries
@@ -48,9 +49,9 @@ def measure(
     where: Filter | str | None = None,
     truth: Any = None,
     build: Settings | None = None,
-    search: Settings = ({},),
+    search: Settings | None = None,
     load: Load | Sequence[Load] | None = None,
-    at: int | Sequence[int] = (1, 10, 100),
+    at: int | Sequence[int] | None = None,
     measures: str | Sequence[str] = (),
     rounds: int = 5,
     builds: int = 1,
@@ -77,7 +78,7 @@ def measure(
         search: search parameters, likewise.
         load: how clients send queries, one client and one query at a time by default; several loads are
             measured one after the other.
-        at: cutoffs to score; each call requests the largest.
+        at: cutoffs to score, 1, 10 and 100 by default; each call requests the largest.
         measures: further measures, for example `"robust(0.9)@10"`.
         rounds: how often every query is sent at every setting.
         builds: how often to build, each time but the first with the rows in another order.
@@ -89,10 +90,15 @@ def measure(
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
-    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
+    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search or {})
     engine = _engine(index, searches)
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits())
+    _require_counts(1, rounds=rounds, builds=builds, threads=threads)
+    _require_counts(0, seed=seed)
+    if limits is not None and not isinstance(limits, Limits):
+        raise UsageError(f"limits = {limits!r}. Accepted: recallatk.Limits(…)")
+    cutoffs = USUAL if at is None else _cutoffs(at)
+    timing = TrialSettings(cutoffs, extra, rounds, seed, None, threads, None, limits or Limits())
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -123,7 +129,11 @@ def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filt
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:
     given = [settings] if isinstance(settings, Mapping) else settings
-    if isinstance(given, str) or not all(isinstance(each, Mapping) for each in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Mapping) for each in given)
+    ):
         raise UsageError(f'{settings!r} are no parameters. Accepted: a dict such as {{"nprobe": [1, 8]}}')
     return [{name: _values(value) for name, value in each.items()} for each in given]
 
@@ -133,16 +143,30 @@ def _values(value: Any) -> Any:
     return list(value) if isinstance(value, range) else value.tolist() if hasattr(value, "tolist") else value
 
 
+def _require_counts(least: int, **given: Any) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+            raise UsageError(f"{name} = {value!r}. Accepted: whole numbers from {least}")
+
+
 def _cutoffs(at: Any) -> tuple[int, ...]:
     given = [at] if isinstance(at, Integral) else at
-    if isinstance(given, str) or not all(isinstance(each, Integral) for each in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Integral) for each in given)
+    ):
         raise UsageError(f"at = {at!r}. Accepted: whole numbers, such as at=[1, 10]")
     return tuple(int(each) for each in given)
 
 
 def _loads(load: Any) -> tuple[Load, ...]:
     given = [load or Load()] if load is None or isinstance(load, Load) else load
-    if isinstance(given, str) or not all(isinstance(each, Load) for each in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Load) for each in given)
+    ):
         raise UsageError(
             f'load = {load!r}. Accepted: a Load, such as recallatk.Load("throughput", clients=4)'
         )
@@ -157,8 +181,10 @@ def _engine(index: Any, searches: Sequence[Mapping[str, Any]]) -> type[Engine]:
     found = live_engine(index, {name for each in searches for name in each})
     if found is not None:
         return found
+    if isinstance(index, type):
+        raise UsageError(f"{index.__name__} is a class. Pass an index that holds the corpus, or a function")
     if not callable(index):
-        raise UsageError(f"cannot measure a {type(index).__name__}. Accepted: {_ACCEPTED}")
+        raise UsageError(f"cannot measure an object of type {type(index).__name__}. Accepted: {_ACCEPTED}")
     from recallatk.adapters.callable import Callable as Function
 
     return Function.of(index)
