@@ -25,14 +25,14 @@ class AllowedRows:
         self._inserted: list[pa.Table] = []
 
     def insert(self, count: int, metadata: pa.Table | None) -> None:
-        """Continue the corpus by inserted rows."""
+        """Append inserted rows to the corpus."""
         self._inserted.append(completed(metadata, self.corpus.columns.schema, count))
 
     def mask(self, condition: Filter) -> NDArray[np.bool_]:
         """Whether each row passes the filter."""
         rows, schema = self.corpus.rows, self.corpus.columns.schema
         named = sorted(condition.columns())
-        # A name that is not there is the mask's to refuse, before anything is read.
+        # The mask refuses unknown column names before anything is read.
         known = set(named) <= set(schema.names)
         table = self.corpus.columns.read(named, 0, rows) if known else schema.empty_table()
         masks = [_allowed(condition, table, rows)]

@@ -25,7 +25,7 @@ class Callable(Attached):
     """
 
     name = "callable"
-    # Only its author knows whether several threads may call a function.
+    # Only the author of a function knows whether several threads may call it.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("function", default="", help="function to call, as module:function"),
@@ -52,8 +52,8 @@ class Callable(Attached):
 
         Args:
             function: `search(queries, k, **parameters)`.
-            name: what messages call it; the name of the function by default.
-            knobs: the parameters that it takes; by default the keyword arguments of its signature.
+            name: the name in messages; the function's name by default.
+            knobs: its parameters; by default the keyword arguments of its signature.
             clients: whether several threads may call it at once.
         """
         called = name or getattr(function, "__name__", "callable")
@@ -65,12 +65,12 @@ class Callable(Attached):
 
     @classmethod
     def can_filter(cls, build: abc.Mapping[str, Any]) -> bool:
-        """Whether the function takes filters; one that only a build names is asked when it is connected."""
+        """Whether the function takes filters; `connect` inspects a function that the build names."""
         return cls.abilities.filters or cls.function is None
 
     @classmethod
     def unaccepted(cls, name: str) -> str | None:
-        """The refusal of a keyword argument that the function does not have."""
+        """Reason to refuse a keyword argument that the function does not accept."""
         return None if cls.function is None else unaccepted_keyword(cls.function, cls.name, name)
 
     @classmethod
@@ -88,7 +88,7 @@ class Callable(Attached):
         self.takes_filters = takes_filters(self._function)
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments; the old `parameters` is a JSON object of them."""
+        """Keyword arguments for the function; the deprecated `parameters` is a JSON object of them."""
         found = super().read_parameters(parameters) if self.free_search else dict(parameters)
         for name in found:
             refused = unaccepted_keyword(self._function, self.target, name)
@@ -101,7 +101,7 @@ class Callable(Attached):
         return EngineError(f"{self.name}: {what}") if self.target == self.name else super().failed(what)
 
     def client(self) -> Engine:
-        """The engine itself, where the author of the function allows it."""
+        """The engine itself, if the author of the function allows concurrent calls."""
         return Engine.client(self)
 
     def call(self) -> str:
@@ -152,7 +152,7 @@ def _nothing(*_: object) -> list[object]:
 
 
 def _plain(found: Any) -> Any:
-    """Arrays of any library as lists."""
+    """Convert arrays of any library to lists."""
     return found.tolist() if hasattr(found, "tolist") else found
 
 
@@ -162,7 +162,7 @@ def takes_filters(function: abc.Callable[..., Any]) -> bool:
 
 
 def unaccepted_keyword(function: abc.Callable[..., Any], called: str, name: str) -> str | None:
-    """The refusal of a keyword argument that a function does not have; None where it has it."""
+    """Reason to refuse a keyword argument that a function does not accept; None if it does."""
     known, any_name = _keywords(function)
     if name != "filters" and (any_name or name in known):
         return None
@@ -170,7 +170,7 @@ def unaccepted_keyword(function: abc.Callable[..., Any], called: str, name: str)
 
 
 def _keywords(function: abc.Callable[..., Any]) -> tuple[list[str], bool]:
-    """The parameters of a function besides queries and k, and whether it takes others or does not tell."""
+    """Parameters of a function besides queries and k, and whether it may take others."""
     import inspect
 
     try:

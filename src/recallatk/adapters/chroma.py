@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# Chroma writes its graph to disk after so many rows, and keeps later ones in a log.
+# Chroma writes its graph to disk each time it has received this many rows; later rows stay in a log.
 SYNC_THRESHOLD = 1000
 DEFAULT_EF = 100
 
@@ -57,7 +57,7 @@ class Chroma(Database):
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the server at url" if parameters["url"] else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -120,11 +120,11 @@ class Chroma(Database):
             self.rows += len(part)
 
     def _warm(self) -> None:
-        """The first query loads the collection, and must not be timed."""
+        """Send one untimed query, because the first query loads the collection."""
         self.collection.query(query_embeddings=[[1.0] * self.corpus.dimension], n_results=1, include=[])
 
     def configure(self, **parameters: Any) -> None:
-        """Load the collection with another ef_search, or on a server make it anew."""
+        """Reload the collection with another ef_search; a server requires a rebuild."""
         super().configure(**parameters)
         ef_search = parameters["ef_search"]
         if ef_search == self.ef_search:
@@ -144,23 +144,27 @@ class Chroma(Database):
             self._warm()
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by the graph; queries of one filter go together."""
+        """Nearest rows by the graph; queries with the same filter are sent together."""
         if self.connection is None:
             raise self.unbuilt()
         matrix = float32_matrix(batch.vectors)
         answers: list[list[int]] = [[] for _ in matrix]
         with self.told():
             for condition, numbers in batch.by_filter():
-                reduced = True if condition is None else self.columns.reduced(condition)
-                if reduced is False:
+                where = None if condition is None else self.compiled(condition)
+                if where is False:
                     continue
-                where = None if reduced is True else self._where(reduced)
                 found = self.collection.query(
                     query_embeddings=matrix[numbers], n_results=k, where=where, include=[]
                 )
                 for number, ids in zip(numbers, found["ids"], strict=True):
                     answers[number] = [int(each) for each in ids]
         return padded(answers, k)
+
+    def compiled(self, condition: Filter) -> Any:
+        """The filter as Chroma's `where`; None lets every row pass, and False none."""
+        reduced = self.columns.reduced(condition)
+        return (None if reduced else False) if isinstance(reduced, bool) else self._where(reduced)
 
     def _where(self, condition: Filter) -> dict[str, Any]:
         match condition:
@@ -191,7 +195,7 @@ class Chroma(Database):
             rows = self.collection.count()
         if self.folder is None:
             return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
-        # This file of the graph holds one number per row.
+        # This file of the index holds one number per row.
         held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
         if not held:
             raise EngineError("chroma: the index did not answer: no graph was written")
@@ -227,7 +231,7 @@ class Chroma(Database):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Make the collection with its effort, which it fixes, add in portions, query."""
+        """Code that creates the collection with a fixed ef_search, adds rows in batches, and queries."""
         build = setting.build
         return lines(
             "import chromadb",
@@ -255,7 +259,7 @@ class Chroma(Database):
 
 
 def close_client(client: Any) -> None:
-    """Close the client, and both kinds of server connections that it leaves open."""
+    """Close the client and the server connections that it would leave open."""
     client.close()
     for holder in (client, getattr(client, "_admin_client", None)):
         session = getattr(getattr(holder, "_server", None), "_session", None)
@@ -332,10 +336,7 @@ class LiveChroma(LiveCollection):
     def translated(self, condition: Filter) -> Any:
         """The `where` of the collection; None lets every row pass, and False none."""
         self.require_columns(condition, self._filters.columns.corpus)
-        reduced = self._filters.columns.reduced(condition)
-        if isinstance(reduced, bool):
-            return None if reduced else False
-        return self._filters._where(reduced)
+        return self._filters.compiled(condition)
 
     def metadata_of(self, found: Any) -> Mapping[str, Any]:
         """The metadata of one id."""
@@ -346,7 +347,7 @@ class LiveChroma(LiveCollection):
         """One query of the collection for each filter."""
         found: list[list[Any]] = [[] for _ in range(batch.count)]
         for condition, places in batch.by_filter():
-            where = None if condition is None else self.filter_for(condition)
+            where = None if condition is None else self.compiled(condition)
             if where is False:
                 continue
             vectors = batch.vectors if len(places) == batch.count else batch.vectors[places]

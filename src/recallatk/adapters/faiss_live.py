@@ -1,4 +1,4 @@
-"""Any index object of faiss that the caller holds, with the parameters of all its parts."""
+"""faiss index objects that the caller holds, with the parameters of all their parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BITMAP_SPREAD = 64
 
 @dataclass(frozen=True)
 class Part:
-    """A parameter of one part of an index: the object that has it and its attribute there."""
+    """A parameter of one part of an index: the part and its attribute."""
 
     owner: Any
     attribute: str
@@ -56,7 +56,7 @@ class LiveFaiss(LiveIndex):
         return f"faiss.{type(downcast(self.index)).__name__}"
 
     def facts(self) -> IndexFacts:
-        """The metric type, dimension and number of rows; labels where ids were given."""
+        """Metric type, dimension and row count; labels if the caller gave ids."""
         import faiss
 
         if not self.index.is_trained:
@@ -76,17 +76,17 @@ class LiveFaiss(LiveIndex):
         return tuple(each.knob for each in self._parts.values())
 
     def current(self, name: str) -> Any:
-        """The attribute of the part that has it."""
+        """Current value of the parameter on its part."""
         part = self._parts[name]
         return getattr(part.owner, part.attribute)
 
     def change(self, name: str, value: Any) -> None:
-        """Set the attribute of the part that has it."""
+        """Set the parameter on its part."""
         part = self._parts[name]
         setattr(part.owner, part.attribute, value)
 
     def stored(self, labels: NDArray[np.int64]) -> NDArray[Any] | None:
-        """Reconstructed vectors, where the index keeps them whole and finds them by label."""
+        """Reconstructed vectors, if the index keeps whole vectors and can look them up by label."""
         import faiss
 
         whole: Any = downcast(self.index)
@@ -111,14 +111,14 @@ class LiveFaiss(LiveIndex):
         return bool((found == -1).all())
 
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """One search, or one for each filter."""
+        """Search once for all queries, or once per filter."""
         found: NDArray[np.int64]
         if batch.filters is None:
             found = self.index.search(batch.vectors, k)[1]
             return found
         found = np.full((batch.count, k), -1, np.int64)
         for condition, places in batch.by_filter():
-            chosen = None if condition is None else search_parameters(self.index, self.filter_for(condition))
+            chosen = None if condition is None else search_parameters(self.index, self.compiled(condition))
             found[places] = self.index.search(batch.vectors[places], k, params=chosen)[1]
         return found
 
@@ -150,13 +150,13 @@ class LiveFaiss(LiveIndex):
         return f"faiss {faiss.__version__}"
 
     def held(self) -> str:
-        """The index, with the one inside where it wraps another."""
+        """The index, and the one inside if it wraps another."""
         inner = type(innermost(self.index)).__name__
         inside = "" if self.name.endswith(f".{inner}") else f", around {inner}"
         return f"{super().held()}{inside}"
 
     def set_threads(self, count: int) -> None:
-        """OpenMP threads of faiss, which are put back on closing."""
+        """Set the number of OpenMP threads of faiss; `close` restores it."""
         import faiss
 
         super().set_threads(count)
@@ -165,15 +165,15 @@ class LiveFaiss(LiveIndex):
         faiss.omp_set_num_threads(count)
 
     def client(self) -> LiveFaiss:
-        """Itself: faiss searches in any number of threads."""
+        """The engine itself: faiss supports concurrent searches."""
         import faiss
 
-        # OpenMP keeps a number for each thread, and begins in a new one with its own.
+        # OpenMP keeps the thread count per thread, and a new thread starts with OpenMP's default.
         faiss.omp_set_num_threads(self.threads)
         return self
 
     def close(self) -> None:
-        """Put parameters and threads back."""
+        """Restore parameters and thread count."""
         import faiss
 
         super().close()
@@ -183,7 +183,7 @@ class LiveFaiss(LiveIndex):
 
 
 def downcast(index: Any) -> Any:
-    """The index as its own class: faiss hands parts out as their base class."""
+    """Downcast an index to its own class; faiss returns parts as their base class."""
     import faiss
 
     return faiss.downcast_index(index)
@@ -227,7 +227,7 @@ def parts(index: Any, prefix: str = "") -> Iterator[Part]:
 
     Args:
         index: the index.
-        prefix: what the names begin with, such as `quantizer_`.
+        prefix: prefix of the parameter names, such as `quantizer_`.
     """
     import faiss
 
@@ -253,7 +253,7 @@ def parts(index: Any, prefix: str = "") -> Iterator[Part]:
 
 
 def labels_of(index: Any) -> NDArray[np.int64] | None:
-    """The labels of all rows where the caller may have given ids; None where rows are numbered."""
+    """Labels of all rows if the caller may have given ids; None if labels are row numbers."""
     import faiss
 
     index = downcast(index)

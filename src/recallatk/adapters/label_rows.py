@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Corpus
 
-# A lookup table is faster than a binary search, as long as labels are not spread too thinly.
+# A lookup table is faster than binary search unless labels are sparse.
 _TABLE_ROWS = 1 << 20
 _TABLE_SPREAD = 8
 
@@ -22,8 +22,8 @@ _TABLE_SPREAD = 8
 class LabelRows:
     """Corpus rows by the integer labels of an index.
 
-    Labels are corpus ids where all of them are ids, else row numbers where all of them are in range. Where
-    both hold, stored vectors decide; an index that gives none back is read by ids, as `callable` is.
+    Labels are corpus ids if all of them occur there, else row numbers if all of them are in range. If
+    both hold, stored vectors decide; without stored vectors, labels are ids, as for `callable`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class LabelRows:
         self._table: NDArray[np.int64] | None = None
         highest = int(labels.max(initial=0))
         if labels.min(initial=0) >= 0 and highest < max(_TABLE_ROWS, _TABLE_SPREAD * len(labels)):
-            # The last place answers for padding, which is -1.
+            # Index -1 reads the last entry, so it holds the value for padding.
             self._table = np.full(highest + 2, self.unknown, np.int64)
             self._table[labels], self._table[-1] = rows, -1
 
@@ -64,7 +64,7 @@ class LabelRows:
         return self._sorted[mask[self._rows]]
 
     def rows(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of these labels; a label that the index did not state is unknown."""
+        """The rows of these labels; labels that the index did not list are unknown."""
         if self._identical:
             return found
         if self._table is not None:
@@ -75,10 +75,10 @@ class LabelRows:
 
 
 def _nearer(stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64], corpus: Corpus) -> bool:
-    """Whether stored vectors are those of the rows that labels number, and not of these rows."""
+    """Whether stored vectors match labels read as row numbers better than they match these rows."""
 
     def likeness(chosen: NDArray[np.int64]) -> float:
-        # Row by row: these are few, and the corpus may be larger than memory.
+        # Read row by row: the sample is small, and the corpus may exceed memory.
         vectors = [np.array(corpus.vectors.read(row, row + 1)[0]) for row in chosen[: len(stored)].tolist()]
         return float(np.mean(_unit(stored) * _unit(np.array(vectors))))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# A server refuses larger requests than 32 MB, and JSON takes about 20 bytes for a number.
+# A server refuses requests above 32 MB, and JSON takes about 20 bytes per number.
 BLOCK_BYTES = 2 << 20
 _SCHEMA = {"text": "keyword", "whole": "integer", "number": "float", "truth": "integer"}
 _DISTANCES = {Metric.L2: "Euclid", Metric.IP: "Dot", Metric.COSINE: "Cosine"}
@@ -65,7 +65,7 @@ class Qdrant(Engine):
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the server at url" if parameters["url"] else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -92,13 +92,13 @@ class Qdrant(Engine):
         return self._query(batch, k, hnsw_ef=self.settings["hnsw_ef"])
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by a scan of the vectors as they were given."""
+        """Nearest rows by scanning the original vectors."""
         return self._query(batch, k, exact=True)
 
     def _query(self, batch: QueryBatch, k: int, **how: Any) -> NDArray[np.int64]:
         store = self._ready()
         filters = batch.filters or [None] * batch.count
-        conditions = [None if each is None else self._translate(each) for each in filters]
+        conditions = [None if each is None else self.compiled(each) for each in filters]
         asked = [number for number, each in enumerate(conditions) if each is not False]
         with told(self.name):
             vectors = float32_matrix(batch.vectors).tolist()
@@ -108,8 +108,8 @@ class Qdrant(Engine):
             answers[number] = rows
         return padded(answers, k)
 
-    def _translate(self, condition: Filter) -> Any:
-        """The filter in the classes of the store; None lets every row pass, and False none."""
+    def compiled(self, condition: Filter) -> Any:
+        """The filter in the store's classes; None if every row passes, False if no row can."""
         if condition not in self.translated:
             reduced = self.columns.reduced(condition)
             whole = None if reduced is True else reduced
@@ -117,14 +117,14 @@ class Qdrant(Engine):
         return self.translated[condition]
 
     def exercised(self) -> str:
-        """Indexed points as the collection reports them; it must be too large for a full scan."""
+        """The number of indexed points; an EngineError if the collection is small enough for a full scan."""
         store = self._ready()
         with told(self.name):
             points, indexed, segments = store.counts()
         if not indexed or self._bytes(points - indexed) > INDEXING_THRESHOLD * 1024:
             raise EngineError(f"qdrant: {indexed:,} of {points:,} points are indexed; the others are scanned")
         threshold = self.parameters["full_scan_threshold"]
-        # One segment is empty and waits for new points.
+        # One segment is always empty, ready for new points.
         if self._bytes(points) <= threshold * 1024 * max(1, segments - 1):
             raise EngineError(
                 f"qdrant scans segments below full_scan_threshold = {threshold} KB, and these are below it"
@@ -136,7 +136,7 @@ class Qdrant(Engine):
         return self._ready().call
 
     def in_process(self) -> bool:
-        """A shard maps its files into memory, which are not counted as this process's own."""
+        """False: a shard maps files into memory, which private memory does not include."""
         return False
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
@@ -155,7 +155,7 @@ class Qdrant(Engine):
             self._ready().delete(rows.tolist())
 
     def size_bytes(self) -> int | None:
-        """What the shard's folder takes; a server does not tell."""
+        """Size of the shard's folder in bytes; None for a server."""
         return self._ready().size_bytes()
 
     def version(self) -> str | None:
@@ -178,7 +178,7 @@ class Qdrant(Engine):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """The collection or shard that was measured."""
+        """Code for the measured collection or shard."""
         return _server_snippet(setting) if setting.build["url"] else _shard_snippet(setting)
 
 

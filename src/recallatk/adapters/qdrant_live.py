@@ -1,4 +1,4 @@
-"""Qdrant as the caller holds it: an edge shard in this process, or a client with the name of a collection."""
+"""Qdrant objects that the caller holds: an edge shard in this process, or a client with a collection name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DISTANCES = {"Euclid": Metric.L2, "Dot": Metric.IP, "Cosine": Metric.COSINE}
 
 
 class LiveQdrant(LiveCollection):
-    """Parts that shards and collections share."""
+    """The base of shards and collections."""
 
     family = "qdrant"
     call_knobs: ClassVar = (
@@ -38,10 +38,10 @@ class LiveQdrant(LiveCollection):
     abilities: ClassVar = replace(LiveCollection.abilities, filters=True)
     aliases: ClassVar = {"ef": "hnsw_ef"}
     counts = (0, 0)
-    """Points, and those of them that are indexed."""
+    """Number of points, and of indexed points."""
 
     def effort(self, api: Any) -> Any:
-        """Search parameters; None leaves them to the collection."""
+        """Search parameters; None for the collection's own."""
         ef = self.settings.get("hnsw_ef")
         return api.SearchParams(hnsw_ef=ef) if ef else None
 
@@ -89,7 +89,7 @@ class LiveQdrant(LiveCollection):
         """One batch of searches, without queries that no point can answer."""
         if batch.filters is None:
             return [_ids(line) for line in self.answers(batch.vectors, k, [None] * batch.count)]
-        made = [None if each is None else self.filter_for(each) for each in batch.filters]
+        made = [None if each is None else self.compiled(each) for each in batch.filters]
         asked = [place for place, each in enumerate(made) if each is not False]
         found: list[list[Any]] = [[] for _ in made]
         lines = self.answers(batch.vectors[asked], k, [made[place] for place in asked]) if asked else []
@@ -120,7 +120,7 @@ class LiveQdrantShard(LiveQdrant):
         return "qdrant_edge.EdgeShard"
 
     def facts(self) -> IndexFacts:
-        """The number of points; searches show the rest."""
+        """The number of points; a search in `require_data` reveals the distance and the dimension."""
         with told(self.name):
             info = self.index.info()
         self.counts = info.points_count, info.indexed_vectors_count
@@ -128,12 +128,12 @@ class LiveQdrantShard(LiveQdrant):
 
     @classmethod
     def require_data(cls, corpus: Corpus, metric: Metric) -> None:
-        """Compare the score of an answer with the corpus, which tells the distance."""
+        """Infer the distance from the score of one answer."""
         super().require_data(corpus, metric)
         engine, ids = cls(), RowsById(corpus)
         first = float32_matrix(corpus.vectors.read(0, 1))
         with told(cls.name):
-            # The row itself comes first, and its distance of 0 tells little.
+            # The nearest answer is the row itself at distance 0, which fits several metrics.
             *_, point = engine.answers(first, 2, [None])[0]
         row = ids.row(point.id)
         near = float32_matrix(corpus.vectors.read(row, row + 1))[0]
@@ -181,7 +181,7 @@ class LiveQdrantCollection(LiveQdrant):
     distribution = "qdrant-client"
     collection: ClassVar[str] = ""
     using: str | None = None
-    """The name of the vector, where the collection names its vectors."""
+    """The name of the vector, if the collection has named vectors."""
 
     @classmethod
     def of(cls, held: Any, names: Collection[str] = ()) -> Any:

@@ -36,7 +36,7 @@ class Column:
     """One column of metadata as a database holds it."""
 
     identifier: str
-    """Its name in the database; the user's name may hold anything, and stays out of every statement."""
+    """Its name in the database; the user's name may contain anything, so no statement uses it."""
     kind: str
     """boolean, integer, float or text."""
     type: pa.DataType
@@ -69,7 +69,7 @@ def _stored(column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray | None]:
         return "integer", column.cast(pa.int64())
     if types.is_floating(kind):
         wide = column.cast(pa.float64())
-        # Databases compare NaN as a number, and our filters take it for null.
+        # Databases compare NaN as a number, but our filters treat it as null.
         return "float", pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return "text", column.cast(pa.large_string())
@@ -81,13 +81,13 @@ def _stored(column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray | None]:
 
 
 def _ticks(column: Any) -> Any:
-    """Dates and times as whole numbers, which every database compares alike."""
+    """Dates and times as integers, which all databases compare the same way."""
     narrow = pa.types.is_date32(column.type) or pa.types.is_time32(column.type)
     return (column.cast(pa.int32()) if narrow else column).cast(pa.int64())
 
 
 def inserted_values(columns: dict[str, Column], metadata: pa.Table | None, rows: int) -> list[Any]:
-    """The metadata of inserted rows as the database stores it; columns that are missing are null."""
+    """Metadata of inserted rows as the database stores it; missing columns are null."""
     given = () if metadata is None else metadata.column_names
     return [
         _stored(metadata[name].cast(each.type))[1]
@@ -103,7 +103,7 @@ class SqlEngine(Engine):
     connection: Any = None
 
     def call(self) -> str:
-        """One statement, in a library of this process."""
+        """One statement, in process."""
         return "SQL statement in this process"
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
@@ -124,7 +124,7 @@ class SqlEngine(Engine):
         k: int,
         ask: Callable[[NDArray[np.float32], Filter | None], Sequence[tuple[int]]],
     ) -> NDArray[np.int64]:
-        """The rows found for each query, in the shape of an answer."""
+        """Run one statement per query and collect the rows in a matrix."""
         found = np.full((batch.count, k), -1, np.int64)
         with self.reported("cannot search"):
             for number, query in enumerate(float32_matrix(batch.vectors)):
@@ -134,13 +134,13 @@ class SqlEngine(Engine):
 
 
 class SqlFilters:
-    """Filters compiled for one table; without a placeholder, values are literals in the text."""
+    """Filters compiled to SQL for one table; without a placeholder, values become literals."""
 
     def __init__(self, columns: dict[str, Column], placeholder: str | None) -> None:
         self.columns, self.placeholder = columns, placeholder
 
     def compile(self, condition: Filter) -> tuple[str, list[Literal]]:
-        """The condition as SQL, and the values of its placeholders in their order."""
+        """The condition as SQL, and its placeholder values in order."""
         values: list[Literal] = []
         for name in sorted(condition.columns()):
             if name not in self.columns:
@@ -180,7 +180,7 @@ class SqlFilters:
         column, lower = self.columns[name], bound in ("gte", "gt")
         plain = _plain(column, name, value)
         if plain is None and not isinstance(value, str) and column.kind != "text":
-            # No number of the column's type equals this one: the bound moves to the nearest inside.
+            # The column's type cannot represent this bound: move it to the nearest value inside the range.
             if column.kind == "float":
                 plain = float(value)
                 bound = ("gte" if plain > value else "gt") if lower else ("lt" if plain > value else "lte")
@@ -197,12 +197,12 @@ class SqlFilters:
         return self.placeholder
 
     def _wherever_valid(self, column: Column, truth: bool) -> str:
-        """True or false where the column has a value, and null where it has none."""
+        """A constant condition that is null where the column is null."""
         return f"({column.identifier} {'=' if truth else '<>'} {column.identifier})"
 
 
 def _plain(column: Column, name: str, value: Literal) -> Literal | None:
-    """The value as the database takes it; None when no value of the column can equal it."""
+    """The value in the column's type; None if no value of the column can equal it."""
     if pa.types.is_null(column.type):
         return None
     if isinstance(value, bool):
@@ -214,7 +214,7 @@ def _plain(column: Column, name: str, value: Literal) -> Literal | None:
         if column.kind == "text":
             return str(value)
     elif column.kind == "float":
-        # An integer beyond 64 bits is a float to SQL, and so it is here.
+        # SQL reads an integer beyond 64 bits as a float, so compare it as one.
         return float(value) if abs(value) >= 2**63 or float(value) == value else None
     elif column.kind == "integer" and not pa.types.is_temporal(column.type):
         return int(value) if _LOWEST <= value <= _HIGHEST and int(value) == value else None
@@ -236,7 +236,7 @@ def _incomparable(column: Column, name: str, value: Literal) -> FilterError:
 
 
 def packaged(package: str, pattern: str) -> list[Path]:
-    """Files of an installed package, found without importing it."""
+    """Matching files of an installed package, found without importing it."""
     found = importlib.util.find_spec(package)
     places = [] if found is None else found.submodule_search_locations or []
     return sorted(file for place in places for file in Path(place).glob(pattern))

@@ -1,4 +1,4 @@
-"""sqlite-vec: the vec0 table of SQLite, which compares every row; its filters are subqueries in SQL."""
+"""sqlite-vec: an exact scan in SQLite's vec0 table, with filters as SQL subqueries."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class SqliteVec(SqlEngine):
     distribution = "sqlite-vec"
     extra = "sqlite-vec"
     metrics = frozenset({Metric.L2, Metric.COSINE})
-    # Its database is in memory, where no second connection can see it.
+    # An in-memory database cannot be shared with a second connection.
     abilities = Abilities(filters=True, updates=True, batch=False, deterministic=True, exact_search=True)
     constraints = (Constraint(f"k of at most {_MOST_NEIGHBORS:,}", ("k",), lambda k: k <= _MOST_NEIGHBORS),)
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Fill a table of vectors, and one of metadata beside it."""
+        """Fill a table of vectors and a table of metadata."""
         import apsw
         import sqlite_vec
 
@@ -57,25 +57,29 @@ class SqliteVec(SqlEngine):
             self._add(block, [each.values.slice(start, len(block)) for each in columns.values()])
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows, one statement a query."""
+        """Nearest rows, one statement per query."""
         return self.answers(batch, k, lambda query, where: self._rows(query, k, where))
 
     def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
         among = ""
         values: list[Any] = []
         if condition is not None:
-            where, values = self.filters.compile(condition)
+            where, values = self.compiled(condition)
             among = f"AND rowid IN (SELECT number FROM metadata WHERE {where})"  # noqa: S608
         statement = f"SELECT rowid FROM items WHERE vector MATCH ? AND k = ? {among}"  # noqa: S608
         found: list[Any] = self.connection.execute(statement, (query.tobytes(), k, *values)).fetchall()
         return found
 
+    def compiled(self, condition: Filter) -> tuple[str, list[Any]]:
+        """The condition on the table of metadata, and its values."""
+        return self.filters.compile(condition)
+
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """What it does anyway."""
+        """The same search: this engine is always exact."""
         return self.nearest(batch, k)
 
     def exercised(self) -> str:
-        """A vec0 table has no index to miss."""
+        """Evidence of a scan: a vec0 table has no index that a search could bypass."""
         if self.connection is None:
             raise self.unbuilt()
         with self.reported("cannot count its rows"):
@@ -104,7 +108,7 @@ class SqliteVec(SqlEngine):
             )
 
     def size_bytes(self) -> int:
-        """The pages of the database."""
+        """Bytes of the database's pages."""
         ((pages,),) = self.connection.execute("PRAGMA page_count").fetchall()
         ((page,),) = self.connection.execute("PRAGMA page_size").fetchall()
         return int(pages * page)
@@ -123,7 +127,7 @@ class SqliteVec(SqlEngine):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Fill the table and ask it; it has no parameters."""
+        """Code that fills the table and searches it; there are no parameters."""
         return lines(
             "import apsw  # its SQLite can load extensions, Python's own often cannot",
             "import sqlite_vec",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Corpus
 
-# Databases compare bounds in float64, where integers from here on are not exact.
+# Databases compare bounds in float64, where integers from here on are inexact.
 EXACT_WHOLE = 2**53
 
 
@@ -26,13 +26,13 @@ class Column:
 
     key: str
     kind: str
-    """text, whole, number, truth, nothing (only nulls), or the Arrow type where it cannot be stored."""
+    """text, whole, number, truth, nothing (only nulls), or the Arrow type if it cannot be stored."""
     nullable: bool = False
     """Whether a null has been stored."""
 
 
 class StoredColumns:
-    """The columns of a corpus that an engine stores beside the vectors; a null is stored as no value."""
+    """The corpus columns that an engine stores with the vectors; nulls are left out."""
 
     def __init__(self, engine: str, corpus: Corpus) -> None:
         self.engine, self.corpus = engine, corpus
@@ -50,13 +50,13 @@ class StoredColumns:
         return {name: column for name, column in self.columns.items() if column.kind in kinds}
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
-        """The values beside each of these rows, by key, without nulls."""
+        """The values of each of these rows, by key, without nulls."""
         if not self.stored:
             return [{} for _ in range(start, stop)]
         return self._payloads(self.corpus.columns.read(list(self.stored), start, stop))
 
     def inserted(self, metadata: pa.Table | None, rows: int) -> list[dict[str, Any]]:
-        """The values beside inserted rows; columns that are missing are null."""
+        """The values of inserted rows; missing columns are null."""
         return self._payloads(completed(metadata, self.corpus.columns.schema, rows))
 
     def _payloads(self, table: pa.Table) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ class StoredColumns:
         return payloads
 
     def reduced(self, condition: Filter, negated: bool = False) -> Filter | bool:
-        """The filter over keys, without nulls: negations move to the leaves, and test for a value first."""
+        """The filter over keys in two-valued logic: negations move to the leaves, which exclude nulls."""
         match condition:
             case Not(operand):
                 return self.reduced(operand, not negated)
@@ -113,7 +113,7 @@ class StoredColumns:
     def _range(self, condition: Range, column: Column) -> Range:
         bounds: dict[str, Literal] = {}
         for bound, value in condition.bounds().items():
-            # For the check of the type alone: a bound need not be a value of the column.
+            # Checks the type only: a bound need not be a value of the column.
             _typed(column, condition.column, value)
             if isinstance(value, str):
                 bounds[bound] = value
@@ -152,7 +152,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def _typed(column: Column, name: str, value: Literal) -> Literal | None:
-    """The value as the column holds it; None where no value of the column can equal it."""
+    """The value in the column's type; None if no value of the column can equal it."""
     if column.kind == "text" and isinstance(value, str):
         return value
     if column.kind == "truth" and isinstance(value, bool):
@@ -167,7 +167,7 @@ def _typed(column: Column, name: str, value: Literal) -> Literal | None:
 
 
 def _joined(parts: list[Filter | bool], every: bool) -> Filter | bool:
-    """All or any of the parts, without constant ones."""
+    """Conjunction or disjunction of the parts, with constant parts folded."""
     if (not every) in parts:
         return not every
     open_parts = tuple(each for each in parts if isinstance(each, Filter))

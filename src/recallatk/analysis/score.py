@@ -132,6 +132,7 @@ def score_aligned(
         anomalies=count_anomalies(compared, aligned.missing, deepest, eligibility, told=told),
         per_query={name: values for name, (_, values) in found.items()},
         sampled_from=truth.sampled_from,
+        synthetic=truth.synthetic,
         missing=query_names(truth, aligned.missing) if aligned.missing.any() else (),
     )
 
@@ -265,6 +266,7 @@ def score_repeated(
         anomalies=count_anomalies(compared, never, deepest, eligibility, told=True),
         per_query={str(each): found[0] for each, found in values.items()},
         sampled_from=truth.sampled_from,
+        synthetic=truth.synthetic,
     )
 
 

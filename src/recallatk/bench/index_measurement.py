@@ -13,7 +13,13 @@ from recallatk.adapters.registry import live_engine, registered
 from recallatk.analysis.score import USUAL
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
-from recallatk.bench.measurement import conclude, describe_run, require_measurable, require_separate_queries
+from recallatk.bench.measurement import (
+    conclude,
+    describe_run,
+    labels_of,
+    require_measurable,
+    require_separate_queries,
+)
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.run_sink import MemorySink
@@ -62,30 +68,30 @@ def measure(
 ) -> Run:
     """Measure recall, latency and throughput of one index at every setting, under every load.
 
-    An engine that is given by name is built and searched in a worker process. An index object, a function or
-    a class that is not registered is searched in this process: its memory is not measured and no limit
-    applies. An index object is neither rebuilt nor copied, and its parameters are put back afterwards.
+    A registered engine is built and searched in a worker process. An index object, a function or an
+    unregistered class is searched in this process: memory is not measured, and limits do not
+    apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
 
     Args:
         index: the name of an engine, an Engine class, an index object that you hold, or a function
             `search(queries, k, **parameters)` that returns ids.
-        corpus: the vectors that can be found, as `open_dataset` takes them, or a Dataset.
-        queries: the query vectors, likewise; none beside a Dataset.
+        corpus: the corpus vectors in any form that `open_dataset` takes, or a Dataset.
+        queries: the query vectors, likewise; leave out with a Dataset.
         metric: cosine, ip or l2; a Dataset states its own.
         where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
-        load: how clients send queries, one client and one query at a time by default; several loads are
+        load: how clients send queries; by default one client sends one query at a time. Several loads are
             measured one after the other.
         at: cutoffs to score, 1, 10 and 100 by default; each call requests the largest.
         measures: further measures, for example `"robust(0.9)@10"`.
-        rounds: how often every query is sent at every setting.
-        builds: how often to build, each time but the first with the rows in another order.
-        seed: random seed for all orders.
-        threads: threads of a search.
+        rounds: number of times each query is sent at each setting.
+        builds: number of builds; each but the first inserts the rows in another order.
+        seed: random seed for the order of rows, trials and queries.
+        threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
-        watch: called with the progress.
+        watch: called with a Progress after each step.
     """
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
@@ -139,7 +145,7 @@ def _listed(settings: Any) -> list[Mapping[str, Any]]:
 
 
 def _values(value: Any) -> Any:
-    """Arrays and ranges of values as lists."""
+    """Convert arrays and ranges of values to lists."""
     return list(value) if isinstance(value, range) else value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -215,7 +221,7 @@ def _plan(
     repeats: int,
     timing: TrialSettings,
 ) -> Plan:
-    """The plan for one engine, with every grid expanded and every parameter resolved."""
+    """The plan for one engine, with grids expanded and parameters resolved."""
     if not builds or not searches or not loads or repeats < 1 or timing.rounds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
     if repeats > 1 and not _is_registered(engine):
@@ -289,5 +295,6 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
         cause = problem.__cause__ if isinstance(problem, RecallError) and problem.__cause__ else problem
         raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}") from cause
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
-    sink.update(seconds=runner.seconds, cautions=(*conclude(run), *left_out, *more))
+    labels = labels_of(runner.dataset)
+    sink.update(seconds=runner.seconds, cautions=(*labels, *conclude(run), *left_out, *more))
     return sink.run()

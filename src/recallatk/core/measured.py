@@ -76,6 +76,8 @@ class Score:
     """If the truth is for a sample, the number of rows of the full corpus."""
     missing: tuple[Any, ...] = ()
     """Ids of queries without answers; they score 0."""
+    synthetic: bool = False
+    """Whether the filters of the queries are synthetic."""
     unreached: tuple[int, ...] = ()
     """Default values of k that the truth has, left out because no query has that many answers."""
 
@@ -252,6 +254,12 @@ class Caution:
     limit: float | None = None
 
 
+SYNTHETIC_FILTERS = Caution(
+    "synthetic filters",
+    "the filters were made by recallatk workload and were not taken from real queries",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Measurements that belong together: one dataset, one truth, one machine."""
@@ -321,6 +329,11 @@ class Run:
         return found
 
     @property
+    def synthetic(self) -> bool:
+        """Whether the filters of the queries are synthetic."""
+        return any(each.kind == SYNTHETIC_FILTERS.kind for each in self.cautions)
+
+    @property
     def timed(self) -> str | None:
         """What a latency covers, as the built engines report; None if nothing was measured."""
         return describe_calls(each.timed_call for each in self.measurements)
@@ -330,6 +343,14 @@ class Run:
         """Whether every planned trial was measured or has failed."""
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
+
+    @property
+    def kept(self) -> tuple[Trial, ...]:
+        """Measured trials of earlier settings that the plan no longer names."""
+        if self.planned is None:
+            return ()
+        planned = set(self.planned)
+        return tuple(each.trial for each in self.measurements if each.trial not in planned)
 
 
 def _means(score: Score) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Literal: TypeAlias = str | int | float | bool
 
 RESERVED = frozenset(["and", "or", "not", "in", "is", "null", "between", "true", "false", "exists"])
+SYNTHETIC = "synthetic_"
+"""What the names of columns begin with that a synthetic workload adds."""
 # Deep nesting is a mistake or an attack, and all code that walks a filter is recursive.
 MAX_DEPTH = 100
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -40,6 +42,11 @@ class Filter:
     def columns(self) -> frozenset[str]:
         """Names of the columns that the filter reads."""
         raise NotImplementedError
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether it reads a column of a synthetic workload."""
+        return any(name.startswith(SYNTHETIC) for name in self.columns())
 
     def mask(self, metadata: pa.Table) -> NDArray[np.bool_]:
         """One truth value per row; as in SQL, a row whose condition is null does not pass."""

@@ -73,6 +73,8 @@ def _heading(assessment: Assessment) -> Section:
             f"The corpus is a sample of {score.sampled_from:,} rows. Recall on a sample does not carry over "
             "to the whole corpus."
         )
+    if score.synthetic:
+        lines.append("The filters are synthetic.")
     return Section("", [Sentences(lines)])
 
 
@@ -252,6 +254,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "score_ties": _score_ties(assessment),
         "comparisons": [{**each._asdict(), "in_words": each.in_words} for each in assessment.differences],
         "sampled_from": score.sampled_from,
+        "synthetic_filters": score.synthetic,
         "unreached": list(score.unreached),
     }
 

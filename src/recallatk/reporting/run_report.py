@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from recallatk.reporting.verdict_words import SpokenVerdict
 
 _GROUPS = ("mode", "load")
+_MOST_KEPT = 5
 _NOT_TOLD = "no recall was measured, or the truth does not match the answers"
 
 
@@ -88,8 +89,10 @@ class RunReport:
         else:
             what = f"{len(engines)} engines" if engines else "Nothing measured yet"
         counts = sorted({len(each.answers) for each in self.run.measurements})
-        noun = "filtered " if self.filtered else ""
-        queries = [f"{_range(counts)} {noun}{'query' if counts[-1] == 1 else 'queries'}"] if counts else []
+        noun = "filtered " if self.filtered and not self.run.synthetic else ""
+        made = " with synthetic filters" if self.run.synthetic else ""
+        asked = "query" if counts == [1] else "queries"
+        queries = [f"{_range(counts)} {noun}{asked}{made}"] if counts else []
         goals = [str(each) for each in goals_of(self.run).goals]
         target = [f"target {' and '.join(goals)}"] if goals else []
         return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"
@@ -115,7 +118,7 @@ class RunReport:
         """Engines with what is the same in all of their trials, and how far the run has come."""
         engines = self.labels.engines
         shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
-        return [*shared, *_progress(self.run, self.go_on)]
+        return [*shared, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
@@ -229,7 +232,17 @@ def _progress(run: Run, go_on: str | None) -> list[str]:
         return []
     failed = f", {len(run.failures):,} failed" if run.failures else ""
     how = go_on or "the same command"
-    return [f"{len(run.measurements):,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+    measured = len(run.measurements) - len(run.kept)
+    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+
+
+def _kept(run: Run, labels: Naming) -> list[str]:
+    """Trials of earlier settings, which the settings of the run no longer name."""
+    if not run.kept:
+        return []
+    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
+    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
+    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]
 
 
 def _range(counts: list[int]) -> str:

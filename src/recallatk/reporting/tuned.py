@@ -26,6 +26,7 @@ from recallatk.reporting.tuned_file import TUNED, tuned_text
 from recallatk.reporting.tuned_words import (
     about_front,
     about_prices,
+    front_rows,
     front_table,
     mean_in_words,
     measure_of,
@@ -169,7 +170,7 @@ def _runner_up(report: TunedReport) -> Section:
 
 def _front(report: TunedReport) -> Section:
     tuned = report.tuned
-    names = Naming(trial_of(each) for each in tuned.front)
+    names = Naming(trial_of(each) for each in front_rows(tuned))
     about = about_front(tuned, names, report.measure)
     return Section("Front", [Sentences(about), front_table(tuned, names, report.measure)])
 
