@@ -77,6 +77,8 @@ class Runner:
         self.k = min(settings.k, dataset.corpus.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
         self.loads: list[float | None] = []
+        self.problem: Exception | None = None
+        """The first exception in this process that cost a trial."""
         self.worked = False
         """Whether there was anything left to measure."""
         failed = len(sink.failed)
@@ -110,9 +112,10 @@ class Runner:
         self, engine: type[Engine], planned: PlannedBuild, questions: Questions
     ) -> Generator[Event | TrialResult]:
         job = self.job(planned, self._missing(planned))
-        with Session(engine, job, questions) as session:
+        with Session(engine, job, questions, has_log=False) as session:
             yield from session.build(self.dataset.corpus, dict(planned.parameters))
             yield from _until_lost(job, session.measure)
+            self.problem = self.problem or session.problem
 
     def _measure(self, planned: PlannedBuild, data: Path, folder: Path) -> None:
         """Rebuild until every trial has a result; a trial that crashes its process fails alone."""
