@@ -10,7 +10,7 @@ from recallatk.adapters.attached import RowsById
 from recallatk.adapters.batch import float32_matrix
 from recallatk.adapters.database import told
 from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection, metric_of
-from recallatk.adapters.qdrant_store import qdrant_filter
+from recallatk.adapters.qdrant_filters import QdrantFilters
 from recallatk.adapters.stored_columns import own_columns
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError, UsageError
@@ -63,7 +63,7 @@ class LiveQdrant(LiveCollection):
         reduced = self.columns.reduced(condition)
         if isinstance(reduced, bool):
             return None if reduced else False
-        return self.own_booleans(qdrant_filter(reduced, self.api()), condition)
+        return self.own_booleans(QdrantFilters(self.columns, self.api()).filter(reduced), condition)
 
     def own_booleans(self, made: Any, condition: Filter) -> Any:
         """The filter for a payload with booleans, which our own collections store as numbers."""

@@ -248,12 +248,12 @@ def own_columns(engine: str, corpus: Corpus) -> StoredColumns:
     found = StoredColumns(engine, corpus)
     for name, column in found.columns.items():
         column.key = name
-        if column.kind in ("moment", "clock"):
-            # Built collections hold ticks; how the user's own holds dates is not known.
-            column.kind = str(column.type)
         if column.kind != "nothing":
             values = corpus.metadata[name]
             column.nullable = bool(pc.any(pc.is_null(values, nan_is_null=True)).as_py())
+        # How the user's own collection holds dates and null lists is not known.
+        if column.kind in ("moment", "clock") or (column.nullable and column.kind in ("texts", "wholes")):
+            column.kind = str(column.type)
     return found
 
 
