@@ -125,7 +125,9 @@ def test_a_function_that_fails_is_an_error_with_its_message(data):
 
 
 def test_what_is_no_engine_is_refused(data):
-    with pytest.raises(UsageError, match=r"cannot measure a int. Accepted: the name of an engine"):
+    with pytest.raises(
+        UsageError, match=r"cannot measure an object of type int. Accepted: the name of an engine"
+    ):
         measure(42, data[0], truth=data[1])
     with pytest.raises(UsageError, match="only registered engines are built more than once"):
         measure(brute_force(data[0]), data[0], truth=data[1], at=(1,), builds=2)

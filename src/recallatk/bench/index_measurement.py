@@ -101,10 +101,7 @@ def measure(
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
     _require_counts(1, rounds=rounds, builds=builds, threads=threads)
     _require_counts(0, seed=seed)
-    if limits is not None and not isinstance(limits, Limits):
-        raise UsageError(f"limits = {limits!r}. Accepted: recallatk.Limits(…)")
-    cutoffs = USUAL if at is None else _cutoffs(at)
-    timing = TrialSettings(cutoffs, extra, rounds, seed, None, threads, None, limits or Limits())
+    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits))
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -155,7 +152,15 @@ def _require_counts(least: int, **given: Any) -> None:
             raise UsageError(f"{name} = {value!r}. Accepted: whole numbers from {least}")
 
 
+def _limits(given: Any) -> Limits:
+    if given is not None and not isinstance(given, Limits):
+        raise UsageError(f"limits = {given!r}. Accepted: recallatk.Limits(…)")
+    return given or Limits()
+
+
 def _cutoffs(at: Any) -> tuple[int, ...]:
+    if at is None:
+        return USUAL
     given = [at] if isinstance(at, Integral) else at
     if (
         isinstance(given, str)
