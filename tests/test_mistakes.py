@@ -420,4 +420,4 @@ def test_an_old_name_in_a_bench_file_is_noted_once(folder):
     ran = command("run", "old.toml", "--dry-run", "--json", cwd=folder)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)
-    assert ran.stderr.count("[measure] k is deprecated and goes away in 0.3; use [measure] at") == 1
+    assert ran.stderr.count("[measure] k is deprecated and will be removed in 0.3; use [measure] at") == 1

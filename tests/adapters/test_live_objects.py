@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 import qdrant_edge
 import voyager
-from pynndescent import NNDescent
 from qdrant_client import QdrantClient, models
 from sklearn.neighbors import NearestNeighbors
 from usearch.index import Index as Usearch
@@ -199,6 +198,9 @@ def test_objects_of_libraries(make, name, search):
 
 
 def test_a_graph_of_pynndescent():
+    # Importing it takes seconds, in every worker of xdist.
+    from pynndescent import NNDescent
+
     index = NNDescent(VECTORS, "euclidean", random_state=1)
     low, high = recalls(measured(index, search={"epsilon": [0.0, 0.4]}))
     assert low <= high >= 0.99

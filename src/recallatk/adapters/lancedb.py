@@ -164,8 +164,8 @@ class LanceDB(SqlEngine):
             held = self.table.index_stats("vector_idx")
         if "ANN" not in plan or held is None or not held.num_indexed_rows:
             raise EngineError(
-                f"{self.name}: no index answered: {self.index} was made of no row of {self.rows:,}, "
-                "which may be too few (quantizers need 256), or was dropped"
+                f"{self.name}: the index did not answer: {self.index} covers 0 of {self.rows:,} rows. "
+                "It was dropped, or the rows are too few (quantizers need 256)"
             )
         return f"plan: ANN search of {held.index_type} over {held.num_indexed_rows:,} rows"
 

@@ -48,7 +48,7 @@ def truth_first(function: Callable[P, R]) -> Callable[P, R]:
             name = function.__name__
             raise UsageError(
                 f"{name}: which argument is the truth? Name both: {name}(truth=…, answers=…). "
-                "By position the truth comes first, and has to be a Truth: load_truth(…)"
+                "As positional arguments, the truth comes first and must be a Truth: load_truth(…)"
             )
         return function(*given, **named)  # type: ignore[arg-type]
 

@@ -125,7 +125,7 @@ def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filt
 
     if isinstance(corpus, Dataset) and queries is not None:
         raise UsageError(
-            "a Dataset has queries of its own. Give measure(index, dataset) or (index, corpus, queries)"
+            "a Dataset already has queries. Call measure(index, dataset) or measure(index, corpus, queries)"
         )
     return open_dataset(corpus, queries, metric=metric, where=where)
 
@@ -137,7 +137,7 @@ def _listed(settings: Any) -> list[Mapping[str, Any]]:
         or not isinstance(given, Iterable)
         or not all(isinstance(each, Mapping) for each in given)
     ):
-        raise UsageError(f'{settings!r} are no parameters. Accepted: a dict such as {{"nprobe": [1, 8]}}')
+        raise UsageError(f'{settings!r} is not a dict of parameters. Accepted: {{"nprobe": [1, 8]}}')
     return [{name: _values(value) for name, value in each.items()} for each in given]
 
 

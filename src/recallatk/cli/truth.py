@@ -309,7 +309,7 @@ def _line(wrong: Wrong) -> str:
     if wrong.neighbor is None:
         return f"{place}: the neighbor is {wrong.fault}"
     score = "" if wrong.score is None else f", score {wrong.score:.9g}"
-    gap = f", {wrong.gap:.3g} worse than the last that belongs" if wrong.gap else ""
+    gap = f", {wrong.gap:.3g} worse than the last correct one" if wrong.gap else ""
     return f"{place}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
 
 

@@ -248,7 +248,7 @@ def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
     found = []
     exceeded = {each.index.engine: each.exceeded for each in builds if each.exceeded}
     for name, (predicted, taken) in exceeded.items():
-        said = f"{name}: a build took {_size(taken)} of memory, predicted were {_size(predicted)}"
+        said = f"{name}: a build took {_size(taken)} of memory; the prediction was {_size(predicted)}"
         found.append(Caution("memory", said, taken, predicted))
     corrected = {each.index.engine: each.corrected for each in builds if each.corrected}
     for name, (measured, held) in corrected.items():

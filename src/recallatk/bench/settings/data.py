@@ -76,7 +76,7 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
         count = getattr(settings.data, key)
         if count is not None and count > most:
-            problems.add(("data", key), f"{count}. Accepted: up to {most}, which is all")
+            problems.add(("data", key), f"{count}. Accepted: up to {most}; there are no more")
     given = [each for each in queries.filters or () if each is not None]
     for each in dict.fromkeys(given[:1] if settings.data.where else ()):
         missing = sorted(each.columns() - set(corpus.columns.schema.names))

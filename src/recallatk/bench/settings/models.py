@@ -87,7 +87,7 @@ class TruthSettings(Table):
     def _one_way(self) -> "TruthSettings":
         others = [name for name in ("depth", "store", "memory") if getattr(self, name) is not None]
         if self.file is not None and others:
-            raise ValueError(f"{others[0]} is for a truth that is computed, and file names one that exists")
+            raise ValueError(f"{others[0]} is for a computed truth and cannot be combined with file")
         return self
 
 
