@@ -14,6 +14,7 @@ from recallatk.cli.options import (
     BenchQueries,
     Budgets,
     By,
+    ByRow,
     CorpusSample,
     EngineNames,
     GivenOptions,
@@ -83,6 +84,7 @@ def run(
     price: PriceOption = None,
     where: Where = None,
     by: By = None,
+    by_row: ByRow = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     sample: Sample = None,
@@ -100,7 +102,7 @@ def run(
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
     Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --rounds, --target, --budget and --price override the file.
+    file, --sample, --corpus-sample, --by, --by-row, --rounds, --target, --budget and --price override it.
 
     Example: recallatk run bench.toml
 
@@ -109,8 +111,8 @@ def run(
     set_quiet(quiet)
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, engines=engine, search=search, build=build,
-        settings=settings, at=at, by=by, sample=sample, corpus_sample=corpus_sample, rounds=rounds,
-        target=target, budget=budget, price=price,
+        settings=settings, at=at, by=by, by_row=by_row, sample=sample, corpus_sample=corpus_sample,
+        rounds=rounds, target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
@@ -167,10 +169,13 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
     from recallatk.reporting.findings import findings_to_dict
+    from recallatk.reporting.run_report import RunReport
 
     findings, verdict = report_run(found, folder, known, truth)
     if manner.as_json:
-        described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
+        rows = RunReport(found, truth, known.dataset, judged=verdict).rows
+        described = run_to_dict(found, verdict, rows)
+        described |= {"audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
         typer.echo(
@@ -179,6 +184,7 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
                 verdict=verdict,
                 verbose=manner.verbose,
                 truth=truth,
+                dataset=known.dataset,
                 findings=None if manner.quiet else findings,
                 logs=str(folder / "logs"),
                 files=() if manner.quiet else _files(folder),

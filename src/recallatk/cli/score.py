@@ -10,6 +10,7 @@ import typer
 from recallatk.cli.exits import warn_if_swapped
 from recallatk.cli.options import (
     By,
+    ByRow,
     IdColumn,
     Json,
     MetricName,
@@ -56,6 +57,7 @@ def score(
     answers: AnswersPath,
     at: At = None,
     by: By = None,
+    by_row: ByRow = None,
     measure: Measures = None,
     against: Against = None,
     qrels: Qrels = None,
@@ -99,6 +101,7 @@ def score(
         None if at is None else cutoffs(at),
         measures=measure or (),
         by=by or (),
+        by_row=by_row or (),
         against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
         corpus=known,

@@ -33,6 +33,15 @@ def selectivity(report: RunReport) -> Section | None:
     return Section(found.table().title, [Sentences([found.said]), found.table()], "selectivity")
 
 
+def rows(report: RunReport) -> list[Section]:
+    """True neighbors found by corpus column, and the rows that are lost."""
+    if not report.row_columns:
+        return []
+    from recallatk.reporting.row_segments import row_sections
+
+    return row_sections(report.rows, report.no_rows)
+
+
 def runs(report: RunReport) -> Section | None:
     """Comparison with other runs."""
     if report.comparison is None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from recallatk.storage.records import Record
 
 _MISSING = object()
-# What recall is wanted and what the machine costs change no measurement.
-_JUDGMENTS = ("tune.", "cost.")
+# What recall is wanted, how it is grouped and what the machine costs change no measurement.
+_JUDGMENTS = ("tune.", "cost.", "measure.by")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
 # Ignored: names and paths, because fingerprints identify the content.

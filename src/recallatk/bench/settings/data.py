@@ -73,6 +73,9 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     for number, name in enumerate(settings.measure.by):
         if name not in queries.metadata_names:
             problems.add(("measure", "by", number), unknown("query column", name, queries.metadata_names))
+    for number, name in enumerate(settings.measure.by_row):
+        if name not in corpus.metadata_names:
+            problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
     for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
         count = getattr(settings.data, key)
         if count is not None and count > most:
