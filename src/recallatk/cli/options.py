@@ -38,6 +38,15 @@ ByRow = Annotated[
 ]
 IdColumn = Annotated[str | None, typer.Option(help="Column with the ids.")]
 VectorColumn = Annotated[str | None, typer.Option(help="Column with the vectors.")]
+ModelName = Annotated[
+    str | None, typer.Option("--model", help="Embedding model of all vectors; recorded and compared.")
+]
+QueryModel = Annotated[
+    str | None, typer.Option("--query-model", help="Embedding model of the queries, if it is another one.")
+]
+ModelColumn = Annotated[
+    str | None, typer.Option("--model-column", help="Column with the embedding model of each vector.")
+]
 Sample = Annotated[int | None, typer.Option(help="Use a random sample of this many queries.")]
 CorpusSample = Annotated[
     int | None, typer.Option(help="Use a random sample of this many corpus rows; the result is marked.")
@@ -97,6 +106,9 @@ class GivenOptions:
     where: str | None = None
     id_column: str | None = None
     vector_column: str | None = None
+    model: str | None = None
+    query_model: str | None = None
+    model_column: str | None = None
     engines: Sequence[str] | None = None
     search: Sequence[str] | None = None
     build: Sequence[str] | None = None
@@ -120,6 +132,9 @@ class GivenOptions:
             "--where": self.where,
             "--id-column": self.id_column,
             "--vector-column": self.vector_column,
+            "--model": self.model,
+            "--query-model": self.query_model,
+            "--model-column": self.model_column,
             "--engine": self.engines,
             "--search": self.search,
             "--build": self.build,
@@ -175,7 +190,8 @@ def open_benchmark(file: str, asked: GivenOptions, *, at: str = "1", usual: Sequ
     for name in engines:
         get_engine(name)
     changes: dict[str, Any] = dict(asked.changes)
-    data = {"where": asked.where, "id_column": asked.id_column, "vector_column": asked.vector_column}
+    names = ("where", "id_column", "vector_column", "model", "query_model", "model_column")
+    data = {name: getattr(asked, name) for name in names}
     changes["data"] = {key: value for key, value in data.items() if value} | changes.get("data", {})
     parameters = engine_parameters(engines, asked.search or (), asked.build or (), asked.settings or ())
     k = cutoffs(asked.at or at)

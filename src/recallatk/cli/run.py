@@ -21,7 +21,10 @@ from recallatk.cli.options import (
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
     PriceOption,
+    QueryModel,
     Quiet,
     Sample,
     Strict,
@@ -87,6 +90,9 @@ def run(
     by_row: ByRow = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
@@ -110,7 +116,8 @@ def run(
     """
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, engines=engine, search=search, build=build,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column,
+        engines=engine, search=search, build=build,
         settings=settings, at=at, by=by, by_row=by_row, sample=sample, corpus_sample=corpus_sample,
         rounds=rounds, target=target, budget=budget, price=price,
     )  # fmt: skip

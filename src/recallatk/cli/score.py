@@ -14,6 +14,9 @@ from recallatk.cli.options import (
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
+    QueryModel,
     Quiet,
     Sample,
     VectorColumn,
@@ -26,6 +29,7 @@ from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from recallatk.core import Answers, Corpus, Dataset
+    from recallatk.datasets.model_labels import ModelLabels
 
 
 TruthPath = Annotated[
@@ -69,6 +73,9 @@ def score(
     row_numbers: RowNumbers = False,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     sample: Sample = None,
     seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
     as_json: Json = False,
@@ -80,15 +87,19 @@ def score(
     Example: recallatk score truth.parquet answers.parquet --at 1,10 --by category
     """
     from recallatk.analysis import assess
+    from recallatk.analysis.compatibility import require_same_models
     from recallatk.bench.truth_lookup import TruthFile
     from recallatk.datasets import read_qrels
+    from recallatk.datasets.model_labels import ModelLabels
     from recallatk.reporting import assessment_to_dict, assessment_to_text
 
     set_quiet(quiet)
     file = TruthFile(truth)
     stated = metric or file.metric
-    known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
+    labels = ModelLabels(model, query_model, model_column)
+    known, dataset = _data(corpus, queries, stated, where, id_column, vector_column, labels)
     right = file.read(known, stated)
+    require_same_models(right, labels.models)
     warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
     given = [_read_answers(each, format) for each in (answers, *(against or ()))]
     if sample is not None:
@@ -130,16 +141,17 @@ def _data(
     where: str | None,
     id_column: str | None,
     vector_column: str | None,
+    labels: ModelLabels,
 ) -> tuple[Corpus | None, Dataset | None]:
     """The corpus, and with queries the whole data set, as far as they were named."""
     from recallatk.datasets import open_corpus, open_dataset
 
     if corpus is None:
-        if queries is not None or where is not None:
-            raise UsageError("--queries and --where need --corpus")
+        if queries is not None or where is not None or labels.column is not None:
+            raise UsageError("--queries, --where and --model-column need --corpus")
         return None, None
     if queries is None:
-        return open_corpus(corpus, id_column=id_column, vector_column=vector_column), None
+        return labels.on_corpus(open_corpus(corpus, id_column=id_column, vector_column=vector_column)), None
     dataset = open_dataset(
         corpus,
         queries,
@@ -148,4 +160,5 @@ def _data(
         id_column=id_column,
         vector_column=vector_column,
     )
+    dataset = labels.on(dataset)
     return dataset.corpus, dataset

@@ -18,7 +18,10 @@ from recallatk.cli.options import (
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
     QueriesPath,
+    QueryModel,
     Quiet,
     Sample,
     VectorColumn,
@@ -83,6 +86,9 @@ def compute(
     seed: Seed = 0,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -101,8 +107,9 @@ def compute(
     if out is not None:
         require_writable(out)
     dataset = open_dataset(
-        corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column
-    )
+        corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column,
+        model=model, query_model=query_model, model_column=model_column,
+    )  # fmt: skip
     warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     dataset = _sampled(dataset, sample, corpus_sample, seed)
     groups = [_grouping(dataset, name) for name in by or ()]

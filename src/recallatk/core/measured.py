@@ -273,6 +273,8 @@ class Run:
     """Start time, ISO 8601 in UTC."""
     checked: bool = True
     """False if it was read from files without checksums, where damage goes unnoticed."""
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The embedding models of `corpus` and `queries`, as far as they are known."""
 
     def __str__(self) -> str:
         shown: str = renderer().run_text(self)

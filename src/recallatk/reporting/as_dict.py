@@ -51,6 +51,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None, rows: Sequence[Setting
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
+            "models": run.models,
             "environment": run.environment,
             "settings": run.settings,
             **({"by_row": _rows(run, rows) or None} if row_columns(run) else {}),

@@ -31,6 +31,7 @@ def open_data(settings: Settings) -> Dataset:
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
+    dataset = data.labels.on(dataset)
     _check(settings, dataset)
     queries = dataset.queries
     if data.split is not None:
