@@ -80,7 +80,9 @@ class Runner:
         self.worked = False
         """Whether there was anything left to measure."""
         failed = len(sink.failed)
-        self.progress = Progress(len(self.trials), len(sink.finished) + failed, failed)
+        # The folder may hold trials that the plan no longer names.
+        finished = sum(trial in sink.finished for trial in self.trials)
+        self.progress = Progress(len(self.trials), finished + failed, failed)
         self.progress.pace.plan(list(plan.builds), set(sink.missing()), settings.rounds)
 
     def run(self) -> None:

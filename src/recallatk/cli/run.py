@@ -117,22 +117,26 @@ def run(
     set_quiet(quiet)
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, model, query_model, model_column,
-        engines=engine, search=search, build=build,
-        settings=settings, at=at, by=by, by_row=by_row, sample=sample, corpus_sample=corpus_sample,
-        rounds=rounds, target=target, budget=budget, price=price,
+        engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
+        sample=sample, corpus_sample=corpus_sample, rounds=rounds, target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
     if dry_run:
         _show_plan(benchmark, folder, as_json=as_json)
         return
-    if resume and not (folder / "run.json").exists():
-        raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
+    if resume:
+        _require_run(folder)
     found, findings = _measured_and_shown(
         benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
     )
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
+
+
+def _require_run(folder: Path) -> None:
+    if not (folder / "run.json").exists():
+        raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
 
 
 class Manner(NamedTuple):
@@ -180,8 +184,8 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
 
     findings, verdict = report_run(found, folder, known, truth)
     if manner.as_json:
-        rows = RunReport(found, truth, known.dataset, judged=verdict).rows
-        described = run_to_dict(found, verdict, rows)
+        report = RunReport(found, truth, known.dataset, judged=verdict)
+        described = run_to_dict(found, verdict, report.segments[0], report.rows)
         described |= {"audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:

@@ -28,7 +28,7 @@ from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Answers, Corpus, Dataset
+    from recallatk.core import Answers, Corpus, Dataset, Truth
     from recallatk.datasets.model_labels import ModelLabels
 
 
@@ -103,26 +103,27 @@ def score(
     warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
     given = [_read_answers(each, format) for each in (answers, *(against or ()))]
     if sample is not None:
-        from recallatk.cli.scored_sample import sampled_queries
-
-        right, dataset, given = sampled_queries(right, dataset, given, sample, seed)
+        right, dataset, given = _sampled(right, dataset, given, sample, seed)
     found = assess(
         right,
         given[0],
         None if at is None else cutoffs(at),
-        measures=measure or (),
-        by=by or (),
-        by_row=by_row or (),
-        against=given[1:],
+        measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
-        corpus=known,
-        dataset=dataset,
-        row_numbers=row_numbers,
-    )
+        corpus=known, dataset=dataset, row_numbers=row_numbers,
+    )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
     else:
         typer.echo(assessment_to_text(found, verbose=verbose))
+
+
+def _sampled(
+    truth: Truth, dataset: Dataset | None, answers: list[Answers], count: int, seed: int
+) -> tuple[Truth, Dataset | None, list[Answers]]:
+    from recallatk.cli.scored_sample import sampled_queries
+
+    return sampled_queries(truth, dataset, answers, count, seed)
 
 
 def _read_answers(path: str, format: str | None) -> Answers:

@@ -55,32 +55,24 @@ def show(
     verdict = recorded_verdict(found, folder)
     truth, dataset = _inputs(found, folder, by_row)
     if as_json:
-        rows = RunReport(found, truth, dataset, judged=verdict).rows
-        typer.echo(json.dumps(run_to_dict(found, verdict, rows), allow_nan=False))
+        report = RunReport(found, truth, dataset, judged=verdict)
+        typer.echo(json.dumps(run_to_dict(found, verdict, report.segments[0], report.rows), allow_nan=False))
     else:
         logs = str(folder / "logs") if (folder / "logs").is_dir() else None
         files = [f"Files: {shlex.quote(str(folder))}"]
         text = to_text(
-            found,
-            verdict=verdict,
-            verbose=verbose,
-            wide=wide,
-            by=by,
-            logs=logs,
-            truth=truth,
-            dataset=dataset,
-            files=files,
-        )
+            found, verdict=verdict, verbose=verbose, wide=wide, by=by, logs=logs, truth=truth,
+            dataset=dataset, files=files,
+        )  # fmt: skip
         typer.echo(text)
 
 
 def _inputs(run: Run, folder: Path, by_row: list[str] | None) -> tuple[Truth | None, Dataset | None]:
-    """Truth and data, if the run is grouped by corpus columns; columns that are given here must exist."""
-    from recallatk.bench.recorded_benchmark import RecordedBenchmark
-    from recallatk.reporting.as_dict import row_columns
-
-    if not row_columns(run):
+    """Truth and data for segments, if the run has any; columns that are given here must exist."""
+    if not run.by and not run.by_row:
         return None, None
+    from recallatk.bench.recorded_benchmark import RecordedBenchmark
+
     data = RecordedBenchmark(run, folder)
     require_columns(data, by_row)
-    return data.truth, data.dataset
+    return data.truth, data.dataset if run.by_row else None

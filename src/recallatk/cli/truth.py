@@ -116,21 +116,15 @@ def compute(
     started = time.perf_counter()
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = obtain_truth(
-            dataset,
-            depth=depth,
-            store=store,
-            memory=memory,
-            threads=threads,
-            backend=backend,
+            dataset, depth=depth, store=store, memory=memory, threads=threads, backend=backend,
             progress=step,
-        )
+        )  # fmt: skip
     seconds = time.perf_counter() - started
     if out is not None:
         save_truth(found.truth, out)
     written = out or str(found.path)
     if as_json:
-        segments = {name: _by_value(found.truth, labels) for name, labels in groups}
-        typer.echo(json.dumps(_as_json(found, seconds, written) | ({"by": segments} if by else {})))
+        typer.echo(json.dumps(_as_json(found, seconds, written) | _groups_as_json(found.truth, groups)))
     else:
         typer.echo("\n".join(_described(found, dataset, seconds, written) + _segments(found.truth, groups)))
 
@@ -261,6 +255,10 @@ def _by_value(truth: Truth, labels: list[str]) -> dict[str, dict[str, int]]:
         if truth.eligible is not None:
             found[value]["eligible_min"] = int(truth.eligible[inside].min())
     return found
+
+
+def _groups_as_json(truth: Truth, groups: Any) -> dict[str, Any]:
+    return {"by": {name: _by_value(truth, labels) for name, labels in groups}} if groups else {}
 
 
 def _segments(truth: Truth, groups: list[tuple[str, list[str]]]) -> list[str]:

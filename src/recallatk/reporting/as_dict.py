@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from recallatk.analysis.row_segments import LostRows, RowSegments
     from recallatk.core import Failure, Mean, Run, Trial
     from recallatk.goals import Verdict
+    from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.row_segments import SettingRows
     from recallatk.reporting.trial_lines import TrialLine
 
@@ -28,12 +29,18 @@ _NOT_MEASURED = (
 )
 
 
-def run_to_dict(run: Run, verdict: Verdict | None = None, rows: Sequence[SettingRows] = ()) -> dict[str, Any]:
+def run_to_dict(
+    run: Run,
+    verdict: Verdict | None = None,
+    segments: Sequence[EngineSegments] = (),
+    rows: Sequence[SettingRows] = (),
+) -> dict[str, Any]:
     """Everything about a run but its answers and single calls, as strict JSON can hold it.
 
     Args:
         run: what was measured.
         verdict: of its goals, where its truth and data were there to tell; by default what the run tells.
+        segments: recall by query columns, of `RunReport.segments`.
         rows: recall by corpus row of one setting per engine, from `RunReport.rows`.
     """
     found: dict[str, Any] = plain(
@@ -42,28 +49,25 @@ def run_to_dict(run: Run, verdict: Verdict | None = None, rows: Sequence[Setting
             "metric": run.metric,
             "complete": run.complete,
             "planned": None if run.planned is None else len(run.planned),
+            "kept": [trial_numbers(run)[each] for each in run.kept],
             "verdict": (run_verdict(run) if verdict is None else verdict).to_dict(),
             "begun": run.begun,
             "checked": run.checked,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
             "trials": _trials(run),
+            "segments": [each.to_dict() for each in segments],
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
             "models": run.models,
             "environment": run.environment,
             "settings": run.settings,
-            **({"by_row": _rows(run, rows) or None} if row_columns(run) else {}),
+            **({"by_row": _rows(run, rows) or None} if run.by_row else {}),
         }
     )
     shown: dict[str, Any] = public(found)
     return shown
-
-
-def row_columns(run: Run) -> list[str]:
-    """The corpus columns that the run groups true neighbors by."""
-    return [str(each) for each in (run.settings.get("measure") or {}).get("by_row") or ()]
 
 
 def _rows(run: Run, rows: Sequence[SettingRows]) -> list[dict[str, Any]]:

@@ -195,9 +195,9 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[MissedNeighbor, ...
 
 def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:
     """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
-    columns = _query_columns(truth, dataset)
+    columns = query_columns(truth, dataset)
     text = None if dataset is None else dataset.queries.text_column
-    asked = (curve.run.settings.get("measure") or {}).get("by") or _few_valued(columns)
+    asked = curve.run.by or _few_valued(columns)
     found = []
     for name in asked:
         try:
@@ -207,7 +207,7 @@ def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Gr
     return [*found, *automatic(truth, columns, text)]
 
 
-def _query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:
+def query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:
     """The columns of the queries."""
     return truth.query_columns if dataset is None else dataset.queries.metadata
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.row_segments import FEWEST_OF_HUB, FEWEST_WANTING, row_groupings, segments_by_row
 from recallatk.analysis.segments import FEWEST
 from recallatk.reporting.document import Section, Sentences, Table
+from recallatk.reporting.engine_segments import settings_by_engine
 from recallatk.reporting.labels import cut, with_margin
 from recallatk.reporting.per_query import compared_queries
-from recallatk.reporting.selectivity import settings_by_engine
 from recallatk.reporting.text import printable
 from recallatk.units import counted
 

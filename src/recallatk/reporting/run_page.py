@@ -263,7 +263,7 @@ def _segments(report: RunReport, part: dict[str, Any]) -> list[Block]:
 
 def rows(report: RunReport) -> list[Section]:
     """True neighbors found by corpus column, and the rows that are lost."""
-    if not report.row_columns:
+    if not report.run.by_row:
         return []
     from recallatk.reporting.row_segments import row_sections
 

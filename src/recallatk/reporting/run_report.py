@@ -10,7 +10,6 @@ from recallatk.analysis.headline import headline_measure
 from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
 from recallatk.reporting import run_page, run_prose, run_screen
-from recallatk.reporting.as_dict import row_columns
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from recallatk.reporting.charts.theme import Chart
     from recallatk.reporting.comparison import Comparison
     from recallatk.reporting.document import Builders
+    from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.per_query import Facts
     from recallatk.reporting.row_segments import SettingRows
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _GROUPS = ("mode", "load")
 _NO_DATA = "the data of the run were not found. Name them: --corpus CORPUS --queries QUERIES"
+_MOST_KEPT = 5
 _NOT_TOLD = "no recall was measured, or the truth does not match the answers"
 
 
@@ -118,7 +119,7 @@ class RunReport:
         """Engines with what is the same in all of their trials, and how far the run has come."""
         engines = self.labels.engines
         shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
-        return [*shared, *_progress(self.run, self.go_on)]
+        return [*shared, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
@@ -164,24 +165,29 @@ class RunReport:
 
     @cached_property
     def _rows(self) -> tuple[list[SettingRows], str]:
-        if not self.row_columns:
+        if not self.run.by_row:
             return [], "no corpus column was named"
         from recallatk.reporting.row_segments import rows_by_engine
 
         truth, dataset, no_truth = self._inputs
         curve, verdict = self._every_setting
         try:
-            found = rows_by_engine(curve, truth, dataset, verdict.number, self.row_columns)
+            found = rows_by_engine(curve, truth, dataset, verdict.number, self.run.by_row)
         except RecallError as problem:
             # The columns that a run names may be gone from its data, which costs only this section.
             return [], str(problem)
         why = _NOT_TOLD if truth is not None and dataset is not None else no_truth or _NO_DATA
         return found, "" if found else why
 
-    @property
-    def row_columns(self) -> list[str]:
-        """The corpus columns to group true neighbors by."""
-        return row_columns(self.run)
+    @cached_property
+    def segments(self) -> tuple[list[EngineSegments], list[str]]:
+        """Recall by the columns that the settings name, and why columns are missing."""
+        if not self.run.by or not self.lines:
+            return [], []
+        from recallatk.reporting.engine_segments import segments_by_columns
+
+        (curve, verdict), (truth, dataset, no_truth) = self._every_setting, self._inputs
+        return segments_by_columns(curve, truth, dataset, verdict.number, no_truth or _NOT_TOLD)
 
     @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
@@ -263,7 +269,17 @@ def _progress(run: Run, go_on: str | None) -> list[str]:
         return []
     failed = f", {len(run.failures):,} failed" if run.failures else ""
     how = go_on or "the same command"
-    return [f"{len(run.measurements):,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+    measured = len(run.measurements) - len(run.kept)
+    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+
+
+def _kept(run: Run, labels: Naming) -> list[str]:
+    """Trials of earlier settings, which the settings of the run no longer name."""
+    if not run.kept:
+        return []
+    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
+    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
+    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]
 
 
 def _range(counts: list[int]) -> str:
@@ -280,6 +296,8 @@ SECTIONS: Builders = (
     (Form.TERMINAL, run_screen.curve),
     (Form.SCREEN, run_screen.selectivity),
     (Form.PROSE, run_prose.selectivity),
+    (Form.SCREEN, run_screen.segments),
+    (Form.PROSE, run_prose.segments),
     (Form.TERMINAL | Form.MARKDOWN, run_prose.rows),
     (Form.HTML, run_page.curves),
     (Form.HTML, run_page.settings),
