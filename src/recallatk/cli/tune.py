@@ -20,7 +20,10 @@ from recallatk.cli.options import (
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
     PriceOption,
+    QueryModel,
     Quiet,
     Sample,
     Strict,
@@ -79,6 +82,9 @@ def tune(
     by: By = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
@@ -101,7 +107,8 @@ def tune(
 
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, sample=sample, corpus_sample=corpus_sample,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column,
+        sample=sample, corpus_sample=corpus_sample,
         target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked)

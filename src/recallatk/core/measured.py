@@ -285,6 +285,8 @@ class Run:
     """Start time, ISO 8601 in UTC."""
     checked: bool = True
     """False if it was read from files without checksums, where damage goes unnoticed."""
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The embedding models of `corpus` and `queries`, as far as they are known."""
 
     def __str__(self) -> str:
         shown: str = renderer().run_text(self)
@@ -348,8 +350,16 @@ class Run:
     @property
     def by(self) -> tuple[str, ...]:
         """Query columns that its settings name for segments."""
+        return self._named("by")
+
+    @property
+    def by_row(self) -> tuple[str, ...]:
+        """Corpus columns that its settings group true neighbors by."""
+        return self._named("by_row")
+
+    def _named(self, key: str) -> tuple[str, ...]:
         measure = self.settings.get("measure")
-        named = measure.get("by") if isinstance(measure, Mapping) else None
+        named = measure.get(key) if isinstance(measure, Mapping) else None
         return tuple(map(str, named)) if isinstance(named, list | tuple) else ()
 
     @property

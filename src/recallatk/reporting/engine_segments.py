@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.distribution import mean_of
-from recallatk.analysis.segments import by_column, segments
+from recallatk.analysis.segments import FEWEST, by_column, segments
 from recallatk.core import Score
 from recallatk.errors import RecallError
 from recallatk.reporting.document import Section, Sentences, Table
 from recallatk.reporting.labels import cut, fitted, number, with_margin
-from recallatk.reporting.per_query import FEWEST, query_columns, recall_per_query
+from recallatk.reporting.per_query import query_columns, recall_per_query
 from recallatk.reporting.text import columns_taken, printable
 from recallatk.units import counted
 

@@ -38,6 +38,15 @@ def selectivity(report: RunReport) -> Section | None:
     return Section(found.table().title, [Sentences([found.said]), found.table()], "selectivity")
 
 
+def rows(report: RunReport) -> list[Section]:
+    """True neighbors found by corpus column, and the rows that are lost."""
+    if not report.run.by_row:
+        return []
+    from recallatk.reporting.row_segments import row_sections
+
+    return row_sections(report.rows, report.no_rows)
+
+
 def segments(report: RunReport) -> list[Section]:
     """Recall of every engine by the query columns that the settings name."""
     return segment_sections(report, _MOST_SEGMENTS)

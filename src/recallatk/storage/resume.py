@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Measurement, Trial
+from recallatk.core.data import different_models
 from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
 from recallatk.storage.folder_scan import FolderScan, require_reachable, trial_name, trial_numbers
@@ -28,8 +29,9 @@ _MISSING = object()
 _IGNORED = ("tune.", "cost.", "measure.by", "engine[", "measure.builds")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
-# Ignored: names and paths, because fingerprints identify the content.
+# Ignored: names and paths, because fingerprints identify the content; models are compared as such.
 _PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
+_MODELS = frozenset({"data.model", "data.query_model", "data.model_column"})
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -44,6 +46,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
         said.append("the truth")
     if there["metric"] != here["metric"]:
         said.append(f"the metric (stored {there['metric']}, requested {here['metric']})")
+    said += different_models(there.get("models", {}), here.get("models", {}))
     settings = _changed(there["settings"], here["settings"])
     return said + [f"the setting {name} (stored {one}, requested {other})" for name, one, other in settings]
 
@@ -52,7 +55,7 @@ def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
     one, other = ({_NEW_NAMES.get(name, name): each for name, each in _leaves(of)} for of in (there, here))
     for name in {**one, **other}:
         before, after = one.get(name, _MISSING), other.get(name, _MISSING)
-        if before != after and name not in _PLACES and not name.startswith(_IGNORED):
+        if before != after and name not in _PLACES | _MODELS and not name.startswith(_IGNORED):
             yield name, _shown(before), _shown(after)
 
 
