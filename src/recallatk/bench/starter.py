@@ -47,7 +47,7 @@ def starter(
     Args:
         corpus: a file, a pattern, a folder or a URL; it holds the queries too if `queries` is None.
         queries: likewise.
-        metric: cosine, ip or l2; needed unless the file states it or all vectors have length 1.
+        metric: cosine, ip or l2; required unless the file states it or all vectors have length 1.
         engine: name of the first engine.
         folder: folder of the bench file, the base of its paths; by default the current one.
         format: format of the files, if it cannot be detected.
@@ -86,12 +86,12 @@ def implied(
 
     Args:
         corpus: a file, a pattern, a folder or a URL.
-        queries: likewise; left out where the corpus has them.
-        engines: names of the engines; may be empty, as a tuning chooses its own.
+        queries: likewise; leave out if the corpus file contains them.
+        engines: names of the engines; may be empty, because tuning chooses its own.
         metric: cosine, ip or l2.
         k: cutoffs to score.
         folder: base of relative paths, by default the current folder.
-        parameters: `build` and `search` parameters of engines, in place of the sweep.
+        parameters: `build` and `search` parameters of engines, instead of the sweep.
         others: further tables of a bench file, such as `measure={"rounds": 5}`.
     """
     given = {"corpus": corpus, "queries": queries, "metric": metric}
@@ -109,7 +109,7 @@ def _entry(name: str, k: int, given: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 
 def _sweep(name: str, k: int) -> dict[str, Any]:
-    # Unknown names are refused with all other problems of the settings.
+    # Unknown names are reported with all other problems of the settings.
     engine = find_engine(name, (), Problems())
     return {} if engine is None else effort_sweep(engine, {"k": k})
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.adapters.snippet import snippet
+from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Tuned
@@ -222,12 +223,15 @@ def _snippet(study: Study, choice: Candidate) -> str:
 
 def _cautions(study: Study, found: Found) -> list[Caution]:
     cautions = [
-        Caution(
-            "monotonicity",
-            f"{each.candidate.engine}: a setting failed although one with less effort had passed",
-        )
-        for each in found.proven
-        if each.chosen.violated
+        *labels_of(study.side.dataset),
+        *(
+            Caution(
+                "monotonicity",
+                f"{each.candidate.engine}: a setting failed although one with less effort had passed",
+            )
+            for each in found.proven
+            if each.chosen.violated
+        ),
     ]
     cautions += _about_memory(found.builds)
     if found.validated is not None and found.validated.looks > 1:

@@ -26,8 +26,8 @@ Part = TypeVar("Part", Corpus, QuerySet)
 def open_data(settings: Settings) -> Dataset:
     """The dataset that the settings name: one side of the split, then the samples.
 
-    Columns, samples and engines of the settings are checked against the data. Small data are read into
-    memory, because truth, linter, engines and report all read them.
+    Checks the columns, samples and engines of the settings against the data. Reads small data into memory,
+    because truth, linter, engines and report all read them.
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
@@ -48,7 +48,7 @@ def _held(records: Part) -> Part:
 
 
 def _demo(settings: Settings) -> Dataset:
-    """The bundled data, decoded as in the demo."""
+    """The bundled demo data."""
     dataset = open_demo()
     where = settings.data.where
     return dataset if where is None else replace(dataset, queries=dataset.queries.where(parse_filter(where)))
@@ -87,7 +87,7 @@ def _check(settings: Settings, dataset: Dataset) -> None:
 
 
 def require_able_engines(settings: Settings, dataset: Dataset) -> None:
-    """Refuse engines that cannot search a dataset by its metric, or filter if its queries have filters."""
+    """Refuse engines that do not support the metric of a dataset or the filters of its queries."""
     problems = Problems()
     _check_engines(settings, dataset, problems)
     problems.require_none(settings.name)
