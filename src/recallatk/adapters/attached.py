@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.filters import Filter
+
 _NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _GAP = -1
 _SHOWN = 200
@@ -178,6 +180,12 @@ class Attached(Engine):
         """Refuse filters unless the target declares support for them."""
         if batch.filters is not None and not self.takes_filters:
             raise self.unable("filter during search")
+
+    def compiled(self, condition: Filter) -> object:
+        """The filter itself: the target gets it with each query, where it says that it can filter."""
+        if not self.takes_filters:
+            raise self.unable("filter during search")
+        return condition
 
     def in_process(self) -> bool:
         """False: the location of the target's index is unknown."""

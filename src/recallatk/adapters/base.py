@@ -11,7 +11,7 @@ import numpy as np
 
 from recallatk.adapters.names_elsewhere import PARAMETERS
 from recallatk.adapters.snippet import json_snippet
-from recallatk.errors import EngineError, MissingExtraError, UsageError, choices, unknown
+from recallatk.errors import EngineError, FilterError, MissingExtraError, UsageError, choices, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -192,7 +192,20 @@ class Engine:
 
         Asked once per distinct filter, before the clock starts. Queries whose filter is refused are not sent.
         """
-        return None if self.abilities.filters else str(self.unable("filter during search"))
+        try:
+            self.compiled(condition)
+        except (EngineError, FilterError) as problem:
+            return str(problem)
+        return None
+
+    def compiled(self, condition: Filter) -> object:
+        """The filter in the engine's own form, or an EngineError or FilterError if it has none.
+
+        Must not search or wait for a server. An engine with `abilities.filters` takes all filters by default.
+        """
+        if not self.abilities.filters:
+            raise self.unable("filter during search")
+        return condition
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Search with the engine's own exact mode over the original vectors; keeps the settings.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,12 +14,14 @@ from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.database import told
 from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
-from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.adapters.sql import Column, SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from recallatk.filters import Filter
@@ -143,7 +146,11 @@ class LanceDB(SqlEngine):
         asked = self.table.search(query).distance_type(self.metric).limit(k).select(["number", "_distance"])
         if condition is None:
             return asked
-        return asked.where(self.filters.compile(condition)[0], prefilter=True)
+        return asked.where(self.compiled(condition), prefilter=True)
+
+    def compiled(self, condition: Filter) -> str:
+        """The condition as SQL with literals."""
+        return self.filters.compile(condition)[0]
 
     def exercised(self) -> str:
         """The plan of the last or a possible next query, and the number of indexed rows."""
@@ -251,7 +258,7 @@ class LiveLanceTable(LiveCollection):
 
     family = "lancedb"
     distribution = "lancedb"
-    abilities: ClassVar = replace(LiveCollection.abilities, batch=False)
+    abilities: ClassVar = replace(LiveCollection.abilities, filters=True, batch=False)
     call_knobs: ClassVar = (
         Knob("nprobes", default=20, low=1, high=1_000_000, effort=True),
         Knob("ef", default=150, low=1, high=1_000_000, effort=True, help="of HNSW"),
@@ -263,6 +270,7 @@ class LiveLanceTable(LiveCollection):
     id_column = "id"
     vector_column = "vector"
     distance = "l2"
+    _columns: Mapping[str, Column] = MappingProxyType({})
 
     def title(self) -> str:
         """The class."""
@@ -312,21 +320,51 @@ class LiveLanceTable(LiveCollection):
         super().attach(corpus, metric, **parameters)
         self.id_column, self.vector_column = self._ids_in(corpus), self._vectors_in()
         self.distance = _METRICS[self.facts().metric or metric]
+        self._columns = metadata_columns(corpus)
+
+    def translated(self, condition: Filter) -> str:
+        """The condition in SQL over the table's own columns."""
+        own = {name: self._own(name) for name in condition.columns() if name in self._columns}
+        return SqlFilters({**self._columns, **own}, None).compile(condition)[0]
+
+    def _own(self, name: str) -> Column:
+        """A column of the corpus under the name that it has in the table."""
+        column, names = self._columns[name], self.index.schema.names
+        if name not in names:
+            raise EngineError(f"{self.name} has no column {name!r} to filter by. It has {', '.join(names)}")
+        if pa.types.is_temporal(column.type) or "`" in name:
+            raise EngineError(f"{self.name} cannot filter by {name!r}, which holds {column.type}")
+        return replace(column, identifier=f"`{name}`")
 
     def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
         """Search once per query."""
-        return [self._answer(query, k) for query in batch.vectors]
+        filters = batch.filters or [None] * batch.count
+        return [self._answer(query, k, each) for query, each in zip(batch.vectors, filters, strict=True)]
 
-    def _answer(self, query: NDArray[Any], k: int) -> list[Any]:
+    def _answer(self, query: NDArray[Any], k: int, condition: Filter | None) -> list[Any]:
         asked = self.index.search(query, vector_column_name=self.vector_column)
         asked = asked.distance_type(self.distance).limit(k).select([self.id_column, "_distance"])
+        if condition is not None:
+            asked = asked.where(self.compiled(condition), prefilter=True)
         for name, value in self.settings.items():
             asked = getattr(asked, name)(value)
         return list(asked.to_arrow()[self.id_column].to_pylist())
 
     def held(self) -> str:
-        """The table with its vector index; without one, every search scans."""
+        """The table with its vector index."""
         index = self._vector_index()
         if index is None:
-            return f"{super().held()}, without a vector index: every search scans"
+            return f"{super().held()}, without a vector index"
         return f"{super().held()}, {index.index_type} over {index.num_indexed_rows:,} rows"
+
+    def scanned(self) -> str | None:
+        """All rows without a vector index, else those that it does not hold."""
+        with told(self.name):
+            index = self._vector_index()
+        if index is None or not index.num_indexed_rows:
+            return "all rows: the table has no vector index (table.create_index makes one)"
+        if not index.num_unindexed_rows:
+            return None
+        return (
+            f"{index.num_unindexed_rows:,} rows that its index does not hold yet (table.optimize adds them)"
+        )

@@ -14,7 +14,7 @@ from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.filters import And, ContainsAll, ContainsAny, Exists, In, Not, Or, Prefix, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
 # A server builds no index for smaller segments, yet reports that it has finished.
 SMALLEST_SEGMENT = 1024
-_TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOOL"}
+_TYPES = {
+    "text": "VARCHAR",
+    "whole": "INT64",
+    "number": "DOUBLE",
+    "truth": "BOOL",
+    "moment": "INT64",
+    "clock": "INT64",
+}
+_ELEMENTS = {"texts": "VARCHAR", "wholes": "INT64"}
+_LONGEST_LIST = 4096
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
@@ -80,6 +89,7 @@ class Milvus(Database):
         self.close()
         self.parameters, self.rows = parameters, 0
         self.columns = StoredColumns(self.name, corpus)
+        self.columns.limit_lists(_LONGEST_LIST)
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
             self.folder = ScratchFolder()
@@ -105,8 +115,12 @@ class Milvus(Database):
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         for column in self.columns.stored.values():
-            size = {"max_length": 65_535} if column.kind == "text" else {}
-            schema.add_field(column.key, DataType[_TYPES[column.kind]], nullable=True, **size)
+            options: dict[str, Any] = {"max_length": 65_535} if column.kind in ("text", "texts") else {}
+            if column.kind in _ELEMENTS:
+                element = DataType[_ELEMENTS[column.kind]]
+                options |= {"element_type": element, "max_capacity": _LONGEST_LIST}
+            kind = DataType[_TYPES.get(column.kind, "ARRAY")]
+            schema.add_field(column.key, kind, nullable=True, **options)
         self.connection.create_collection(self.collection, schema=schema, consistency_level="Strong")
 
     def _index(self, metric: Metric) -> None:
@@ -139,13 +153,13 @@ class Milvus(Database):
         params = {"params": effort.get(self.parameters["index"], {})}
         with self.told():
             for condition, numbers in batch.by_filter():
-                reduced = True if condition is None else self.columns.reduced(condition)
-                if reduced is False:
+                where = "" if condition is None else self.compiled(condition)
+                if where is None:
                     continue
                 found = self.connection.search(
                     self.collection,
                     data=list(matrix[numbers]),
-                    filter="" if reduced is True else expression(reduced),
+                    filter=where,
                     limit=k,
                     search_params=params,
                     output_fields=["id"],
@@ -153,6 +167,11 @@ class Milvus(Database):
                 for number, hits in zip(numbers, found, strict=True):
                     answers[number] = [hit["id"] for hit in hits]
         return padded(answers, k)
+
+    def compiled(self, condition: Filter) -> str | None:
+        """The filter as an expression of Milvus; an empty one lets every row pass, and None lets none."""
+        reduced = self.columns.reduced(condition)
+        return ("" if reduced else None) if isinstance(reduced, bool) else expression(reduced)
 
     def exercised(self) -> str:
         """Rows in the index files of Lite, or a server's description of its index."""
@@ -262,6 +281,14 @@ def expression(condition: Filter) -> str:
             return f"{key} is not null"
         case In(key, values):
             return " or ".join(f"{key} == {json.dumps(value, ensure_ascii=False)}" for value in values)
+        case Prefix(key, prefix):
+            # LIKE has no escapes that Lite and servers share.
+            if set(prefix) & set("%_\\"):
+                return expression(condition.range())
+            return f"{key} like {json.dumps(prefix + '%', ensure_ascii=False)}"
+        case ContainsAny(key, values) | ContainsAll(key, values):
+            listed = json.dumps(list(values), ensure_ascii=False)
+            return f"array_contains_{condition.word}({key}, {listed})"
         case Range(key):
             parts = condition.bounds().items()
             return " and ".join(

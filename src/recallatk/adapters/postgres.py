@@ -13,7 +13,7 @@ from recallatk.adapters.base import Abilities
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.postgres_server import DSN_VARIABLE, connected, stated_dsn
 from recallatk.adapters.postgres_usage import CallCounter
-from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.adapters.sql import Column, SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
 from recallatk.units import share_of
@@ -52,10 +52,33 @@ POSTGRES_SEARCH_KNOBS = (
 )
 OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
 _MOST_DIMENSIONS = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
-_TYPES = {"boolean": "boolean", "integer": "bigint", "float": "double precision", "text": 'text COLLATE "C"'}
-_COPY_TYPES = {"boolean": "bool", "integer": "int8", "float": "float8", "text": "text"}
+_TYPES = {
+    "boolean": "boolean",
+    "integer": "bigint",
+    "float": "double precision",
+    "text": 'text COLLATE "C"',
+    "integers": "bigint[]",
+    "texts": "text[]",
+}
+_COPY_TYPES = {
+    "boolean": "bool",
+    "integer": "int8",
+    "float": "float8",
+    "text": "text",
+    "integers": "int8[]",
+    "texts": "text[]",
+}
 _INDEX = "items_vector"
 _WORKERS = ("maintenance_workers", "workers_per_gather")
+
+
+class ArrayFilters(SqlFilters):
+    """Filters on arrays, with PostgreSQL's operators for overlap and containment."""
+
+    def contains(self, column: Column, word: str, wanted: list[str]) -> str:
+        """Whether the array overlaps or contains another one; null elements equal nothing."""
+        operator = {"any": "&&", "all": "@>"}[word]
+        return f"({column.identifier} {operator} ARRAY[{', '.join(wanted)}]::{_TYPES[column.kind]})"
 
 
 class Postgres(SqlEngine):
@@ -172,7 +195,7 @@ class Postgres(SqlEngine):
 
     def _load(self, corpus: Corpus) -> None:
         columns = metadata_columns(corpus)
-        self.filters = SqlFilters(columns, "%s")
+        self.filters = ArrayFilters(columns, "%s")
         listed = "".join(f", {each.identifier} {_TYPES[each.kind]}" for each in columns.values())
         run = self.connection.execute
         run(f"CREATE SCHEMA {self.schema}")
@@ -233,9 +256,13 @@ class Postgres(SqlEngine):
         return f"SELECT number {nearest}", [*values, query]
 
     def _nearest(self, order: str, k: int, condition: Filter | None) -> Statement:
-        where, values = ("TRUE", []) if condition is None else self.filters.compile(condition)
+        where, values = ("TRUE", []) if condition is None else self.compiled(condition)
         # The limit is a literal: for a parameter, the planner assumes a tenth of the table.
         return f"FROM items WHERE {where} ORDER BY {order} LIMIT {k:d}", values
+
+    def compiled(self, condition: Filter) -> Statement:
+        """The condition of the WHERE clause, and its values."""
+        return self.filters.compile(condition)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Nearest rows, one prepared statement per query."""

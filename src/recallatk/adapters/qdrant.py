@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
 from recallatk.adapters.database import address, told
-from recallatk.adapters.qdrant_store import INDEXING_THRESHOLD, Server, Shard, qdrant_filter, qdrant_payload
+from recallatk.adapters.qdrant_filters import SCHEMA, QdrantFilters
+from recallatk.adapters.qdrant_store import INDEXING_THRESHOLD, Server, Shard
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 # A server refuses requests above 32 MB, and JSON takes about 20 bytes per number.
 BLOCK_BYTES = 2 << 20
-_SCHEMA = {"text": "keyword", "whole": "integer", "number": "float", "truth": "integer"}
 _DISTANCES = {Metric.L2: "Euclid", Metric.IP: "Dot", Metric.COSINE: "Cosine"}
 _ON_A_SERVER = {
     "scalar": "models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type='int8'))",
@@ -74,16 +74,19 @@ class Qdrant(Engine):
         self.dimension, self.parameters, self.rows = corpus.dimension, parameters, corpus.rows
         self.columns = StoredColumns(self.name, corpus)
         self.translated: dict[Filter, Any] = {}
-        fields = {column.key: _SCHEMA[column.kind] for column in self.columns.stored.values()}
+        fields = {column.key: SCHEMA[column.kind] for column in self.columns.stored.values()}
         with told(self.name):
             self.store = (
                 Server(address(self.name, parameters["url"]), secret_variable(self.secret_variables[0]))
                 if parameters["url"]
                 else Shard()
             )
+            self.filters = QdrantFilters(self.columns, self.store.api)
             self.store.create(corpus.dimension, _DISTANCES[metric], fields, parameters)
             for start, block in blocks(corpus.vectors, BLOCK_BYTES):
-                payloads = [qdrant_payload(each) for each in self.columns.read(start, start + len(block))]
+                payloads = [
+                    self.filters.payload(each) for each in self.columns.read(start, start + len(block))
+                ]
                 self.store.upsert(start, float32_matrix(block), payloads)
             self.store.settle(self.rows if self._bytes(self.rows) > INDEXING_THRESHOLD * 1024 else 0)
 
@@ -98,7 +101,7 @@ class Qdrant(Engine):
     def _query(self, batch: QueryBatch, k: int, **how: Any) -> NDArray[np.int64]:
         store = self._ready()
         filters = batch.filters or [None] * batch.count
-        conditions = [None if each is None else self._translate(each) for each in filters]
+        conditions = [None if each is None else self.compiled(each) for each in filters]
         asked = [number for number, each in enumerate(conditions) if each is not False]
         with told(self.name):
             vectors = float32_matrix(batch.vectors).tolist()
@@ -108,12 +111,12 @@ class Qdrant(Engine):
             answers[number] = rows
         return padded(answers, k)
 
-    def _translate(self, condition: Filter) -> Any:
+    def compiled(self, condition: Filter) -> Any:
         """The filter in the store's classes; None if every row passes, False if no row can."""
         if condition not in self.translated:
             reduced = self.columns.reduced(condition)
             whole = None if reduced is True else reduced
-            self.translated[condition] = whole and qdrant_filter(whole, self._ready().api)
+            self.translated[condition] = whole and self.filters.filter(whole)
         return self.translated[condition]
 
     def exercised(self) -> str:
@@ -142,7 +145,7 @@ class Qdrant(Engine):
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows, and wait until they are indexed."""
         store = self._ready()
-        payloads = [qdrant_payload(each) for each in self.columns.inserted(metadata, len(vectors))]
+        payloads = [self.filters.payload(each) for each in self.columns.inserted(metadata, len(vectors))]
         self.translated.clear()
         with told(self.name):
             store.upsert(self.rows, float32_matrix(vectors), payloads)

@@ -1,4 +1,4 @@
-"""Storage backends of Qdrant: a shard in process or a collection on a server, with filters for both."""
+"""Storage backends of Qdrant: a shard in process or a collection on a server."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.adapters.database import dropping
-from recallatk.errors import EngineError, FilterError
-from recallatk.filters import And, Exists, Filter, In, Not, Or, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from recallatk.filters.expression import Literal
 
 # In KB. Qdrant's default leaves corpora below 10 MB without an index, and 0 disables indexing.
 INDEXING_THRESHOLD = 1
@@ -205,40 +201,3 @@ def hnsw(parameters: dict[str, Any]) -> dict[str, int]:
     """The graph parameters under Qdrant's names."""
     names = {"m": "M", "ef_construct": "ef_construct", "full_scan_threshold": "full_scan_threshold"}
     return {theirs: parameters[ours] for theirs, ours in names.items()}
-
-
-def qdrant_filter(condition: Filter, api: Any) -> Any:
-    """A reduced filter in the classes of `api`: the shard's or the client's."""
-    match condition:
-        case And(operands):
-            return api.Filter(must=[qdrant_filter(each, api) for each in operands])
-        case Or(operands):
-            return api.Filter(should=[qdrant_filter(each, api) for each in operands])
-        case Not(operand):
-            return api.Filter(must_not=[qdrant_filter(operand, api)])
-        case Exists(key):
-            return api.Filter(must_not=[api.FieldCondition(key=key, is_empty=True)])
-        case In(key, values):
-            return api.Filter(should=[api.FieldCondition(key=key, **_equal(value, api)) for value in values])
-        case Range(key):
-            if any(isinstance(value, str) for value in condition.bounds().values()):
-                raise EngineError("qdrant cannot compare text with < or >")
-            return api.Filter(must=[api.FieldCondition(key=key, range=_bounds(api, **condition.bounds()))])
-    raise FilterError(f"{type(condition).__name__} is not a filter")
-
-
-def qdrant_payload(payload: dict[str, Any]) -> dict[str, Any]:
-    """Values in the form that `qdrant_filter` compares with."""
-    return {key: int(value) if isinstance(value, bool) else value for key, value in payload.items()}
-
-
-def _equal(value: Literal, api: Any) -> dict[str, Any]:
-    """An equality condition; for fractional numbers, which Qdrant cannot match, a range of one value."""
-    if isinstance(value, float):
-        return {"range": _bounds(api, gte=value, lte=value)}
-    # The shard treats true as the number 1, so booleans are stored as numbers.
-    return {"match": api.MatchValue(value=int(value) if isinstance(value, bool) else value)}
-
-
-def _bounds(api: Any, **bounds: Any) -> Any:
-    return (api.RangeFloat if hasattr(api, "RangeFloat") else api.Range)(**bounds)

@@ -169,6 +169,10 @@ class LiveScann(LiveIndex):
                 f"{cls.name} rejects vectors of {corpus.dimension} dimensions: {problem}"
             ) from problem
 
+    def scanned(self) -> str | None:
+        """All rows, where the searcher has no partitions."""
+        return None if "partitioning" in str(self.index.config()) else "all rows: it was built without tree()"
+
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """One search of the partitions."""
         effort = self.settings.get("reorder") or None, self.settings.get("leaves_to_search") or None

@@ -50,6 +50,10 @@ class LiveNearestNeighbors(LiveIndex):
         """The object, its rows and the algorithm chosen by fitting."""
         return f"{super().held()} ({self.index._fit_method})"
 
+    def scanned(self) -> str | None:
+        """All rows, where fitting made no tree."""
+        return "all rows: it was fitted without a tree (brute)" if self.index._fit_method == "brute" else None
+
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """One call of `kneighbors`."""
         rows: NDArray[np.int64] = self.index.kneighbors(batch.vectors, k, return_distance=False)

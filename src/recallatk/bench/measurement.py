@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.compatibility import require_complete
+from recallatk.analysis.compatibility import require_complete, require_same_models
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.environment import describe_environment, possible_cores
@@ -17,6 +17,7 @@ from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Metric, Run, Truth
+from recallatk.core.measured import SYNTHETIC_FILTERS
 from recallatk.errors import MismatchError, UsageError
 from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
@@ -72,7 +73,7 @@ def run(
         if runner.worked:
             machine = {**sink.described.environment, "load_average_during": runner.loads}
             sink.update(environment=machine)
-        sink.update(cautions=(*conclude(sink.run()), *moved))
+        sink.update(cautions=(*labels_of(dataset), *conclude(sink.run()), *moved))
         return sink.run()
 
 
@@ -152,6 +153,7 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
     beyond = truth.overflow[1] if truth.overflow else truth.rows
     if max(truth.rows.max(initial=-1), beyond.max(initial=-1)) >= dataset.corpus.rows:
         raise MismatchError(f"the truth names rows beyond the corpus of {dataset.corpus.rows}")
+    require_same_models(truth, dataset.models)
     found = fingerprints(dataset)
     other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
     if other:
@@ -171,7 +173,13 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
         planned=plan.trials,
         settings=settings,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
+        models=dataset.models,
     )
+
+
+def labels_of(dataset: Dataset) -> tuple[Caution, ...]:
+    """What every result on these data must say."""
+    return (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:

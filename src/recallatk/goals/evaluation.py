@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
+from recallatk.analysis.distribution import plain_mean
 from recallatk.analysis.intervals import mean_interval, quantile, quantile_interval
 from recallatk.core.judgments import GoalResult, Outcome
 from recallatk.goals.budget import Budget
@@ -95,7 +96,7 @@ def target_estimate(target: Target, values: NDArray[np.float64]) -> GoalEstimate
         share = target.percentile / 100
         low, high = quantile_interval(there, share, _BOTH_SIDES) or (None, None)
         return GoalEstimate(quantile(there, share), low, high, sampled=True)
-    mean = float(there.mean())
+    mean = plain_mean(there)
     if target.relevance:
         kept = (1 - there) / 2
         bounds = (1 - 2 * upper_bound(kept, CONFIDENCE), 1 - 2 * lower_bound(kept, CONFIDENCE))

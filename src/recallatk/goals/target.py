@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.distribution import interval_of
+from recallatk.analysis.distribution import interval_of, plain_mean
 from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
 from recallatk.analysis.measures.base import plain
 from recallatk.core import Mean
@@ -141,7 +141,7 @@ class Target:
         if not len(scored):
             return Mean(None, None, 0)
         low, high = interval_of(scored, is_share=self.is_share) or (None, None)
-        mean = float(scored.mean())
+        mean = plain_mean(scored)
         if not self.relevance:
             return Mean(mean, None, len(scored), low, high)
         ends = (None if end is None else 1 - 2 * end for end in (high, low))

@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from recallatk.adapters.base import Engine, require_constraints, require_installed, resolved, resolved_search
 from recallatk.adapters.batch import QueryBatch
 from recallatk.adapters.registry import get_engine
 from recallatk.core import Dataset, Metric
+from recallatk.datasets.opening import make_corpus
 from recallatk.errors import UsageError
 from recallatk.testing.tiny import tiny_dataset
 from recallatk.truths import ground_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from recallatk.filters import Filter
 
 ROWS, QUERIES, DIMENSION, K = 300, 24, 16, 10
+# Every kind of condition on every type of column that `typed` makes.
+TYPED_FILTERS = (
+    "whole = 7",
+    "whole in (1, 2, 3)",
+    "not (whole < 30)",
+    "whole is null",
+    "real between 1.5 and 20.25",
+    "real > 70 or whole = 3",
+    "word = 'w3'",
+    "not (word in ('w1', 'w2'))",
+    "word is not null and whole < 50",
+    "word >= 'w5'",
+    "flag = true",
+    "not flag",
+    "day >= '1970-03-01'",
+    "not (day in ('1970-01-11', '1970-01-12'))",
+    "moment between '1970-01-01T00:00:20Z' and '1970-01-01T01:00:50.5+01:00'",
+    "moment is null",
+    "word starts with 'w4'",
+    "not (word like 'w%') or whole = 5",
+    "tags contains 't1'",
+    "not (tags contains any ('t0', 't2'))",
+    "tags contains all ('t1', 'even')",
+    "tags is not null",
+    "numbers contains any (3, 200)",
+)
 
 
 class Kind(StrEnum):
@@ -105,6 +133,26 @@ def data(**options: Any) -> Dataset:
     """A small dataset with clusters, string ids and metadata."""
     rows = options.pop("rows", ROWS)
     return tiny_dataset(rows, QUERIES, DIMENSION, metric=options.pop("metric", Metric.L2), **options)
+
+
+def typed(dataset: Dataset) -> Dataset:
+    """The dataset with metadata of every type that filters know, and nulls in each column."""
+
+    def column(period: int, value: Callable[[int], Any], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if row % period == 1 else value(row) for row in range(ROWS)], kind)
+
+    metadata = {
+        "whole": column(7, lambda row: row % 97, pa.int32()),
+        "real": column(11, lambda row: row / 4, pa.float32()),
+        "word": column(13, lambda row: f"w{row % 9}", pa.string()),
+        "flag": column(5, lambda row: row % 3 == 0, pa.bool_()),
+        "day": column(17, lambda row: row, pa.date32()),
+        "moment": column(19, lambda row: row * 10**9, pa.timestamp("ns", "UTC")),
+        "tags": column(8, lambda row: [f"t{row % 4}", None, "even"][: 3 - row % 2], pa.list_(pa.string())),
+        "numbers": column(9, lambda row: list(range(row % 7)), pa.list_(pa.int32())),
+    }
+    corpus = make_corpus(dataset.corpus.vectors.read(0, ROWS), dataset.corpus.ids.to_pylist(), metadata)
+    return replace(dataset, corpus=corpus)
 
 
 def vectors_of(dataset: Dataset) -> NDArray[Any]:
