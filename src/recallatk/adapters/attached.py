@@ -167,8 +167,8 @@ class Attached(Engine):
             raise EngineError(f"{self.name}: no query was sent yet")
         if self.returned and not self.known:
             raise self.failed(
-                f"of the {self.returned:,} ids that it returned the corpus has none: it says "
-                f"{self._stranger!r}, and the corpus has ids such as {self.ids.example()!r}"
+                f"none of its {self.returned:,} returned ids is in the corpus: it returned "
+                f"{self._stranger!r}, the corpus has ids such as {self.ids.example()!r}"
             )
         said = self.said()
         return (

@@ -111,7 +111,7 @@ class Engine:
 
         A dry run skips such builds.
         """
-        return "what it attaches to" if cls.abilities.attaches else None
+        return "the index that it attaches to" if cls.abilities.attaches else None
 
     @classmethod
     def can_filter(cls, build: Mapping[str, Any]) -> bool:

@@ -96,6 +96,10 @@ class Callable(Attached):
                 raise UsageError(f"{self.name}: {name}: {refused}")
         return found
 
+    def failed(self, what: str) -> EngineError:
+        """The error for what the function did, which is often the name of the engine too."""
+        return EngineError(f"{self.name}: {what}") if self.target == self.name else super().failed(what)
+
     def client(self) -> Engine:
         """The engine itself, if the author of the function allows concurrent calls."""
         return Engine.client(self)
@@ -113,11 +117,16 @@ class Callable(Attached):
             else:
                 found = self._function(batch.vectors, k, **self.passed)
         except Exception as problem:
-            raise self.failed(f"it raised {type(problem).__name__}: {problem}") from problem
+            said = f"it raised {type(problem).__name__}: {problem}{_raised_at(problem)}"
+            raise self.failed(said) from problem
         if isinstance(found, tuple):
             if len(found) != 2:
                 raise self.failed(f"it returned a tuple of {len(found)}. Accepted: ids, or (ids, scores)")
             found = found[0]
+            if getattr(getattr(found, "dtype", None), "kind", "") == "f":
+                raise self.failed(
+                    "it returned (scores, ids). Accepted: ids, or (ids, scores); faiss has scores first"
+                )
         lists = _plain(found)
         if not isinstance(lists, list | tuple):
             raise self.failed(f"it returned a {type(found).__name__}. Accepted: one list of ids per query")
@@ -126,6 +135,16 @@ class Callable(Attached):
             if not isinstance(each, list | tuple):
                 raise self.failed(f"for a query it returned a {type(each).__name__}. Accepted: a list of ids")
         return plain
+
+
+def _raised_at(problem: Exception) -> str:
+    """The line of the user's file that raised; empty where Python could not even call the function."""
+    import traceback
+
+    # The first frame is the call here, the second the function.
+    frames = traceback.extract_tb(problem.__traceback__)[1:]
+    own = [each for each in frames if each.filename == frames[0].filename]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
 
 
 def _nothing(*_: object) -> list[object]:
@@ -177,6 +196,10 @@ def found_function(engine: str, text: str) -> abc.Callable[..., Any]:
             found = getattr(found, part)
     except (ImportError, AttributeError) as problem:
         raise EngineError(f"{engine}: {text} cannot be imported: {problem}") from problem
+    except Exception as problem:
+        # The module is the user's, and may raise anything.
+        said = f"{type(problem).__name__}: {problem}"
+        raise EngineError(f"{engine}: {text} cannot be imported: {module} raised {said}") from problem
     if not callable(found):
         raise EngineError(f"{engine}: {text} is a {type(found).__name__} and cannot be called")
     function: abc.Callable[..., Any] = found

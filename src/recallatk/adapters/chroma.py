@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 import warnings
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -15,14 +16,14 @@ from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
 from recallatk.adapters.database import Database, address, dropping, told
 from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
-from recallatk.adapters.stored_columns import StoredColumns
+from recallatk.adapters.stored_columns import StoredColumns, own_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
 from recallatk.filters import And, ContainsAll, ContainsAny, Exists, In, Not, Or, Prefix, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -316,6 +317,7 @@ class LiveChroma(LiveCollection):
 
     family = "chroma"
     distribution = "chromadb"
+    abilities: ClassVar = replace(LiveCollection.abilities, filters=True)
 
     def title(self) -> str:
         """The class."""
@@ -342,11 +344,33 @@ class LiveChroma(LiveCollection):
         with told(self.name):
             return list(self.index.get(limit=SAMPLE, include=[])["ids"])
 
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Remember the columns, which the collection has under the same names."""
+        super().attach(corpus, metric, **parameters)
+        self._filters = Chroma()
+        self._filters.columns = own_columns(self.name, corpus)
+
+    def translated(self, condition: Filter) -> Any:
+        """The `where` of the collection; None lets every row pass, and False none."""
+        self.require_columns(condition, self._filters.columns.corpus)
+        return self._filters.compiled(condition)
+
+    def metadata_of(self, found: Any) -> Mapping[str, Any]:
+        """The metadata of one id."""
+        [stored] = self.index.get(ids=[str(found)], include=["metadatas"])["metadatas"] or [None]
+        return stored or {}
+
     def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
-        """One query of the collection."""
-        found: list[list[Any]] = self.index.query(query_embeddings=batch.vectors, n_results=k, include=[])[
-            "ids"
-        ]
+        """One query of the collection for each filter."""
+        found: list[list[Any]] = [[] for _ in range(batch.count)]
+        for condition, places in batch.by_filter():
+            where = None if condition is None else self.compiled(condition)
+            if where is False:
+                continue
+            vectors = batch.vectors if len(places) == batch.count else batch.vectors[places]
+            asked = self.index.query(query_embeddings=vectors, n_results=k, where=where, include=[])
+            for place, ids in zip(places, asked["ids"], strict=True):
+                found[place] = ids
         return found
 
     def call(self) -> str:

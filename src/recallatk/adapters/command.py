@@ -64,7 +64,7 @@ class Command(Attached):
         try:
             arguments = shlex.split(parameters["command"])
         except ValueError as problem:
-            raise UsageError(f"{self.name}: command cannot be split: {problem}") from problem
+            raise UsageError(f"{self.name}: command cannot be parsed: {problem}") from problem
         if not arguments:
             raise UsageError(f"{self.name} needs command, a program and its arguments")
         self.target = arguments[0]

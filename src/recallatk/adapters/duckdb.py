@@ -193,6 +193,6 @@ def _extension(version: str) -> Path:
             return file
     has = ", ".join(file.parent.name for file in files) or "none"
     raise EngineError(
-        f"duckdb {version} needs its vss extension of the same version, and there is {has}. "
+        f"duckdb {version} needs the vss extension of the same version; installed: {has}. "
         f"Install it: pip install duckdb-extension-vss=={version}"
     )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.base import Abilities, Engine, Library
-from recallatk.adapters.batch import QueryBatch, completed, float32_matrix
+from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.snippet import INPUTS, UNIT, Setting, lines
 from recallatk.core import Corpus, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters.eligibility import eligibility
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -238,40 +238,28 @@ class FaissEngine(Library):
         return "index"
 
 
-class Selectors:
+class Selectors(AllowedRows):
     """Filters as faiss selectors: one bitmap of rows per distinct filter, built on first use."""
 
     def __init__(self, corpus: Corpus) -> None:
-        self.corpus = corpus
-        self._inserted: list[pa.Table] = []
+        super().__init__(corpus)
         # Keep all of them: rebuilding one would fall into a timed search.
         self._made: dict[str, Any] = {}
 
     def insert(self, count: int, metadata: pa.Table | None) -> None:
         """Append inserted rows to the corpus."""
-        self._inserted.append(completed(metadata, self.corpus.columns.schema, count))
+        super().insert(count, metadata)
         self._made.clear()
 
     def of(self, condition: Filter) -> Any:
         """The selector of one filter."""
-        import faiss
-
         if condition.key not in self._made:
-            bits = np.packbits(self._mask(condition), bitorder="little")
-            self._made[condition.key] = faiss.IDSelectorBitmap(bits)
+            self._made[condition.key] = row_selector(self.mask(condition))
         return self._made[condition.key]
 
-    def _mask(self, condition: Filter) -> NDArray[np.bool_]:
-        rows, schema = self.corpus.rows, self.corpus.columns.schema
-        named = sorted(condition.columns())
-        # The mask refuses unknown column names before anything is read.
-        known = set(named) <= set(schema.names)
-        table = self.corpus.columns.read(named, 0, rows) if known else schema.empty_table()
-        masks = [_allowed(condition, table, rows)]
-        masks += [_allowed(condition, each.select(named), each.num_rows) for each in self._inserted]
-        return np.concatenate(masks)
 
+def row_selector(mask: NDArray[np.bool_]) -> Any:
+    """The selector of rows, one bit each."""
+    import faiss
 
-def _allowed(condition: Filter, table: pa.Table, rows: int) -> NDArray[np.bool_]:
-    allowed = eligibility([condition], table, None, rows).sets[0]
-    return np.ones(rows, bool) if allowed is None else allowed.mask(0, rows)
+    return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))

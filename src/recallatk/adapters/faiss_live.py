@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from recallatk.adapters.faiss_library import row_selector
 from recallatk.adapters.live import IndexFacts, LiveIndex
 from recallatk.core import Knob, Metric
 from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from recallatk.adapters.batch import QueryBatch
+    from recallatk.filters import Filter
 
 _MOST = 2**31 - 1
+# A bitmap is the fastest selector, as long as labels are not spread too thinly.
+_BITMAP_SPREAD = 64
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class LiveFaiss(LiveIndex):
 
     family = "faiss"
     distribution = "faiss-cpu"
-    abilities: ClassVar = replace(LiveIndex.abilities, threads=True)
+    abilities: ClassVar = replace(LiveIndex.abilities, filters=True, threads=True)
     aliases: ClassVar = {"ef": "efSearch", "k_factor_rf": "k_factor", "L": "search_L"}
 
     def __init__(self) -> None:
@@ -93,10 +97,42 @@ class LiveFaiss(LiveIndex):
         except RuntimeError:
             return None
 
+    @classmethod
+    def can_filter(cls, build: Mapping[str, Any]) -> bool:
+        """Whether the object keeps to a selector: one of no rows must leave no answer."""
+        import faiss
+
+        index = cls.held_object
+        try:
+            nothing = search_parameters(index, faiss.IDSelectorBatch(np.empty(0, np.int64)))
+            found = index.search(np.ones((1, index.d), np.float32), 1, params=nothing)[1]
+        except (EngineError, RuntimeError):
+            return False
+        return bool((found == -1).all())
+
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """Search once for all queries."""
-        found: NDArray[np.int64] = self.index.search(batch.vectors, k)[1]
+        """Search once for all queries, or once per filter."""
+        found: NDArray[np.int64]
+        if batch.filters is None:
+            found = self.index.search(batch.vectors, k)[1]
+            return found
+        found = np.full((batch.count, k), -1, np.int64)
+        for condition, places in batch.by_filter():
+            chosen = None if condition is None else search_parameters(self.index, self.compiled(condition))
+            found[places] = self.index.search(batch.vectors[places], k, params=chosen)[1]
         return found
+
+    def translated(self, condition: Filter) -> Any:
+        """A selector of labels: a bitmap, or a set where labels are spread thinly."""
+        import faiss
+
+        labels = self.allowed_labels(condition)
+        highest = int(labels.max(initial=-1))
+        if labels.min(initial=0) < 0 or highest >= _BITMAP_SPREAD * max(self.rows, 1):
+            return faiss.IDSelectorBatch(labels)
+        mask = np.zeros(highest + 1, bool)
+        mask[labels] = True
+        return row_selector(mask)
 
     def scanned(self) -> str | None:
         """All rows, where the index is flat: vectors or codes without lists or a graph."""
@@ -161,6 +197,29 @@ def innermost(index: Any) -> Any:
     if isinstance(index, faiss.IndexPreTransform | faiss.IndexIDMap | faiss.IndexIDMap2):
         return innermost(index.index)
     return innermost(index.base_index) if isinstance(index, faiss.IndexRefine) else index
+
+
+def search_parameters(index: Any, selector: Any) -> Any:
+    """Search parameters that keep to a selector of labels and change nothing else."""
+    import faiss
+
+    index = downcast(index)
+    if isinstance(index, faiss.IndexIDMap | faiss.IndexIDMap2):
+        inner = downcast(index.index)
+        # An id map translates the selector of the index below it, but not of one further inside.
+        if isinstance(inner, faiss.IndexPreTransform | faiss.IndexRefine):
+            raise EngineError(f"faiss translates no ids through {type(inner).__name__}")
+        return search_parameters(inner, selector)
+    if isinstance(index, faiss.IndexPreTransform):
+        return faiss.SearchParametersPreTransform(index_params=search_parameters(index.index, selector))
+    if isinstance(index, faiss.IndexRefine):
+        below = search_parameters(index.base_index, selector)
+        return faiss.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=below)
+    if isinstance(index, faiss.IndexIVF):
+        return faiss.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
+    if isinstance(index, faiss.IndexHNSW):
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=index.hnsw.efSearch)
+    return faiss.SearchParameters(sel=selector)
 
 
 def parts(index: Any, prefix: str = "") -> Iterator[Part]:

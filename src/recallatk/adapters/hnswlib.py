@@ -16,11 +16,12 @@ from recallatk.core import Knob, Metric
 from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus
+    from recallatk.filters import Filter
 
 # 65,536 label locks; per row a lock, an entry of the label table and two pointers.
 _LABEL_LOCKS, _ROW_BYTES = 65_536 * 40, 90
@@ -103,7 +104,7 @@ class LiveHnswlib(LiveIndex):
 
     family = "hnswlib"
     distribution = "hnswlib"
-    abilities: ClassVar = replace(LiveIndex.abilities, threads=True)
+    abilities: ClassVar = replace(LiveIndex.abilities, filters=True, threads=True)
     own_knobs: ClassVar = (Knob("ef", default=10, low=1, high=1_000_000, effort=True),)
 
     def title(self) -> str:
@@ -128,9 +129,36 @@ class LiveHnswlib(LiveIndex):
         return np.array(self.index.get_items(labels))
 
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """One query of the graph."""
+        """One query of the graph, or one for each filter."""
+        if batch.filters is None:
+            return self._found(batch.vectors, k, self.threads)
+        rows = np.full((batch.count, k), -1, np.int64)
+        for condition, places in batch.by_filter():
+            if condition is None:
+                rows[places] = self._found(batch.vectors[places], k, self.threads)
+                continue
+            allowed = self.compiled(condition)
+            possible = min(k, len(allowed))
+            if possible:
+                # Threads would only wait for each other: every candidate calls Python.
+                found = self._found(batch.vectors[places], possible, 1, allowed.__contains__)
+                rows[places, :possible] = found
+        return rows
+
+    def translated(self, condition: Filter) -> frozenset[int]:
+        """The labels that pass, which hnswlib asks for one by one."""
+        return frozenset(self.allowed_labels(condition).tolist())
+
+    def work(self) -> str:
+        """The number of queries, and how hnswlib filters."""
+        called = ", with a Python call for each candidate of a filtered query" if self._made else ""
+        return f"{super().work()}{called}"
+
+    def _found(
+        self, vectors: NDArray[Any], k: int, threads: int, allowed: Callable[[int], bool] | None = None
+    ) -> NDArray[np.int64]:
         try:
-            found = self.index.knn_query(batch.vectors, k, self.threads)[0]
+            found = self.index.knn_query(vectors, k, threads, allowed)[0]
         except RuntimeError as problem:
             raise EngineError(
                 f"{self.name} found fewer than {k} rows for a query at ef = {self.index.ef}: raise ef"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,12 +14,14 @@ from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.database import told
 from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
-from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.adapters.sql import Column, SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from recallatk.filters import Filter
@@ -161,8 +164,8 @@ class LanceDB(SqlEngine):
             held = self.table.index_stats("vector_idx")
         if "ANN" not in plan or held is None or not held.num_indexed_rows:
             raise EngineError(
-                f"{self.name}: no index answered: {self.index} was made of no row of {self.rows:,}, "
-                "which may be too few (quantizers need 256), or was dropped"
+                f"{self.name}: the index did not answer: {self.index} covers 0 of {self.rows:,} rows. "
+                "It was dropped, or the rows are too few (quantizers need 256)"
             )
         return f"plan: ANN search of {held.index_type} over {held.num_indexed_rows:,} rows"
 
@@ -255,7 +258,7 @@ class LiveLanceTable(LiveCollection):
 
     family = "lancedb"
     distribution = "lancedb"
-    abilities: ClassVar = replace(LiveCollection.abilities, batch=False)
+    abilities: ClassVar = replace(LiveCollection.abilities, filters=True, batch=False)
     call_knobs: ClassVar = (
         Knob("nprobes", default=20, low=1, high=1_000_000, effort=True),
         Knob("ef", default=150, low=1, high=1_000_000, effort=True, help="of HNSW"),
@@ -267,6 +270,7 @@ class LiveLanceTable(LiveCollection):
     id_column = "id"
     vector_column = "vector"
     distance = "l2"
+    _columns: Mapping[str, Column] = MappingProxyType({})
 
     def title(self) -> str:
         """The class."""
@@ -316,14 +320,32 @@ class LiveLanceTable(LiveCollection):
         super().attach(corpus, metric, **parameters)
         self.id_column, self.vector_column = self._ids_in(corpus), self._vectors_in()
         self.distance = _METRICS[self.facts().metric or metric]
+        self._columns = metadata_columns(corpus)
+
+    def translated(self, condition: Filter) -> str:
+        """The condition in SQL over the table's own columns."""
+        own = {name: self._own(name) for name in condition.columns() if name in self._columns}
+        return SqlFilters({**self._columns, **own}, None).compile(condition)[0]
+
+    def _own(self, name: str) -> Column:
+        """A column of the corpus under the name that it has in the table."""
+        column, names = self._columns[name], self.index.schema.names
+        if name not in names:
+            raise EngineError(f"{self.name} has no column {name!r} to filter by. It has {', '.join(names)}")
+        if pa.types.is_temporal(column.type) or "`" in name:
+            raise EngineError(f"{self.name} cannot filter by {name!r}, which holds {column.type}")
+        return replace(column, identifier=f"`{name}`")
 
     def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
         """Search once per query."""
-        return [self._answer(query, k) for query in batch.vectors]
+        filters = batch.filters or [None] * batch.count
+        return [self._answer(query, k, each) for query, each in zip(batch.vectors, filters, strict=True)]
 
-    def _answer(self, query: NDArray[Any], k: int) -> list[Any]:
+    def _answer(self, query: NDArray[Any], k: int, condition: Filter | None) -> list[Any]:
         asked = self.index.search(query, vector_column_name=self.vector_column)
         asked = asked.distance_type(self.distance).limit(k).select([self.id_column, "_distance"])
+        if condition is not None:
+            asked = asked.where(self.compiled(condition), prefilter=True)
         for name, value in self.settings.items():
             asked = getattr(asked, name)(value)
         return list(asked.to_arrow()[self.id_column].to_pylist())

@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow.compute as pc
 
+from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.attached import RowsById
 from recallatk.adapters.base import Abilities, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.database import told
+from recallatk.adapters.label_rows import LabelRows
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError, MismatchError
 from recallatk.units import counted
@@ -21,13 +24,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.filters import Filter
+
 # Sample size that shows whether an index holds unit vectors, and still fits one read.
 SAMPLE = 256
 # Storage as float16 or bfloat16 changes a norm by less than this.
 _UNIT_TOLERANCE = 0.01
-# A lookup table is faster than binary search unless labels are sparse.
-_TABLE_ROWS = 1 << 20
-_TABLE_SPREAD = 8
 # In the wrong order, half of the vectors are nearer to their own row; in the right order, nearly all.
 _FEWEST_COMPARED, _FEWEST_NEARER = 8, 0.75
 _SMALLEST = 1e-300
@@ -69,6 +71,9 @@ class LiveIndex(Library):
         self.index = self.held_object
         self._before: dict[str, Any] | None = None
         self._labels: LabelRows | None = None
+        self._allowed: AllowedRows | None = None
+        # Keep all of them: rebuilding one would fall into a timed search.
+        self._made: dict[str, Any] = {}
 
     @classmethod
     def of(cls, held: Any, names: Collection[str] = ()) -> type[LiveIndex]:
@@ -124,6 +129,10 @@ class LiveIndex(Library):
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Labels returned by the object, best first, padded with -1."""
         raise NotImplementedError
+
+    def translated(self, condition: Filter) -> Any:
+        """The filter as the library takes it; needs `abilities.filters`."""
+        raise self.unable("filter during search")
 
     def scanned(self) -> str | None:
         """The rows that every search scans for lack of an index, with the reason; None: none are known."""
@@ -211,6 +220,7 @@ class LiveIndex(Library):
         facts = self.facts()
         self.rows = corpus.rows
         self._labels = self.read_labels(facts, corpus)
+        self._allowed, self._made = AllowedRows(corpus), {}
         self._before = {each.name: self.current(each.name) for each in self.own()}
 
     def configure(self, **parameters: Any) -> None:
@@ -228,6 +238,19 @@ class LiveIndex(Library):
         """The corpus rows of the labels that the object returns."""
         found = self.ask(batch, k)
         return found if self._labels is None else self._labels.rows(found)
+
+    def compiled(self, condition: Filter) -> Any:
+        """The filter as the library takes it, made once."""
+        if condition.key not in self._made:
+            self._made[condition.key] = self.translated(condition)
+        return self._made[condition.key]
+
+    def allowed_labels(self, condition: Filter) -> NDArray[np.int64]:
+        """The labels of all rows that pass a filter, evaluated on the corpus metadata."""
+        if self._allowed is None:
+            raise self.unbuilt()
+        mask = self._allowed.mask(condition)
+        return np.flatnonzero(mask) if self._labels is None else self._labels.labels(mask)
 
     def held(self) -> str:
         """The object and its rows."""
@@ -261,6 +284,10 @@ class LiveCollection(LiveIndex):
 
     ids: RowsById | None = None
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
     def lists(self, batch: QueryBatch, k: int) -> Sequence[Sequence[object]]:
         """The ids that the collection returns for each query, best first."""
         raise NotImplementedError
@@ -285,6 +312,29 @@ class LiveCollection(LiveIndex):
     def require_order(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
         """Do nothing: collections are matched by id."""
 
+    def metadata_of(self, found: Any) -> Mapping[str, Any]:
+        """The metadata of one id."""
+        raise NotImplementedError
+
+    def require_columns(self, condition: Filter, corpus: Corpus) -> None:
+        """Refuse a filter on columns that only the corpus has: it would let no row pass."""
+        for name in sorted((condition.columns() - self._seen) & set(corpus.metadata_names)):
+            known = np.flatnonzero(~pc.is_null(corpus.metadata[name], nan_is_null=True).to_numpy())
+            if len(known):
+                row = int(known[0])
+                self._require_column(name, row if corpus.id_column is None else corpus.ids[row].as_py())
+            # Asked once per column: a run may have thousands of filters.
+            self._seen.add(name)
+
+    def _require_column(self, name: str, found: Any) -> None:
+        with told(self.name):
+            stored = self.metadata_of(found)
+        if name not in stored:
+            raise EngineError(
+                f"{self.name} has no {name!r} for {found!r} to filter by, and the corpus has. It has "
+                f"{', '.join(stored) or 'no metadata'}"
+            )
+
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Check the collection and store the corpus ids."""
         super().attach(corpus, metric, **parameters)
@@ -302,57 +352,6 @@ class LiveCollection(LiveIndex):
         return False
 
 
-class LabelRows:
-    """Corpus rows by the integer labels of an index.
-
-    Labels are corpus ids if all of them occur there, else row numbers if all of them are in range. If
-    both hold, stored vectors decide; without stored vectors, labels are ids, as for `callable`.
-    """
-
-    def __init__(
-        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None = None
-    ) -> None:
-        self.unknown = corpus.rows
-        rows = self._read(labels, corpus, name, stored)
-        self._identical = bool(np.array_equal(rows, labels))
-        order = np.argsort(labels)
-        self._sorted, self._rows = labels[order], rows[order]
-        self._table: NDArray[np.int64] | None = None
-        highest = int(labels.max(initial=0))
-        if labels.min(initial=0) >= 0 and highest < max(_TABLE_ROWS, _TABLE_SPREAD * len(labels)):
-            # Index -1 reads the last entry, so it holds the value for padding.
-            self._table = np.full(highest + 2, self.unknown, np.int64)
-            self._table[labels], self._table[-1] = rows, -1
-
-    def _read(
-        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
-        by_id, outside = RowsById(corpus), labels[(labels < 0) | (labels >= corpus.rows)]
-        rows = labels
-        if by_id.rows is not None:
-            rows = np.array([by_id.row(each) for each in labels.tolist()], np.int64)
-            if ((rows >= 0) & (rows < self.unknown)).all():
-                numbered = not len(outside) and stored is not None and _nearer(stored, labels, rows, corpus)
-                return labels if numbered else rows
-        if len(outside):
-            known = "row numbers as ids" if by_id.rows is None else f"ids such as {by_id.example()!r}"
-            raise MismatchError(
-                f"label mismatch: {name} has {len(outside):,} labels that are not corpus ids, such as "
-                f"{int(outside[0])}; the corpus has {known}"
-            )
-        return labels
-
-    def rows(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of these labels; labels that the index did not list are unknown."""
-        if self._identical:
-            return found
-        if self._table is not None:
-            return self._table[found]
-        places = np.minimum(np.searchsorted(self._sorted, found), len(self._sorted) - 1)
-        rows = np.where(self._sorted[places] == found, self._rows[places], self.unknown)
-        return np.where(found == -1, -1, rows)
-
-
 def _distances(
     stored: NDArray[Any], rows: NDArray[np.int64], corpus: Corpus, metric: Metric
 ) -> NDArray[np.float64]:
@@ -366,24 +365,6 @@ def _distances(
         )
     distances: NDArray[np.float64] = np.linalg.norm(ours - theirs, axis=1)
     return distances
-
-
-def _nearer(stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64], corpus: Corpus) -> bool:
-    """Whether stored vectors match labels read as row numbers better than they match these rows."""
-
-    def likeness(chosen: NDArray[np.int64]) -> float:
-        # Read row by row: the sample is small, and the corpus may exceed memory.
-        vectors = [np.array(corpus.vectors.read(row, row + 1)[0]) for row in chosen[: len(stored)].tolist()]
-        return float(np.mean(_unit(stored) * _unit(np.array(vectors))))
-
-    return likeness(labels) > likeness(rows)
-
-
-def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    wide = np.asarray(vectors, np.float64)
-    norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = wide / np.maximum(norms, np.finfo(np.float64).tiny)
-    return unit
 
 
 def metric_of(first: NDArray[Any], second: NDArray[Any], distance: float) -> Metric | None:

@@ -167,7 +167,7 @@ class Postgres(SqlEngine):
         other.session, other.owner = {}, False
         try:
             other.set(self.session)
-            with other.reported("cannot be a client"):
+            with other.reported("cannot open another session"):
                 other._register()
         except BaseException:
             other.close()
@@ -290,7 +290,7 @@ class Postgres(SqlEngine):
             raise self.unbuilt()
         if not self.owner:
             return self._planned()
-        with self.reported("cannot find out which plan answered"):
+        with self.reported("cannot read which plan ran"):
             used = self.counter.usage()
         if not used.calls:
             return self._planned()

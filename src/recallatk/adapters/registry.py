@@ -38,6 +38,9 @@ _LIVE = {
     "voyager:Index": "voyager:LiveVoyager",
 }
 
+# A client alone does not say which collection is meant.
+_IN_PAIRS = "qdrant_client:QdrantClient"
+
 
 @dataclass(frozen=True)
 class Registered:
@@ -87,11 +90,12 @@ def live_engine(held: object, names: Collection[str] = ()) -> type[LiveIndex] | 
         held: the object; a Qdrant collection is `(client, "collection")`.
         names: names of the search parameters in the settings.
     """
-    told = held[0] if isinstance(held, tuple) and len(held) == 2 else held
+    pair = isinstance(held, tuple) and len(held) == 2
+    told = held[0] if isinstance(held, tuple) and pair else held
     for known, path in _LIVE.items():
         module, _, name = known.partition(":")
         kind = getattr(sys.modules.get(module), name, None)
-        if isinstance(kind, type) and isinstance(told, kind):
+        if isinstance(kind, type) and isinstance(told, kind) and (not pair or known == _IN_PAIRS):
             ours, _, attribute = path.partition(":")
             found: type[LiveIndex] = getattr(importlib.import_module(f"recallatk.adapters.{ours}"), attribute)
             return found.of(held, names)

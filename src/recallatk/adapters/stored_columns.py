@@ -241,6 +241,22 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def own_columns(engine: str, corpus: Corpus) -> StoredColumns:
+    """Columns that the user has stored under their own names."""
+    import pyarrow.compute as pc
+
+    found = StoredColumns(engine, corpus)
+    for name, column in found.columns.items():
+        column.key = name
+        if column.kind != "nothing":
+            values = corpus.metadata[name]
+            column.nullable = bool(pc.any(pc.is_null(values, nan_is_null=True)).as_py())
+        # How the user's own collection holds dates and null lists is not known.
+        if column.kind in ("moment", "clock") or (column.nullable and column.kind in ("texts", "wholes")):
+            column.kind = str(column.type)
+    return found
+
+
 def _kind(kind: pa.DataType) -> str:
     import pyarrow as pa
 

@@ -159,7 +159,9 @@ def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> l
 
 
 def _cutoffs(at: Any) -> list[int]:
-    values = list(at) if isinstance(at, Iterable) and not isinstance(at, str) else []
+    values = (
+        [at] if _is_cutoff(at) else list(at) if isinstance(at, Iterable) and not isinstance(at, str) else []
+    )
     if not values or not all(map(_is_cutoff, values)):
         raise UsageError(f"at = {at!r}. Accepted: one or more whole numbers, for example at=(1, 10)")
     return [int(k) for k in values]

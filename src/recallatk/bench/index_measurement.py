@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
 from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import live_engine, registered
+from recallatk.analysis.score import USUAL
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
 from recallatk.bench.measurement import (
@@ -27,7 +28,7 @@ from recallatk.bench.settings.grid import combine, read_axes
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def measure(
     where: Filter | str | None = None,
     truth: Any = None,
     build: Settings | None = None,
-    search: Settings = ({},),
+    search: Settings | None = None,
     load: Load | Sequence[Load] | None = None,
-    at: int | Sequence[int] = (1, 10, 100),
+    at: int | Sequence[int] | None = None,
     measures: str | Sequence[str] = (),
     rounds: int = 5,
     builds: int = 1,
@@ -83,7 +84,7 @@ def measure(
         search: search parameters, likewise.
         load: how clients send queries; by default one client sends one query at a time. Several loads are
             measured one after the other.
-        at: cutoffs to score; each call requests the largest.
+        at: cutoffs to score, 1, 10 and 100 by default; each call requests the largest.
         measures: further measures, for example `"robust(0.9)@10"`.
         rounds: number of times each query is sent at each setting.
         builds: number of builds; each but the first inserts the rows in another order.
@@ -95,10 +96,12 @@ def measure(
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
-    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
+    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search or {})
     engine = _engine(index, searches)
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits())
+    _require_counts(1, rounds=rounds, builds=builds, threads=threads)
+    _require_counts(0, seed=seed)
+    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits))
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -122,15 +125,19 @@ def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filt
 
     if isinstance(corpus, Dataset) and queries is not None:
         raise UsageError(
-            "a Dataset has queries of its own. Give measure(index, dataset) or (index, corpus, queries)"
+            "a Dataset already has queries. Call measure(index, dataset) or measure(index, corpus, queries)"
         )
     return open_dataset(corpus, queries, metric=metric, where=where)
 
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:
     given = [settings] if isinstance(settings, Mapping) else settings
-    if isinstance(given, str) or not all(isinstance(each, Mapping) for each in given):
-        raise UsageError(f'{settings!r} are no parameters. Accepted: a dict such as {{"nprobe": [1, 8]}}')
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Mapping) for each in given)
+    ):
+        raise UsageError(f'{settings!r} is not a dict of parameters. Accepted: {{"nprobe": [1, 8]}}')
     return [{name: _values(value) for name, value in each.items()} for each in given]
 
 
@@ -139,16 +146,38 @@ def _values(value: Any) -> Any:
     return list(value) if isinstance(value, range) else value.tolist() if hasattr(value, "tolist") else value
 
 
+def _require_counts(least: int, **given: Any) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+            raise UsageError(f"{name} = {value!r}. Accepted: whole numbers from {least}")
+
+
+def _limits(given: Any) -> Limits:
+    if given is not None and not isinstance(given, Limits):
+        raise UsageError(f"limits = {given!r}. Accepted: recallatk.Limits(…)")
+    return given or Limits()
+
+
 def _cutoffs(at: Any) -> tuple[int, ...]:
+    if at is None:
+        return USUAL
     given = [at] if isinstance(at, Integral) else at
-    if isinstance(given, str) or not all(isinstance(each, Integral) for each in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Integral) for each in given)
+    ):
         raise UsageError(f"at = {at!r}. Accepted: whole numbers, such as at=[1, 10]")
     return tuple(int(each) for each in given)
 
 
 def _loads(load: Any) -> tuple[Load, ...]:
     given = [load or Load()] if load is None or isinstance(load, Load) else load
-    if isinstance(given, str) or not all(isinstance(each, Load) for each in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Load) for each in given)
+    ):
         raise UsageError(
             f'load = {load!r}. Accepted: a Load, such as recallatk.Load("throughput", clients=4)'
         )
@@ -163,8 +192,10 @@ def _engine(index: Any, searches: Sequence[Mapping[str, Any]]) -> type[Engine]:
     found = live_engine(index, {name for each in searches for name in each})
     if found is not None:
         return found
+    if isinstance(index, type):
+        raise UsageError(f"{index.__name__} is a class. Pass an index that holds the corpus, or a function")
     if not callable(index):
-        raise UsageError(f"cannot measure a {type(index).__name__}. Accepted: {_ACCEPTED}")
+        raise UsageError(f"cannot measure an object of type {type(index).__name__}. Accepted: {_ACCEPTED}")
     from recallatk.adapters.callable import Callable as Function
 
     return Function.of(index)
@@ -264,7 +295,10 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
     run = sink.run()
     if not run.measurements and run.failures:
         first = run.failures[0]
-        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
+        problem = runner.problem
+        # The user's own exception is what helps, not our wrapping of it.
+        cause = problem.__cause__ if isinstance(problem, RecallError) and problem.__cause__ else problem
+        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}") from cause
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
     labels = labels_of(runner.dataset)
     sink.update(seconds=runner.seconds, cautions=(*labels, *conclude(run), *left_out, *more))

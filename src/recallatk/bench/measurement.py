@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.compatibility import require_complete
+from recallatk.analysis.compatibility import require_complete, require_same_models
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.environment import describe_environment, possible_cores
@@ -153,6 +153,7 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
     beyond = truth.overflow[1] if truth.overflow else truth.rows
     if max(truth.rows.max(initial=-1), beyond.max(initial=-1)) >= dataset.corpus.rows:
         raise MismatchError(f"the truth names rows beyond the corpus of {dataset.corpus.rows}")
+    require_same_models(truth, dataset.models)
     found = fingerprints(dataset)
     other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
     if other:
@@ -172,6 +173,7 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
         planned=plan.trials,
         settings=settings,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
+        models=dataset.models,
     )
 
 

@@ -77,10 +77,14 @@ class Runner:
         self.k = min(settings.k, dataset.corpus.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
         self.loads: list[float | None] = []
+        self.problem: Exception | None = None
+        """The first exception in this process that cost a trial."""
         self.worked = False
         """Whether there was anything left to measure."""
         failed = len(sink.failed)
-        self.progress = Progress(len(self.trials), len(sink.finished) + failed, failed)
+        # The folder may hold trials that the plan no longer names.
+        finished = sum(trial in sink.finished for trial in self.trials)
+        self.progress = Progress(len(self.trials), finished + failed, failed)
         self.progress.pace.plan(list(plan.builds), set(sink.missing()), settings.rounds)
 
     def run(self) -> None:
@@ -108,9 +112,10 @@ class Runner:
         self, engine: type[Engine], planned: PlannedBuild, questions: Questions
     ) -> Generator[Event | TrialResult]:
         job = self.job(planned, self._missing(planned))
-        with Session(engine, job, questions) as session:
+        with Session(engine, job, questions, has_log=False) as session:
             yield from session.build(self.dataset.corpus, dict(planned.parameters))
             yield from _until_lost(job, session.measure)
+            self.problem = self.problem or session.problem
 
     def _measure(self, planned: PlannedBuild, data: Path, folder: Path) -> None:
         """Rebuild until every trial has a result; a trial that crashes its process fails alone."""

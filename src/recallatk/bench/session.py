@@ -51,10 +51,13 @@ class Session:
         kind: the class of the engine.
         job: settings and the trials to measure on each build.
         questions: the queries.
+        has_log: whether this process prints to a log, which is where tracebacks go.
     """
 
-    def __init__(self, kind: type[Engine], job: Job, questions: Questions) -> None:
-        self.kind, self.job, self.questions = kind, job, questions
+    def __init__(self, kind: type[Engine], job: Job, questions: Questions, *, has_log: bool = True) -> None:
+        self.kind, self.job, self.questions, self.has_log = kind, job, questions, has_log
+        self.problem: Exception | None = None
+        """The first exception that cost a trial."""
         self.engine: Engine | None = None
         self.order: NDArray[np.int64] | None = None
         """Corpus row of each index row; None if they are equal."""
@@ -212,7 +215,8 @@ class _Rounds:
             yield Blocked(task.number, turn, seconds, percentile(block.calls.latency_ns, 0.95))
         except Exception as problem:
             del self.blocks[task.number]
-            yield failure_of(problem, phase, task.number)
+            self.session.problem = self.session.problem or problem
+            yield failure_of(problem, phase, task.number, has_log=self.session.has_log)
 
     def _ready(self, task: Task, order: NDArray[np.int64]) -> float:
         """Configure, warm up, and check that the index answers, before timing starts."""
@@ -239,10 +243,12 @@ class _Rounds:
         return replace(self.load, rate=self.rates[task.number], p99_ms=None)
 
 
-def failure_of(problem: Exception, phase: str, number: int | None = None) -> Failed:
+def failure_of(problem: Exception, phase: str, number: int | None = None, *, has_log: bool = True) -> Failed:
     """The current exception as an event; its traceback goes to the log unless the disk is full."""
     if isinstance(problem, NoEvidenceError):
         return Failed(number, "no evidence", phase, str(problem))
+    if not has_log:
+        return Failed(number, "exception", phase, in_words(problem), traceback.format_exc())
     with contextlib.suppress(OSError):
         traceback.print_exc()
     return Failed(number, "exception", phase, in_words(problem))

@@ -164,9 +164,9 @@ def _measure(k: tuple[int, ...], profile: DataProfile) -> str:
 # depth = {max(100, k[-1])}  # neighbors to keep for each query, at least the largest k
 
 [measure]
-at = {toml_value(list(k))}  # recall@k for each k; every call asks for the largest
+at = {toml_value(list(k))}  # recall@k for each k; every call requests the largest
 # measures = ["robust(0.9)@{k[-1]}"]  # in addition to recall@k
-{groups if profile.groups else ""}rounds = 5  # how often every query is sent at every setting
+{groups if profile.groups else ""}rounds = 5  # number of times each query is sent at each setting
 builds = 1  # more builds show how insertion order changes recall
 # threads = {{ build = {usable_cores()}, search = 1 }}
 """

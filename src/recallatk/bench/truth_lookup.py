@@ -61,4 +61,4 @@ def stored_truths(folder: PathLike | None, dataset: Dataset, depths: Iterable[in
     for depth in dict.fromkeys(depths):
         found = store.find(Identity(prints, dataset.metric, depth, dataset.corpus.sampled_from))
         if found is not None:
-            yield with_columns(found, dataset.queries)
+            yield with_columns(found, dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from recallatk.errors import UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -284,6 +285,8 @@ class Run:
     """Start time, ISO 8601 in UTC."""
     checked: bool = True
     """False if it was read from files without checksums, where damage goes unnoticed."""
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The embedding models of `corpus` and `queries`, as far as they are known."""
 
     def __str__(self) -> str:
         shown: str = renderer().run_text(self)
@@ -343,6 +346,29 @@ class Run:
         """Whether every planned trial was measured or has failed."""
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Query columns that its settings name for segments."""
+        return self._named("by")
+
+    @property
+    def by_row(self) -> tuple[str, ...]:
+        """Corpus columns that its settings group true neighbors by."""
+        return self._named("by_row")
+
+    def _named(self, key: str) -> tuple[str, ...]:
+        measure = self.settings.get("measure")
+        named = measure.get(key) if isinstance(measure, Mapping) else None
+        return tuple(map(str, named)) if isinstance(named, list | tuple) else ()
+
+    @property
+    def kept(self) -> tuple[Trial, ...]:
+        """Measured trials of earlier settings that the plan no longer names."""
+        if self.planned is None:
+            return ()
+        planned = set(self.planned)
+        return tuple(each.trial for each in self.measurements if each.trial not in planned)
 
 
 def _means(score: Score) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -96,6 +96,8 @@ class Truth:
     """Format version of its file, if that is an older one with a certificate."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Fingerprints of vectors, ids and queries, and of metadata if filters read it."""
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The embedding models of `corpus` and `queries`, as far as they are known."""
 
     @property
     def depth(self) -> int:

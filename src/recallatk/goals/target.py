@@ -120,7 +120,7 @@ class Target:
             others = sorted({each for each in labels if each is not None})
             more = " and others" if len(others) > _NAMED else ""
             raise UsageError(
-                f"{self.text}: no query has {name} = {value!r}. It is {choices(others[:_NAMED])}{more}"
+                f"{self.text}: no query has {name} = {value!r}. Its values: {choices(others[:_NAMED])}{more}"
             )
         return np.asarray(found, bool)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.answer_scores import OTHER_TOOLS
 from recallatk.analysis.segments import AUTOMATIC, SELECTIVITY
-from recallatk.reporting.as_dict import mean_to_dict
+from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import LOWER_BOUND, number, with_margin
+from recallatk.reporting.row_segments import row_blocks
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
 
@@ -181,6 +182,11 @@ def _segment_section(name: str, found: list[Segment]) -> Section:
     return Section("", [Table("", header, rows, 1), Sentences(better)])
 
 
+def _rows(assessment: Assessment) -> Section | None:
+    """True neighbors found by corpus column, and the rows that are lost."""
+    return None if assessment.rows is None else Section("", row_blocks(assessment.rows))
+
+
 def _differences(assessment: Assessment) -> Section:
     return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
 
@@ -226,6 +232,7 @@ SECTIONS: Builders = (
     (Form.ALL, _relevance),
     (Form.SCREEN, _named_segments),
     (Form.TEXT, _segments),
+    (Form.ALL, _rows),
     (Form.ALL, _differences),
     (Form.ALL, _warnings),
 )
@@ -247,6 +254,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "segments": {
             name: {each.name: _segment(each) for each in found} for name, found in assessment.segments.items()
         },
+        "by_row": None if assessment.rows is None else row_segments_to_dict(assessment.rows),
         "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
         "planning": assessment.planning or None,
         "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},

@@ -104,9 +104,9 @@ def _parsed(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
-        raise SettingsError(f"{file}", [f"byte {problem.start} is no UTF-8"]) from None
+        raise SettingsError(f"{file}", [f"byte {problem.start} is not UTF-8"]) from None
     except RecursionError:
-        raise SettingsError(f"{file}", ["not TOML that can be read: nested too deeply"]) from None
+        raise SettingsError(f"{file}", ["not TOML: nested too deeply"]) from None
     except ValueError as problem:
         found = _AT.fullmatch(str(problem))
         said = found[1] if found else str(problem)
@@ -151,7 +151,7 @@ def _name(values: Mapping[str, Any], problems: Problems) -> str | None:
     name = values.get("name")
     if name is None or (isinstance(name, str) and name.strip()):
         return name
-    problems.add(("name",), f"{described(name)}. Accepted: a text that is not empty")
+    problems.add(("name",), f"{described(name)}. Accepted: a non-empty string")
     return None
 
 

@@ -31,6 +31,7 @@ def open_data(settings: Settings) -> Dataset:
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
+    dataset = data.labels.on(dataset)
     _check(settings, dataset)
     queries = dataset.queries
     if data.split is not None:
@@ -73,10 +74,13 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     for number, name in enumerate(settings.measure.by):
         if name not in queries.metadata_names:
             problems.add(("measure", "by", number), unknown("query column", name, queries.metadata_names))
+    for number, name in enumerate(settings.measure.by_row):
+        if name not in corpus.metadata_names:
+            problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
     for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
         count = getattr(settings.data, key)
         if count is not None and count > most:
-            problems.add(("data", key), f"{count}. Accepted: up to {most}, which is all")
+            problems.add(("data", key), f"{count}. Accepted: up to {most}; there are no more")
     given = [each for each in queries.filters or () if each is not None]
     for each in dict.fromkeys(given[:1] if settings.data.where else ()):
         missing = sorted(each.columns() - set(corpus.columns.schema.names))

@@ -37,7 +37,7 @@ class RangeSettings(Table):
     @model_validator(mode="after")
     def _upwards(self) -> "RangeSettings":
         if self.from_ > self.to:
-            raise ValueError(f"from {self.from_:g} to {self.to:g}. Accepted: a from that is at most to")
+            raise ValueError(f"from {self.from_:g} to {self.to:g}. Accepted: a from no larger than to")
         if self.scale == "log" and self.from_ <= 0:
             raise ValueError(f'from {self.from_:g} on a log scale. Accepted: above 0, or scale = "linear"')
         return self
@@ -153,7 +153,7 @@ class _Reader:
         """One value of a free parameter; only scalars can be saved with the run."""
         plain = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
         if plain is not None and not isinstance(plain, bool | int | float | str):
-            accepted = "numbers, texts, true, false or a list of them"
+            accepted = "numbers, strings, true, false or a list of them"
             self.problems.add(place, f"{described(plain)}. Accepted: {accepted}")
             return None
         try:
@@ -184,7 +184,7 @@ class _Reader:
                 return ()
         if found.scale is None and knob.scale == "log" and found.from_ <= 0 < found.to:
             self.problems.add(
-                place, f'{knob.name} has a log scale, which begins above 0. Accepted: scale = "linear" too'
+                place, f'{knob.name} has a log scale, which starts above 0. Accepted: scale = "linear" too'
             )
             return ()
         return tuple(knob.plain(value) for value in range_values(found, knob.scale, whole=whole))
@@ -209,7 +209,7 @@ class _Reader:
         try:
             texts = [json.dumps(table, ensure_ascii=False, allow_nan=False) for table in tables]
         except (TypeError, ValueError) as problem:
-            self.problems.add(place, f"holds what JSON cannot: {problem}")
+            self.problems.add(place, f"contains a value that JSON cannot represent: {problem}")
             return ()
         return tuple(text for each in texts for text in self._text(knob, each, place))
 
@@ -231,9 +231,9 @@ def is_json(knob: Knob) -> bool:
 
 def _accepted(knob: Knob, *, alone: bool) -> str:
     if is_json(knob):
-        return "a table, or its JSON as a text"
+        return "a table, or its JSON as a string"
     if isinstance(knob.default, str):
-        return knob.accepted if knob.choices else "a text"
+        return knob.accepted if knob.choices else "a string"
     return f"{knob.accepted}, a list of them or a range" if alone else knob.accepted
 
 

@@ -30,6 +30,7 @@ from recallatk.bench.settings.values import (
     without_literals,
 )
 from recallatk.core.trials import Load, Mode
+from recallatk.datasets.model_labels import ModelLabels
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
 from recallatk.goals import parse_goal, sort_goals
@@ -55,6 +56,9 @@ class DataSettings(Table):
     id_column: Text | None = None
     vector_column: Text | None = None
     where: Text | None = None
+    model: Text | None = None
+    query_model: Text | None = None
+    model_column: Text | None = None
     sample_queries: Count | None = None
     sample_corpus: Count | None = None
     split: Literal["tune", "validate"] | None = None
@@ -66,6 +70,16 @@ class DataSettings(Table):
         if value is not None:
             _without_traceback(parse_filter, value)
         return value
+
+    @model_validator(mode="after")
+    def _one_label(self) -> "DataSettings":
+        _without_traceback(lambda _: self.labels, "")
+        return self
+
+    @property
+    def labels(self) -> ModelLabels:
+        """The embedding models that are stated."""
+        return ModelLabels(self.model, self.query_model, self.model_column)
 
 
 class TruthSettings(Table):
@@ -87,7 +101,7 @@ class TruthSettings(Table):
     def _one_way(self) -> "TruthSettings":
         others = [name for name in ("depth", "store", "memory") if getattr(self, name) is not None]
         if self.file is not None and others:
-            raise ValueError(f"{others[0]} is for a truth that is computed, and file names one that exists")
+            raise ValueError(f"{others[0]} is for a computed truth and cannot be combined with file")
         return self
 
 
@@ -104,6 +118,7 @@ class MeasureSettings(Table):
     at: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
     measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    by_row: Annotated[tuple[Text, ...], Some, Distinct] = ()
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     builds: Annotated[int, Field(ge=1, le=1_000)] = 1
     threads: ThreadSettings = ThreadSettings()

@@ -21,8 +21,8 @@ NO_ENGINE = "is required: at least one [[engine]] with its name"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN = 60
 _WANTED = {
-    "string_type": "a text",
-    "string_too_short": "a text that is not empty",
+    "string_type": "a string",
+    "string_too_short": "a non-empty string",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
@@ -119,7 +119,7 @@ def worded(error: Mapping[str, Any], model: type[BaseModel]) -> str:
         accepted = choices(re.findall(r"'([^']*)'", context["expected"]))
         return f"{described(value)}. Accepted: {accepted}"
     if kind == "finite_number":
-        return f"{described(value)}. Accepted: numbers that are finite"
+        return f"{described(value)}. Accepted: finite numbers"
     wanted = _WANTED.get(kind)
     return f"{described(value)}. Accepted: {wanted}" if wanted else f"{described(value)}: {error['msg']}"
 
@@ -138,7 +138,7 @@ def described(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"the text {shown(value)}"
+        return f"the string {shown(value)}"
     if isinstance(value, int | float):
         return shown(value)
     if isinstance(value, dt.date | dt.time):

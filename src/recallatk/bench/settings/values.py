@@ -78,7 +78,7 @@ def _written(write: Callable[[Any], Any]) -> PlainSerializer:
 def path_text(value: str) -> str:
     """Check that a path can be written to a text file."""
     if "\0" in value or not _is_unicode(value):
-        raise ValueError("a path with signs in it that no text file can hold")
+        raise ValueError("the path has characters that a text file cannot store")
     return value
 
 
