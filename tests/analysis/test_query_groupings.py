@@ -41,9 +41,7 @@ def test_automatic_segments_have_short_names(known):
     assert query_grouping("contrast", known).name == "hardness by contrast"
     assert set(labels("selectivity", known)) == {"all rows", "10 to 100 % of the rows"}
     assert set(labels("text length", known)) == {"up to 5 words", "6 to 10 words"}
-    with pytest.raises(
-        UsageError, match=r"cannot be grouped by text length\. Automatic groups here: hardness"
-    ):
+    with pytest.raises(UsageError, match="cannot be grouped by text length"):
         query_grouping("text length", KnownQueries(known.truth))
 
 

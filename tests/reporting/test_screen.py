@@ -98,6 +98,13 @@ def test_the_verdict_comes_first():
     assert to_text(goal_run([]), width=200).startswith("No target")
 
 
+def test_a_line_says_that_bounds_of_goals_are_not_the_interval():
+    said = "Goals are decided by bounds that hold for any distribution, so these differ from ±."
+    for text in (to_text, to_markdown):
+        for target in ("recall@10 >= 0.8", "p95 <= 5ms", []):
+            assert (said in " ".join(text(goal_run(target)).split())) is ("recall" in target)
+
+
 def test_the_heading_names_data_queries_filters_and_target():
     run = goal_run("recall@10 >= 0.8", dataset="mine", fingerprints={"metadata": "x"})
     for text in (to_text(run, width=200), to_markdown(run).replace("\\", "")):

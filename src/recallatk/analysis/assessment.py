@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from recallatk.analysis.query_groupings import KnownQueries, query_grouping
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
 from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
-from recallatk.analysis.score import comparable_truth, score_aligned, wanted_measures
+from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, segments
 from recallatk.core import Answers, Truth
 from recallatk.display import renderer
@@ -108,13 +108,14 @@ def assess(
         row_numbers: the answers are row numbers, even if the corpus has ids.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
+    cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
+    wanted = _wanted(truth, cutoffs, measures)
     groupings = row_groupings(corpus, by_row)
-    wanted = _wanted(truth, at, measures)
     truth = comparable_truth(truth, wanted, corpus, dataset)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
-    scored = _scored(aligned, truth, wanted, dataset)
+    scored = replace(_scored(aligned, truth, wanted, dataset), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
     spread = {name: distribution(values) for name, values in recalls.items()}
     headline = str(Recall(main))

@@ -48,7 +48,7 @@ def truth_first(function: Callable[P, R]) -> Callable[P, R]:
             name = function.__name__
             raise UsageError(
                 f"{name}: which argument is the truth? Name both: {name}(truth=…, answers=…). "
-                "By position the truth comes first, and has to be a Truth: load_truth(…)"
+                "As positional arguments, the truth comes first and must be a Truth: load_truth(…)"
             )
         return function(*given, **named)  # type: ignore[arg-type]
 
@@ -74,7 +74,8 @@ def score(
         answers: anything that `read_answers` takes: a file, a data frame, a matrix of ids, or one list of
             ids per query, best first. -1 and None are padding. Queries are matched by id if the answers have
             query ids, by position otherwise.
-        at: values of k for recall, each within the truth's depth. Default: those of 1, 10 and 100 that are.
+        at: values of k for recall, each within the truth's depth. Default: those of 1, 10 and 100 that are
+            and that some query has answers for; `Score.unreached` has the others.
         measures: further measures, for example `"robust(0.9)@10"` or `"mrr@10"`.
         corpus: the corpus in any form, to detect unknown ids.
         dataset: corpus, queries and filters, to detect ineligible answers; measures of vectors need it.

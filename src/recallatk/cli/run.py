@@ -59,7 +59,7 @@ Connection = Annotated[
 ]
 At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100.")]
 Rounds = Annotated[
-    int | None, typer.Option(help="How often every query is sent at every setting. Default: 5.")
+    int | None, typer.Option(help="Number of times each query is sent at each setting. Default: 5.")
 ]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")

@@ -39,7 +39,10 @@ AnswersPath = Annotated[
     str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
 ]
 At = Annotated[
-    str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100, up to the depth of the truth.")
+    str | None,
+    typer.Option(
+        help="Cutoffs k of recall@k. Default: 1,10,100, up to the truth's depth and the most answers."
+    ),
 ]
 Measures = Annotated[
     list[str] | None, typer.Option(help="Additional measure, e.g. robust(0.9)@10; repeatable.")

@@ -201,6 +201,7 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
         "scanned_rows": found.scanned_rows,
         "redone_queries": found.redone_queries,
         "sampled_from": truth.sampled_from,
+        "synthetic_filters": truth.synthetic,
         "out": out,
         "fingerprint": fingerprint_truth(truth),
     }
@@ -221,6 +222,8 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
         lines.append(
             f"  a sample of {truth.sampled_from:,} rows: recall on a sample does not transfer to all rows"
         )
+    if truth.synthetic:
+        lines.append("  the filters are synthetic")
     short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
     if truth.depth > rows:
         lines.append(
@@ -311,7 +314,7 @@ def _line(wrong: Wrong) -> str:
     if wrong.neighbor is None:
         return f"{place}: the neighbor is {wrong.fault}"
     score = "" if wrong.score is None else f", score {wrong.score:.9g}"
-    gap = f", {wrong.gap:.3g} worse than the last that belongs" if wrong.gap else ""
+    gap = f", {wrong.gap:.3g} worse than the last correct one" if wrong.gap else ""
     return f"{place}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
 
 

@@ -226,6 +226,11 @@ class QuerySet(Records):
         """Whether any query has a filter."""
         return any(each is not None for each in self.filters or ())
 
+    @property
+    def synthetic(self) -> bool:
+        """Whether any filter was made by `recallatk workload`."""
+        return any(each is not None and each.synthetic for each in set(self.filters or ()))
+
     def where(self, condition: Filter | None) -> QuerySet:
         """The same queries with this filter on each."""
         return replace(self, filters=None if condition is None else (condition,) * self.rows)

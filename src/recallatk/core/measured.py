@@ -77,10 +77,15 @@ class Score:
     """If the truth is for a sample, the number of rows of the full corpus."""
     missing: tuple[Any, ...] = ()
     """Ids of queries without answers; they score 0."""
+    synthetic: bool = False
+    """Whether the filters of the queries are synthetic."""
+    unreached: tuple[int, ...] = ()
+    """Default values of k that the truth has, left out because no query has that many answers."""
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} without answers" if self.missing else ""
-        return f"<Score of {counted(self.scored, 'query', 'queries')}{missing}: {_means(self)}>"
+        left_out = f", no query has {self.unreached[0]} answers" if self.unreached else ""
+        return f"<Score of {counted(self.scored, 'query', 'queries')}{missing}{left_out}: {_means(self)}>"
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -250,6 +255,12 @@ class Caution:
     limit: float | None = None
 
 
+SYNTHETIC_FILTERS = Caution(
+    "synthetic filters",
+    "the filters were made by recallatk workload and were not taken from real queries",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Measurements that belong together: one dataset, one truth, one machine."""
@@ -319,6 +330,11 @@ class Run:
         """
         found: Measurement = renderer().best_measurement(self, target, budget)
         return found
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the filters of the queries are synthetic."""
+        return any(each.kind == SYNTHETIC_FILTERS.kind for each in self.cautions)
 
     @property
     def timed(self) -> str | None:

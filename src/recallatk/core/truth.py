@@ -104,6 +104,14 @@ class Truth:
         """Maximum number of neighbors per query."""
         return int(self.rows.shape[1])
 
+    @property
+    def synthetic(self) -> bool:
+        """Whether the filters of its queries are synthetic."""
+        from recallatk.filters.expression import SYNTHETIC
+
+        names = () if self.query_columns is None else self.query_columns.column_names
+        return any(name.startswith(SYNTHETIC) for name in names)
+
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 

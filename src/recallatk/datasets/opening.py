@@ -136,6 +136,11 @@ def _restated(dataset: Dataset, metric: Metric | str | None, where: Filter | str
 def _filtered(queries: QuerySet, where: Filter | str | None) -> QuerySet:
     if where is None:
         return queries
+    if not isinstance(where, str | Filter):
+        raise UsageError(
+            f"where is an object of type {type(where).__name__}. Accepted: a filter as text over the corpus "
+            "columns, such as \"price < 20 and color = 'red'\""
+        )
     return queries.where(parse_filter(where) if isinstance(where, str) else where)
 
 

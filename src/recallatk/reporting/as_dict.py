@@ -55,6 +55,7 @@ def run_to_dict(
             "checked": run.checked,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
+            "synthetic_filters": run.synthetic,
             "trials": _trials(run),
             "segments": [each.to_dict() for each in segments],
             "cautions": [asdict(each) for each in run.cautions],

@@ -76,8 +76,9 @@ def verdict(report: RunReport) -> Section:
     load = "" if len(loads) < 2 else f"The verdict is for the load {loads[0]}; other loads are below."
     if found.goals:
         said = (
-            "A goal on recall is decided by bounds that each hold with 95 % confidence, a latency by the "
-            "interval of its percentile; figures without bounds are as measured."
+            "A goal on recall is decided by two bounds. Each holds with 95 % confidence for any "
+            "distribution, so they differ from ±, the 95 % interval over queries. A latency is "
+            "decided by the interval of its percentile; figures without bounds are as measured."
         )
     else:
         said = (

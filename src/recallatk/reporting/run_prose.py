@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from recallatk.reporting import run_notes, run_tables
 from recallatk.reporting.document import Code, Form, Heading, Items, Lead, Section, Sentences
 from recallatk.reporting.findings import linter_section
+from recallatk.reporting.labels import GOAL_BOUNDS
 
 _MOST_SEGMENTS = 30
 
@@ -25,7 +26,8 @@ def verdict(report: RunReport) -> Section:
     """The verdict, then each goal with its outcome."""
     found = report.whole_verdict
     lead = Lead(found.sentence, found.word, bool(found.met), found.why)
-    return Section("Verdict", [lead, Items(found.goals)])
+    bounds = Sentences([GOAL_BOUNDS] if found.bounded else [])
+    return Section("Verdict", [lead, Items(found.goals), bounds])
 
 
 def selectivity(report: RunReport) -> Section | None:

@@ -92,8 +92,10 @@ class RunReport:
         else:
             what = f"{len(engines)} engines" if engines else "Nothing measured yet"
         counts = sorted({len(each.answers) for each in self.run.measurements})
-        noun = "filtered " if self.filtered else ""
-        queries = [f"{_range(counts)} {noun}{'query' if counts[-1] == 1 else 'queries'}"] if counts else []
+        noun = "filtered " if self.filtered and not self.run.synthetic else ""
+        made = " with synthetic filters" if self.run.synthetic else ""
+        asked = "query" if counts == [1] else "queries"
+        queries = [f"{_range(counts)} {noun}{asked}{made}"] if counts else []
         goals = [str(each) for each in goals_of(self.run).goals]
         target = [f"target {' and '.join(goals)}"] if goals else []
         return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from recallatk.reporting.compact_tables import compact_tables
 from recallatk.reporting.document import Drawing, Items, Lead, Section, Sentences
 from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortened_line
+from recallatk.reporting.labels import GOAL_BOUNDS, OVER_QUERIES
 from recallatk.reporting.plot import MARGIN, WIDTH, plot
 from recallatk.reporting.run_notes import cautions, doubts, failure_groups
 from recallatk.reporting.run_prose import segment_sections
@@ -70,11 +71,10 @@ def _compact(made: CompactTable, known: set[str]) -> list[Block]:
 
 def _legend(report: RunReport, made: list[CompactTable]) -> list[str]:
     weighed = prices(report.lines)
-    if not weighed or sum(len(each.table.rows) for each in made) < 2:
-        return []
-    return [
-        f"{FRONT} Pareto front by {report.headline} and {', '.join(weighed)}. ±: 95 % interval over queries."
-    ]
+    said = []
+    if weighed and sum(len(each.table.rows) for each in made) > 1:
+        said = [f"{FRONT} Pareto front by {report.headline} and {', '.join(weighed)}. {OVER_QUERIES}"]
+    return [*said, *([GOAL_BOUNDS] if report.whole_verdict.bounded else [])]
 
 
 def curve(report: RunReport) -> Section:

@@ -169,7 +169,7 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
     strange = [name for name in names if name not in _NAMES and not name.startswith(_QUERY_PREFIX)]
     if strange:
         # Names have no checksum, and without the scores, say, a truth would seem to be somebody else's.
-        raise ValueError(f"no truth has a column {strange[0]!r}")
+        raise ValueError(f"a truth has no column {strange[0]!r}")
     lengths = _lengths(table, "rows")
     there = np.arange(header["depth"]) < lengths[:, None]
     rows = np.full(there.shape, -1, np.int64)

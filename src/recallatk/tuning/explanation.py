@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.adapters import get_engine
-from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of, plain_mean
 from recallatk.analysis.pareto import knee, nines
 from recallatk.analysis.segments import by_column
 from recallatk.core import Mean
@@ -89,7 +89,7 @@ def worst_segment(
         return None
     name, inside = min(enough, key=lambda each: (float(each[1].mean()), each[0]))
     low, high = interval_of(inside, is_share=is_share) or (None, None)
-    return name, Mean(float(inside.mean()), None, len(inside), low, high)
+    return name, Mean(plain_mean(inside), None, len(inside), low, high)
 
 
 def _curve(

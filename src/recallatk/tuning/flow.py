@@ -46,7 +46,7 @@ def tune(
     queries: Any = None,
     *,
     metric: Metric | str | None = None,
-    target: str | Goal | Sequence[str | Goal],
+    target: str | Goal | Sequence[str | Goal] = (),
     budgets: str | Goal | Sequence[str | Goal] = (),
     prefer: str = "p95",
     engines: Sequence[str] | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.adapters.snippet import snippet
+from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Tuned
@@ -222,12 +223,15 @@ def _snippet(study: Study, choice: Candidate) -> str:
 
 def _cautions(study: Study, found: Found) -> list[Caution]:
     cautions = [
-        Caution(
-            "monotonicity",
-            f"{each.candidate.engine}: a setting failed although one with less effort had passed",
-        )
-        for each in found.proven
-        if each.chosen.violated
+        *labels_of(study.side.dataset),
+        *(
+            Caution(
+                "monotonicity",
+                f"{each.candidate.engine}: a setting failed although one with less effort had passed",
+            )
+            for each in found.proven
+            if each.chosen.violated
+        ),
     ]
     cautions += _about_memory(found.builds)
     if found.validated is not None and found.validated.looks > 1:
@@ -244,7 +248,7 @@ def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
     found = []
     exceeded = {each.index.engine: each.exceeded for each in builds if each.exceeded}
     for name, (predicted, taken) in exceeded.items():
-        said = f"{name}: a build took {_size(taken)} of memory, predicted were {_size(predicted)}"
+        said = f"{name}: a build took {_size(taken)} of memory; the prediction was {_size(predicted)}"
         found.append(Caution("memory", said, taken, predicted))
     corrected = {each.index.engine: each.corrected for each in builds if each.corrected}
     for name, (measured, held) in corrected.items():
