@@ -25,11 +25,12 @@ from recallatk.analysis.measures import (
     Robustness,
     parse_measure,
 )
+from recallatk.analysis.query_groupings import KnownQueries, query_grouping
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
 from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
 from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
-from recallatk.analysis.segments import Segment, automatic, by_column, segments
+from recallatk.analysis.segments import Segment, automatic, segments
 from recallatk.core import Answers, Truth
 from recallatk.display import renderer
 from recallatk.errors import UsageError
@@ -203,7 +204,8 @@ def _segments(
 ) -> dict[str, list[Segment]]:
     columns = _columns(truth, aligned, dataset)
     text_column = None if dataset is None else dataset.queries.text_column
-    groupings = [by_column(columns, name) for name in by] + automatic(truth, columns, text_column)
+    known = KnownQueries(truth, columns, None if dataset is None else dataset.queries)
+    groupings = [query_grouping(name, known) for name in by] + automatic(truth, columns, text_column)
     return {each.name: segments(scored, each, [headline]) for each in groupings}
 
 

@@ -31,7 +31,12 @@ Where = Annotated[
     str | None,
     typer.Option(help="Filter that every neighbor must pass, e.g. \"category = 'noun.animal'\"."),
 ]
-By = Annotated[list[str] | None, typer.Option(help="Query column to group results by; repeatable.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Query column, expression or segment to group results by, e.g. kind*effort; repeatable."
+    ),
+]
 ByRow = Annotated[
     list[str] | None,
     typer.Option("--by-row", help="Corpus column to group true neighbors by: who is not found; repeatable."),
