@@ -31,7 +31,7 @@ def naive_missed(scores, answers, k):
     return {row: (1 / cut, limit) for row, limit in lost + spare[: max(0, lacking)]}
 
 
-def naive_cause(miss, scans, full_scans):
+def naive_cause(miss, scans, full_scans, whole):
     """The definition, line by line."""
     limit = miss["limit"]
     lists = [miss[name] for name in ("deeper", "reranked", "unfiltered", "full")]
@@ -48,6 +48,8 @@ def naive_cause(miss, scans, full_scans):
         if 0 <= miss["unfiltered"] < limit:
             return Cause.FILTER
     if 0 <= miss["full"] < limit or 0 <= miss["deeper"] < limit:
+        return Cause.EFFORT
+    if miss["held"] == 1 and whole and full_scans and not scans:
         return Cause.EFFORT
     if not seen and miss["held"] != 1:
         return Cause.UNATTRIBUTED
@@ -142,11 +144,11 @@ def make_evidence(listed, **changes):
     )
 
 
-@given(st.lists(misses, min_size=1, max_size=20), st.booleans(), st.booleans())
-def test_each_miss_has_the_first_cause_that_holds(listed, scans, full_scans):
-    evidence = make_evidence(listed, scans=scans, full_scans=full_scans)
+@given(st.lists(misses, min_size=1, max_size=20), st.booleans(), st.booleans(), st.booleans())
+def test_each_miss_has_the_first_cause_that_holds(listed, scans, full_scans, whole):
+    evidence = make_evidence(listed, scans=scans, full_scans=full_scans, whole=whole)
     found = [CAUSES[number] for number in attribute(evidence)]
-    assert found == [naive_cause(each, scans, full_scans) for each in listed]
+    assert found == [naive_cause(each, scans, full_scans, whole) for each in listed]
 
 
 @examples(6)

@@ -26,6 +26,10 @@ class Exact(FaissEngine):
         """What it does anyway."""
         return self.nearest(batch, k)
 
+    def scans(self) -> bool:
+        """Every row is compared."""
+        return True
+
     def held(self) -> str:
         """The rows that are scanned."""
         return f"flat scan of {self.index.ntotal:,} rows"

@@ -72,6 +72,10 @@ class Hnswlib(HnswLibrary):
         """The number of nodes in the graph, deleted ones among them."""
         return int(self.index.element_count)
 
+    def holds(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The rows that are nodes, whether or not a walk reaches them."""
+        return np.isin(rows, self.index.get_ids_list())
+
     def size_bytes(self) -> int:
         """The index as hnswlib would write it."""
         return int(self.index.index_file_size())

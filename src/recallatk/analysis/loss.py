@@ -131,6 +131,8 @@ def attribute(evidence: LossEvidence) -> NDArray[np.int8]:
     held = seen | (evidence.held == 1)
     # A longer list and a search without the filter show ranks by the same codes; so does full effort.
     cut = np.logical_or.reduce([ranks >= limit for ranks in (*lists[:1], *lists[2:])])
+    # A scan of whole vectors finds whatever the index has, so it does not have to be asked.
+    sure = (evidence.held == 1) & evidence.whole & evidence.full_scans & (not evidence.scans)
     scanned = evidence.scans | (evidence.full_scans & (evidence.full != NOT_ASKED))
     decided = [
         (Cause.MISSING, ~seen & (evidence.held == 0)),
@@ -138,7 +140,7 @@ def attribute(evidence: LossEvidence) -> NDArray[np.int8]:
         (Cause.UNATTRIBUTED, evidence.filtered & (evidence.unfiltered == NOT_ASKED)),
         (Cause.FILTER, evidence.filtered & found(evidence.unfiltered)),
         # Graph searches keep at least as many candidates as they return, so a longer list is more effort.
-        (Cause.EFFORT, found(evidence.full) | found(evidence.deeper)),
+        (Cause.EFFORT, found(evidence.full) | found(evidence.deeper) | sure),
         # Where every row was compared, only its rank can have kept it out.
         (Cause.RANKING, held & scanned),
         (Cause.BUILD, held & (evidence.full == ABSENT)),

@@ -54,6 +54,7 @@ def measure(
     seed: int = 0,
     threads: int = 1,
     limits: Limits | None = None,
+    explain: bool = False,
     watch: Watch | None = None,
 ) -> Run:
     """Measure recall, latency and throughput of one index at every setting, under every load.
@@ -81,6 +82,7 @@ def measure(
         seed: random seed for all orders.
         threads: threads of a search.
         limits: limits on time and memory of a trial.
+        explain: collect evidence on why neighbors were missed, for `recallatk.explain`.
         watch: called with the progress.
     """
     if isinstance(queries, Truth):
@@ -89,7 +91,9 @@ def measure(
     dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
     engine = _engine(index, searches)
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits())
+    timing = TrialSettings(
+        _cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits(), explain
+    )
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 

@@ -57,6 +57,12 @@ At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,
 Rounds = Annotated[
     int | None, typer.Option(help="How often every query is sent at every setting. Default: 5.")
 ]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain", help="Find out why neighbors were missed; takes at most as long as the trials."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
 ]
@@ -78,6 +84,7 @@ def run(
     settings: Connection = None,
     at: At = None,
     rounds: Rounds = None,
+    explain: Explain = False,
     target: Targets = None,
     budget: Budgets = None,
     price: PriceOption = None,
@@ -100,7 +107,7 @@ def run(
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
     Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --rounds, --target, --budget and --price override the file.
+    file, --sample, --corpus-sample, --by, --rounds, --explain, --target, --budget and --price override it.
 
     Example: recallatk run bench.toml
 
@@ -110,6 +117,7 @@ def run(
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, engines=engine, search=search, build=build,
         settings=settings, at=at, by=by, sample=sample, corpus_sample=corpus_sample, rounds=rounds,
+        explain=explain,
         target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])

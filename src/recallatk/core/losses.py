@@ -18,6 +18,13 @@ ABSENT, NOT_ASKED = -1, -2
 """In place of a rank: the list did not have the row, or the index was not asked for the list."""
 
 
+COLUMNS = (
+    *("query", "row", "share", "limit", "filtered", "held"),
+    *("deeper", "reranked", "unfiltered", "full", "visited"),
+)
+"""Fields of the evidence with one entry per missed neighbor."""
+
+
 class Cause(StrEnum):
     """Why a true neighbor was missed; the first that holds, in this order."""
 
@@ -69,6 +76,8 @@ class LossEvidence:
     """Whether the search of the trial compares every row."""
     full_scans: bool = False
     """Whether a search at full effort compares every row."""
+    whole: bool = False
+    """Whether the index compares whole vectors instead of codes."""
     full_search: Mapping[str, Any] | None = None
     """Search parameters at full effort; None if the engine has no effort knob."""
     full_p95_ms: float | None = None

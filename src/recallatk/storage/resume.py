@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from recallatk.core import Measurement, Trial
 from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
-from recallatk.storage.folder_scan import FolderScan, require_reachable, trial_name
+from recallatk.storage.folder_scan import FolderScan, require_reachable, trial_name, trial_number
+from recallatk.storage.loss_file import loss_name, with_loss
 from recallatk.storage.records import read_trial_record, written
 from recallatk.storage.run_file import RUN, read_run, run_head
 from recallatk.storage.trial_file import FORMAT_VERSION, read_trial
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from recallatk.storage.records import Record
 
 _MISSING = object()
-# What recall is wanted and what the machine costs change no measurement.
-_JUDGMENTS = ("tune.", "cost.")
+# Recall that is wanted, the price of the machine and an explanation change no measurement.
+_JUDGMENTS = ("tune.", "cost.", "measure.explain")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
 # Ignored: names and paths, because fingerprints identify the content.
@@ -82,6 +84,8 @@ class FinishedTrials(Mapping[Trial, Measurement]):
 
     def __init__(self) -> None:
         self.paths: dict[Trial, Path] = {}
+        self.explained: set[Trial] = set()
+        """Trials with evidence on what they missed."""
 
     def add(self, trial: Trial, path: Path) -> None:
         """Register the file of a trial."""
@@ -89,7 +93,11 @@ class FinishedTrials(Mapping[Trial, Measurement]):
 
     def __getitem__(self, trial: Trial) -> Measurement:
         # The file is redacted, but the requested trial may have secrets.
-        return replace(read_trial(self.paths[trial]).measurement, trial=trial)
+        found = read_trial(self.paths[trial])
+        measurement = found.measurement
+        if trial in self.explained:
+            measurement = with_loss(loss_path(self.paths[trial]), measurement, found.identity)
+        return replace(measurement, trial=trial)
 
     def __contains__(self, trial: object) -> bool:
         return trial in self.paths
@@ -145,14 +153,35 @@ def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[Finishe
         raise MismatchError(f"{found.folder} has finished trials that are not in the plan: {said}. {WAY_OUT}")
     for number in damaged:
         (found.folder / trial_name(number)).unlink()
+        (found.folder / loss_name(number)).unlink(missing_ok=True)
     places = {trial: number for number, trial in enumerate(planned or (), 1)}
     _move(found.folder, {number: places.get(trial, number) for number, trial in owners.items()})
     finished, by_trial = FinishedTrials(), {}
     for number, trial in owners.items():
         name = trial_name(places.get(trial, number))
         finished.add(trial, found.folder / name)
+        if _has_loss(found.folder / name):
+            finished.explained.add(trial)
         by_trial[trial] = {**summaries[number], "file": name}
     return finished, by_trial
+
+
+def loss_path(path: Path) -> Path:
+    """The loss file of a trial file."""
+    return path.with_name(loss_name(trial_number(path.name) or 0))
+
+
+def _has_loss(path: Path) -> bool:
+    """Whether there is intact evidence on a trial; damaged evidence is removed, to be collected again."""
+    if not loss_path(path).exists():
+        return False
+    file = read_trial(path)
+    try:
+        return with_loss(loss_path(path), file.measurement, file.identity).loss is not None
+    except FormatError as problem:
+        require_reachable(problem)
+        loss_path(path).unlink()
+        return False
 
 
 def _read_all(found: FolderScan) -> tuple[dict[int, Record], list[int]]:
@@ -195,10 +224,17 @@ def _move(folder: Path, places: dict[int, int]) -> None:
     beyond = max([*places, *places.values()], default=0)
     parked = {}
     for away, (number, place) in enumerate(moved.items(), beyond + 1):
-        (folder / trial_name(number)).rename(folder / trial_name(away))
+        _rename(folder, number, away)
         parked[away] = place
     for away, place in parked.items():
-        (folder / trial_name(away)).rename(folder / trial_name(place))
+        _rename(folder, away, place)
+
+
+def _rename(folder: Path, number: int, place: int) -> None:
+    # Evidence names its trial, so that it is refused rather than mistaken if this is interrupted.
+    with contextlib.suppress(FileNotFoundError):
+        (folder / loss_name(number)).rename(folder / loss_name(place))
+    (folder / trial_name(number)).rename(folder / trial_name(place))
 
 
 def adopt_failures(
