@@ -113,11 +113,11 @@ def _effort(own: Measurement, evidence: LossEvidence, share: float, others: Sequ
     found = _measured(Cause.EFFORT, own, costlier(own, others, evidence.effort_knobs), evidence.k)
     if found is not None:
         return found
-    full = tuple((evidence.full_search or {}).items())
-    changes = _changes(own.trial.search, full)
+    more = evidence.enough_search or evidence.full_search or {}
+    changes = _changes(own.trial.search, tuple(more.items()))
     if not changes:
         return Remedy(Cause.EFFORT, "request more neighbors than you need", share, None, measured=False)
-    start, end = percentile(own.latencies_ns, _HIGH), evidence.full_p95_ms
+    start, end = percentile(own.latencies_ns, _HIGH), evidence.enough_p95_ms
     price = None if start is None or end is None else (start, end)
     return Remedy(Cause.EFFORT, f"raise {', '.join(changes)}", share, price, measured=False)
 

@@ -37,6 +37,8 @@ _MOST_DEPTH = 10_000
 _SPARE = 2
 # Factor between efforts on the way to full effort; lists on the way add a third to the cost at most.
 _STEEP, _STEP = 4, "step"
+# Share of the neighbors found at full effort that a lower effort has to find to be enough.
+_NEARLY = 0.9
 # Graphs and trees have a knob for their density, which is not a matter of effort alone.
 _DENSITY = frozenset({"M", "R", "connectivity", "n_trees", "n_neighbors"})
 
@@ -97,7 +99,7 @@ class Inquiry:
         part = replace(known, **{name: getattr(known, name)[asked] for name in COLUMNS})
         depths = self._depths(self.k, part.query)
         probed = ask(request, np.stack([part.query, part.row, depths]))
-        found = self._evidence(part, probed)
+        found = self._evidence(part, request, probed)
         return replace(found, **{name: _spread(known, found, asked, name) for name in COLUMNS})
 
     def failed(self, why: str) -> LossEvidence | None:
@@ -207,7 +209,7 @@ class Inquiry:
             full = np.where((full < 0) & (there >= 0), there, full)
         return replace(empty, full=full)
 
-    def _evidence(self, part: LossEvidence, probed: Probed) -> LossEvidence:
+    def _evidence(self, part: LossEvidence, request: ProbeRequest, probed: Probed) -> LossEvidence:
         ranks = {name: self._ranks(part, probed, name) for name in probed.lists}
         lists = {name: ranks[name] for name in _LISTS if name in ranks}
         steps = [found for name, found in ranks.items() if name.startswith(_STEP)]
@@ -215,6 +217,7 @@ class Inquiry:
             # A list of less than full effort proves something only by what it has.
             lists["full"] = np.where((lists["full"] < 0) & (before >= 0), before, lists["full"])
         columns: dict[str, Any] = lists
+        enough = _enough(part.limit, ranks, request)
         found = replace(
             part,
             held=probed.held,
@@ -222,7 +225,8 @@ class Inquiry:
             **columns,
             scans=probed.scans,
             full_scans=probed.full_scans,
-            full_p95_ms=percentile(probed.full_ns, 0.95),
+            enough_search=None if enough is None else enough["search"],
+            enough_p95_ms=None if enough is None else percentile(probed.latencies[enough["name"]], 0.95),
             seconds=probed.seconds,
             stopped=probed.stopped,
             notes=tuple(f"not asked: {each}" for each in probed.notes),
@@ -265,6 +269,21 @@ def _spread(known: LossEvidence, part: LossEvidence, places: NDArray[np.int64], 
     column: NDArray[Any] = getattr(known, name).copy()
     column[places] = getattr(part, name)
     return column
+
+
+def _enough(
+    limit: NDArray[np.int64], ranks: dict[str, NDArray[np.int64]], request: ProbeRequest
+) -> dict[str, Any] | None:
+    """The list of the lowest effort that finds nearly all that more effort does; None if nothing is found."""
+    steps = [each for each in request.lists if each["name"].startswith(_STEP) or each["name"] == "full"]
+    found = [(ranks[each["name"]] >= 0) & (ranks[each["name"]] < limit) for each in steps]
+    if not found:
+        return None
+    # A query that has found its neighbors is not asked again with more effort.
+    counts = np.logical_or.accumulate(found).sum(axis=1)
+    if not counts[-1]:
+        return None
+    return steps[int(np.argmax(counts >= _NEARLY * counts[-1]))]
 
 
 def _list(name: str, search: dict[str, Any], k: int, times: float = 1.0) -> dict[str, Any]:

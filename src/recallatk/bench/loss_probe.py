@@ -51,8 +51,8 @@ class Probed:
     """Of each missed neighbor: 1 if the index has the row, 0 if not, -1 if not asked."""
     visited: NDArray[np.int8]
     """Of each missed neighbor: whether the search visited its part of the index, -1 if unknown."""
-    full_ns: NDArray[np.int64]
-    """Latencies at full effort."""
+    latencies: dict[str, NDArray[np.int64]]
+    """Latencies in ns by name of the list."""
     scans: bool
     full_scans: bool
     stopped: bool
@@ -65,6 +65,7 @@ class Probed:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"list_{name}": each for name, each in self.lists.items()}
         arrays |= {f"asked_{name}": each for name, each in self.asked.items()}
+        arrays |= {f"ns_{name}": each for name, each in self.latencies.items()}
         save_arrays(path, arrays, facts)
 
     @classmethod
@@ -77,13 +78,13 @@ class Probed:
                 for name, each in arrays.items()
                 if name.startswith(f"{kind}_")
             }
-            for kind in ("list", "asked")
+            for kind in ("list", "asked", "ns")
         }
         rest: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
-        return cls(lists=named["list"], asked=named["asked"], **rest, **facts)
+        return cls(lists=named["list"], asked=named["asked"], latencies=named["ns"], **rest, **facts)
 
 
-_ARRAYS = ("queries", "held", "visited", "full_ns")
+_ARRAYS = ("queries", "held", "visited")
 _FACTS = ("scans", "full_scans", "stopped", "seconds", "notes")
 
 
@@ -300,7 +301,10 @@ class LossProbe:
             asked=asked,
             held=self.held,
             visited=self.visited,
-            full_ns=np.array([spent for _, spent in self.answers.get("full", {}).values()], np.int64),
+            latencies={
+                name: np.array([spent for _, spent in found.values()], np.int64)
+                for name, found in self.answers.items()
+            },
             scans=scans,
             full_scans=full_scans,
             stopped=self.stopped,

@@ -80,8 +80,10 @@ class LossEvidence:
     """Whether the index compares whole vectors instead of codes."""
     full_search: Mapping[str, Any] | None = None
     """Search parameters at full effort; None if the engine has no effort knob."""
-    full_p95_ms: float | None = None
-    """95th percentile of the latency at full effort; None if not measured."""
+    enough_search: Mapping[str, Any] | None = None
+    """Search parameters of the lowest effort that finds nearly all that full effort does; None if unknown."""
+    enough_p95_ms: float | None = None
+    """95th percentile of the latency at that effort, over queries that missed something."""
     effort_knobs: tuple[str, ...] = ()
     rerank_knobs: tuple[str, ...] = ()
     """Search parameters for the number of reranked candidates."""
