@@ -90,6 +90,7 @@ PUBLIC = [
     "to_text",
     "tune",
     "verify_truth",
+    "workload",
 ]
 
 
