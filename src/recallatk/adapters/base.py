@@ -222,6 +222,23 @@ class Engine:
         """
         raise EngineError(f"{self.name} gives no evidence that its index answered")
 
+    # What else it can show about neighbors that a search missed; all optional
+
+    def scans(self) -> bool:
+        """Whether a search with the current settings compares every row, or its code, with the query."""
+        return False
+
+    def holds(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Whether the index has each of these rows, found out without a search; None if it cannot tell."""
+        return None
+
+    def visits(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Whether the search of the batch's one query visits the part of the index that holds each row.
+
+        None if it cannot tell.
+        """
+        return None
+
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows, numbered after the last row; later searches find them.
 

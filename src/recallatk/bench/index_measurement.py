@@ -64,6 +64,7 @@ def measure(
     seed: int = 0,
     threads: int = 1,
     limits: Limits | None = None,
+    explain: bool = False,
     watch: Watch | None = None,
 ) -> Run:
     """Measure recall, latency and throughput of one index at every setting, under every load.
@@ -91,6 +92,7 @@ def measure(
         seed: random seed for the order of rows, trials and queries.
         threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
+        explain: collect evidence on why neighbors were missed, for `recallatk.explain`.
         watch: called with a Progress after each step.
     """
     if isinstance(queries, Truth):
@@ -101,7 +103,7 @@ def measure(
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
     _require_counts(1, rounds=rounds, builds=builds, threads=threads)
     _require_counts(0, seed=seed)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits))
+    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits), explain)
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 

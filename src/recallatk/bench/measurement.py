@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ def run(
     out: PathLike | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
+    explain: bool = False,
     watch: Watch | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
@@ -48,12 +50,14 @@ def run(
         out: the run folder; by default the one in the bench file, else `runs/NAME`.
         fresh: remove an earlier run in that folder.
         retry_failed: measure failed trials again.
+        explain: collect evidence on why neighbors were missed, even if the settings do not ask for it.
         watch: called with the progress of the measurements.
         progress: called with the progress of the truth.
     """
     began = time.monotonic()
     benchmark = _opened(settings, dataset)
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
+    timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
     computed = time.monotonic() - began
     require_measurable(dataset, truth, timing.at)
@@ -111,6 +115,7 @@ def trial_settings_of(settings: Settings) -> TrialSettings:
         search_threads=measure.threads.search,
         affinity=measure.affinity,
         limits=Limits(limits.trial, limits.build, limits.memory),
+        explain=measure.explain,
     )
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from recallatk.adapters import get_engine
+from recallatk.analysis.remedy import costlier
 from recallatk.analysis.score import score_repeated
 from recallatk.bench.environment import load_average
+from recallatk.bench.full_effort import effort_knobs
 from recallatk.bench.job import Job, Task, insertion_order, write_data
+from recallatk.bench.loss_evidence import Inquiry
 from recallatk.bench.messages import NO_SPACE, Began, Blocked, Built, Failed
 from recallatk.bench.progress import Progress
 from recallatk.bench.session import Session
 from recallatk.bench.supervisor import WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Build, Failure, Measurement
-from recallatk.errors import UsageError
+from recallatk.errors import EngineError, UsageError
 from recallatk.scratch import ScratchFolder, sweep
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from recallatk.adapters import Engine
     from recallatk.bench.job import TrialSettings
     from recallatk.bench.load import Questions
+    from recallatk.bench.loss_evidence import Ask
     from recallatk.bench.messages import Event
     from recallatk.bench.plan import Plan, PlannedBuild
     from recallatk.bench.progress import Watch
@@ -76,6 +81,8 @@ class Runner:
         self.numbers = {trial: number for number, trial in enumerate(plan.trials)}
         self.k = min(settings.k, dataset.corpus.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
+        self.spent: dict[Trial, float] = {}
+        """Seconds that each trial took, warm-up included."""
         self.loads: list[float | None] = []
         self.problem: Exception | None = None
         """The first exception in this process that cost a trial."""
@@ -89,7 +96,7 @@ class Runner:
 
     def run(self) -> None:
         """Measure all missing trials, each build in its own process."""
-        self.worked = bool(self.sink.missing())
+        self.worked = bool(self.sink.missing() or self._unexplained(self.trials))
         if not self.worked:
             return
         self.watch(self.progress)
@@ -115,6 +122,9 @@ class Runner:
         with Session(engine, job, questions, has_log=False) as session:
             yield from session.build(self.dataset.corpus, dict(planned.parameters))
             yield from _until_lost(job, session.measure)
+            vectors = self.dataset.corpus.vectors
+            ask = partial(session.probe, vector_of=lambda row: vectors.read(row, row + 1))
+            yield from self._explain(planned, job, engine, ask)
             self.problem = self.problem or session.problem
 
     def _measure(self, planned: PlannedBuild, data: Path, folder: Path) -> None:
@@ -124,9 +134,14 @@ class Runner:
                 self._take(planned, events)
             for trial in wanted if self._missing(planned) == wanted else ():
                 self._failed(trial, Failed(None, "crash", "start", "the process ended without a message"))
+        unexplained = self._unexplained(planned.trials)
+        if unexplained:
+            job = self.job(planned, unexplained)
+            with closing(self._in_worker(planned, job, data, folder, measure=False)) as events:
+                self._take(planned, events)
 
     def _in_worker(
-        self, planned: PlannedBuild, job: Job, data: Path, folder: Path
+        self, planned: PlannedBuild, job: Job, data: Path, folder: Path, *, measure: bool = True
     ) -> Generator[Event | TrialResult]:
         log = (folder if self.logs is None else self.logs) / f"{folder.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -136,9 +151,44 @@ class Runner:
             for event in worker.building(dict(planned.parameters), order):
                 built |= isinstance(event, Built)
                 yield event
-            if built:
+            if built and measure:
                 yield from _until_lost(job, worker.measuring)
+            if built and worker.alive:
+                engine = get_engine(planned.engine)
+                yield from self._explain(planned, job, engine, worker.probe, rebuilt=not measure)
             worker.finish()
+
+    def _unexplained(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Finished trials that evidence is to be collected for."""
+        waiting = set(self.sink.unexplained()) if self.settings.explain else set()
+        return [trial for trial in trials if trial in waiting]
+
+    def _explain(
+        self, planned: PlannedBuild, job: Job, engine: type[Engine], ask: Ask, *, rebuilt: bool = False
+    ) -> Iterator[Event]:
+        """Collect evidence on what the trials of a job missed, after all of them were timed."""
+        for trial in self._unexplained([self.trials[task.number] for task in job.tasks]):
+            yield Began("explain", self.numbers[trial])
+            measured = self.sink.finished[trial]
+            others = [self.sink.finished[each] for each in planned.trials if each in self.sink.finished]
+            names = [each.name for each in effort_knobs(engine, dict(trial.search))]
+            inquiry = Inquiry(
+                measured,
+                engine,
+                self.truth,
+                self.dataset,
+                self.spent.get(trial, measured.calls.round_ns.sum() / 1e9),
+                rebuilt,
+                tuple(costlier(measured, others, names)),
+                self.settings.seed,
+            )
+            try:
+                evidence = inquiry.collect(ask)
+            except EngineError as problem:
+                evidence = inquiry.failed(f"no evidence was collected: {problem}")
+            if evidence is not None:
+                self.seconds["explaining"] = self.seconds.get("explaining", 0.0) + evidence.seconds
+                self.sink.explain(trial, evidence)
 
     def _missing(self, planned: PlannedBuild) -> list[Trial]:
         finished, failed = self.sink.finished, self.sink.failed
@@ -192,6 +242,8 @@ class Runner:
 
     def _blocked(self, event: Blocked) -> None:
         self.seconds["searching"] += event.seconds
+        trial = self.trials[event.number]
+        self.spent[trial] = self.spent.get(trial, 0.0) + event.seconds
         self.progress.p95_ms = event.p95_ms
         self.progress.pace.step(build=False)
         self.watch(self.progress)

@@ -25,14 +25,15 @@ from recallatk.errors import EngineError, RecallError
 from recallatk.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from recallatk.adapters import Engine
     from recallatk.bench.job import Job, Task
     from recallatk.bench.load import Questions
-    from recallatk.bench.messages import AskRequest, Event
+    from recallatk.bench.loss_probe import Probed
+    from recallatk.bench.messages import AskRequest, Event, ProbeRequest
     from recallatk.bench.trial_result import TrialResult
     from recallatk.core import Corpus
 
@@ -64,6 +65,10 @@ class Session:
         self.untouched = True
         """Whether no query has been sent since the build."""
         self._prepared = False
+        self.probed: dict[tuple[str, int, bool], dict[int, tuple[NDArray[np.int64], int]]] = {}
+        """Lists of this index that probes requested, by search, length, filter and query."""
+        self.rows_held: dict[int, int] = {}
+        """Corpus rows that were searched for by their own vectors, and whether the index has them."""
 
     @cached_property
     def sentinel(self) -> Sentinel:
@@ -83,6 +88,7 @@ class Session:
         """Drop the previous index and build one from a corpus; `order` maps its rows to the whole corpus."""
         self.close()
         self.engine, self.order = self.kind(), order
+        self.probed, self.rows_held = {}, {}
         if not self._prepared:
             yield Began("preparing")
             self._load_library(corpus, parameters)
@@ -148,6 +154,19 @@ class Session:
             evidence = redact_text(self.evidence())
             pace = self.sentinel.pace_ns() if request.pace else None
             return Answered(block.rows, block.calls.latency_ns, seconds, evidence, pace)
+
+    def probe(
+        self, request: ProbeRequest, misses: NDArray[np.int64], vector_of: Callable[[int], NDArray[Any]]
+    ) -> Probed:
+        """Ask about the neighbors that a trial missed; its arguments are those of `LossProbe`."""
+        from recallatk.bench.loss_probe import LossProbe
+
+        try:
+            return LossProbe(self, request, misses, vector_of).run()
+        except RecallError:
+            raise
+        except Exception as problem:
+            raise EngineError(in_words(problem)) from problem
 
     def evidence(self) -> str:
         """Evidence that the index answered; without it, the trial fails."""

@@ -124,6 +124,7 @@ class GivenOptions:
     sample: int | None = None
     corpus_sample: int | None = None
     rounds: int | None = None
+    explain: bool = False
     target: Sequence[str] | None = None
     budget: Sequence[str] | None = None
     price: str | None = None
@@ -156,7 +157,12 @@ class GivenOptions:
         price = None if self.price is None else parse_price(self.price)
         tables: dict[str, dict[str, Any]] = {
             "data": {"sample_queries": self.sample, "sample_corpus": self.corpus_sample},
-            "measure": {"by": list(self.by or ()), "by_row": list(self.by_row or ()), "rounds": self.rounds},
+            "measure": {
+                "by": list(self.by or ()),
+                "by_row": list(self.by_row or ()),
+                "rounds": self.rounds,
+                "explain": self.explain or None,
+            },
             "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
             "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},
         }

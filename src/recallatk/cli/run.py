@@ -61,6 +61,12 @@ At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,
 Rounds = Annotated[
     int | None, typer.Option(help="Number of times each query is sent at each setting. Default: 5.")
 ]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain", help="Find out why neighbors were missed; takes at most as long as the trials."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
 ]
@@ -82,6 +88,7 @@ def run(
     settings: Connection = None,
     at: At = None,
     rounds: Rounds = None,
+    explain: Explain = False,
     target: Targets = None,
     budget: Budgets = None,
     price: PriceOption = None,
@@ -108,7 +115,8 @@ def run(
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
     Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --by-row, --rounds, --target, --budget and --price override it.
+    file, --sample, --corpus-sample, --by, --by-row, --rounds, --explain, --target, --budget and --price
+    override it.
 
     Example: recallatk run bench.toml
 
@@ -118,7 +126,8 @@ def run(
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, model, query_model, model_column,
         engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
-        sample=sample, corpus_sample=corpus_sample, rounds=rounds, target=target, budget=budget, price=price,
+        sample=sample, corpus_sample=corpus_sample, rounds=rounds, explain=explain,
+        target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core.data import Metric
+    from recallatk.core.losses import LossEvidence
     from recallatk.core.trials import Parameters, Trial
 
 
@@ -195,6 +196,8 @@ class Measurement:
     """Highest arrival rate within the p99 limit, if searched for."""
     times: NDArray[np.int64] | None = None
     """How often each query was sent; None: as often as calls begin with it."""
+    loss: LossEvidence | None = None
+    """Evidence on the neighbors that it missed; None if none was collected."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.headline import headline_measure
 from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
-from recallatk.reporting import run_page, run_prose, run_screen
+from recallatk.reporting import losses, run_page, run_prose, run_screen
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from recallatk.core import Dataset, Run, Truth
+    from recallatk.core.losses import TrialLoss
     from recallatk.goals import Verdict
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Chart
@@ -192,6 +193,15 @@ class RunReport:
         return segments_by_columns(curve, truth, dataset, verdict.number, no_truth or _NOT_TOLD)
 
     @cached_property
+    def losses(self) -> list[TrialLoss]:
+        """Where the trials lost recall; empty without evidence."""
+        if all(each.loss is None for each in self.run.measurements):
+            return []
+        from recallatk.bench.trial_losses import losses_of
+
+        return losses_of(self.run)
+
+    @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
         """The settings that the page has room for, with the verdict's among them."""
         whole, verdict = self._every_setting
@@ -298,6 +308,8 @@ SECTIONS: Builders = (
     (Form.TERMINAL, run_screen.curve),
     (Form.SCREEN, run_screen.selectivity),
     (Form.PROSE, run_prose.selectivity),
+    (Form.SCREEN, losses.losses_in_brief),
+    (Form.PROSE, losses.losses),
     (Form.SCREEN, run_screen.segments),
     (Form.PROSE, run_prose.segments),
     (Form.TERMINAL | Form.MARKDOWN, run_prose.rows),
@@ -307,6 +319,7 @@ SECTIONS: Builders = (
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
+    (Form.HTML, losses.losses),
     (Form.HTML, run_page.rows),
     (Form.HTML, run_page.cost),
     (Form.HTML, run_page.loads),
