@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from recallatk.core.data import Metric
     from recallatk.core.trials import Parameters, Trial
+    from recallatk.core.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,10 @@ class Mean:
     low: float | None = None
     """Lower end of the 95 % confidence interval over queries; None if there is none."""
     high: float | None = None
+    unweighted: float | None = None
+    """The mean with equal weights; None if the queries have no weights."""
+    effective: float | None = None
+    """Effective number of queries in a weighted mean; None if the queries have no weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +81,8 @@ class Score:
     """If the truth is for a sample, the number of rows of the full corpus."""
     missing: tuple[Any, ...] = ()
     """Ids of queries without answers; they score 0."""
+    weights: Weights | None = field(default=None, repr=False)
+    """The weight of every query sent; None if all count the same."""
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} without answers" if self.missing else ""
