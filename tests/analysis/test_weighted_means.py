@@ -177,3 +177,15 @@ def test_weights_are_taken_from_whole_numbers():
     found = weights_from(pa.table({"count": pa.array([3, 0, 1], pa.int32())}), "count")
     assert found.values.tolist() == [3.0, 0.0, 1.0]
     assert found.take([0, 2]).effective == pytest.approx(1.6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10), st.integers(1, 3)), min_size=2, max_size=40), st.randoms())
+def test_the_order_of_queries_changes_no_interval(pairs, random):
+    tenths, counts = zip(*pairs, strict=True)
+    mixed = random.sample(pairs, len(pairs))
+    values, weights = recalls(tenths), np.array(counts, np.float64)
+    others, their = recalls([each for each, _ in mixed]), np.array([each for _, each in mixed], np.float64)
+    assert weighted_spread(values, weights) == pytest.approx(weighted_spread(others, their), rel=1e-9)
+    assert mean_interval(values, weights=weights) == pytest.approx(
+        mean_interval(others, weights=their), rel=1e-6, abs=1e-9
+    )

@@ -89,15 +89,16 @@ def weighted_spread(values: Floats, weights: Floats) -> float:
     """The standard error of a weighted mean over that of equally varying values of the same effective number.
 
     The error of a weighted mean adds up the squared deviation of each value times its squared weight. A few
-    heavy values leave that to chance, so the deviations are averaged within four groups of equal total
-    weight, from the heaviest to the lightest values.
+    heavy values leave that to chance, so the deviations are averaged within four groups of about equal total
+    weight, from the lightest to the heaviest values.
     """
-    order = np.argsort(-weights, kind="stable")
-    shares = weights[order] / float(np.sum(weights))
-    ordered = values[order]
-    squares = (ordered - float(np.sum(shares * ordered))) ** 2
-    place = (np.cumsum(shares) - shares / 2) * WEIGHT_GROUPS
-    group = np.clip(place.astype(np.int64), 0, WEIGHT_GROUPS - 1)
+    shares = weights / float(np.sum(weights))
+    squares = (values - float(np.sum(shares * values))) ** 2
+    # Values of equal weight stay in one group: which of them come first would be up to their order.
+    distinct, which = np.unique(shares, return_inverse=True)
+    carried = distinct * np.bincount(which)
+    place = (np.cumsum(carried) - carried / 2) * WEIGHT_GROUPS
+    group = np.clip(place.astype(np.int64), 0, WEIGHT_GROUPS - 1)[which]
     total, squared_weights, deviations = (
         np.bincount(group, each, WEIGHT_GROUPS) for each in (shares, shares**2, shares * squares)
     )
