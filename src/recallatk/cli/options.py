@@ -31,6 +31,10 @@ Where = Annotated[
     typer.Option(help="Filter that every neighbor must pass, e.g. \"category = 'noun.animal'\"."),
 ]
 By = Annotated[list[str] | None, typer.Option(help="Query column to group results by; repeatable.")]
+Weight = Annotated[
+    str | None,
+    typer.Option(help="Query column to weight means by, such as the number of times each query was asked."),
+]
 IdColumn = Annotated[str | None, typer.Option(help="Column with the ids.")]
 VectorColumn = Annotated[str | None, typer.Option(help="Column with the vectors.")]
 Sample = Annotated[int | None, typer.Option(help="Use a random sample of this many queries.")]

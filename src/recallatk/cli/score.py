@@ -17,6 +17,7 @@ from recallatk.cli.options import (
     Sample,
     VectorColumn,
     Verbose,
+    Weight,
     Where,
     cutoffs,
 )
@@ -56,6 +57,7 @@ def score(
     answers: AnswersPath,
     at: At = None,
     by: By = None,
+    weight: Weight = None,
     measure: Measures = None,
     against: Against = None,
     qrels: Qrels = None,
@@ -104,6 +106,7 @@ def score(
         corpus=known,
         dataset=dataset,
         row_numbers=row_numbers,
+        weight=weight,
     )
     if as_json:
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))

@@ -14,7 +14,7 @@ from recallatk.reporting.trial_lines import trial_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recallatk.core import Failure, Mean, Run, Trial
+    from recallatk.core import Failure, Mean, Run, Trial, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.trial_lines import TrialLine
 
@@ -145,8 +145,18 @@ def _measured(line: TrialLine) -> dict[str, Any]:
 
 
 def mean_to_dict(mean: Mean) -> dict[str, Any]:
-    """A mean with its interval, and the mean by strict ids."""
-    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+    """A mean with its interval, and the mean by strict ids; of a weighted one also the unweighted mean."""
+    found = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+    if mean.effective is None:
+        return found
+    return {**found, "unweighted": mean.unweighted, "effective_queries": mean.effective}
+
+
+def weight_to_dict(weights: Weights | None) -> dict[str, Any]:
+    """The key `weight`: the query column of the weights and the effective number; nothing without weights."""
+    if weights is None:
+        return {}
+    return {"weight": {"column": weights.column, "effective_queries": weights.effective}}
 
 
 def plain(value: Any) -> Any:
