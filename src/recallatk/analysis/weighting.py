@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from recallatk.analysis.distribution import FEWEST_RESAMPLED
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, mean_of
 from recallatk.core import Weights
+from recallatk.core.weights import effective_number
 from recallatk.errors import UsageError, unknown
 from recallatk.units import counted
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset, Run, Truth
 
 _ACCEPTED = "Accepted: a finite number of 0 or more for every query, above 0 for at least one"
 
@@ -81,6 +83,39 @@ def weights_by_query(columns: pa.Table | None, name: str | None, queries: int) -
     return found
 
 
+def weights_of_run(run: Run) -> Weights | None:
+    """The weight of every query of a weighted run, 0 for those that no trial sent; None without weights."""
+    found: Weights | None = None
+    for each in run.measurements:
+        weights = each.score.weights
+        if weights is None or (found is not None and len(found) != len(each.answers)):
+            continue
+        values = np.zeros(len(each.answers)) if found is None else found.values.copy()
+        values[each.asked] = weights.values
+        found = Weights(weights.column, values)
+    return found
+
+
+def reweighted(run: Run, weights: Weights) -> Run:
+    """The run with every mean weighted anew; trials without per-query values are refused."""
+    changed = []
+    for each in run.measurements:
+        score = each.score
+        if not score.per_query or len(weights) != len(each.answers):
+            raise UsageError(
+                f"cannot weight {each.trial} by {weights.column}: the run has no values per query, or other "
+                "queries than those with weights. Measure it again with --weight"
+            )
+        its = weights.take(each.asked)
+        means = {
+            name: replace(mean_of(values, name, weights=its.values), ids=None)
+            for name, values in score.per_query.items()
+        }
+        changed.append(replace(each, score=replace(score, measures={**score.measures, **means}, weights=its)))
+    measure = {**(run.settings.get("measure") or {}), "weight": weights.column}
+    return replace(run, measurements=tuple(changed), settings={**run.settings, "measure": measure})
+
+
 def few_effective(weights: Weights | None, scored: Sequence[bool] | NDArray[np.bool_] | None = None) -> str:
     """A sentence if a few queries carry the mean; empty otherwise."""
     if weights is None:
@@ -89,8 +124,6 @@ def few_effective(weights: Weights | None, scored: Sequence[bool] | NDArray[np.b
     counts = values[values > 0]
     if not len(counts):
         return ""
-    from recallatk.core.weights import effective_number
-
     effective, heaviest = effective_number(counts), float(counts.max() / counts.sum())
     if effective >= FEWEST_RESAMPLED or len(counts) < FEWEST_RESAMPLED:
         return ""

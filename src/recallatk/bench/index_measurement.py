@@ -52,6 +52,7 @@ def measure(
     rounds: int = 5,
     builds: int = 1,
     seed: int = 0,
+    weight: str | None = None,
     threads: int = 1,
     limits: Limits | None = None,
     watch: Watch | None = None,
@@ -79,6 +80,7 @@ def measure(
         rounds: how often every query is sent at every setting.
         builds: how often to build, each time but the first with the rows in another order.
         seed: random seed for all orders.
+        weight: query column to weight means by, such as the number of times each query was asked.
         threads: threads of a search.
         limits: limits on time and memory of a trial.
         watch: called with the progress.
@@ -89,7 +91,7 @@ def measure(
     dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
     engine = _engine(index, searches)
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits())
+    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits(), weight)
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 

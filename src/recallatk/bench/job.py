@@ -49,6 +49,8 @@ class TrialSettings:
     affinity: tuple[int, ...] | None = None
     """The cores to run on; None: all."""
     limits: Limits = field(default_factory=Limits)
+    weight: str | None = None
+    """Query column that means are weighted by; None: all queries count the same."""
 
     @property
     def k(self) -> int:

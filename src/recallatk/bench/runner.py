@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.adapters import get_engine
 from recallatk.analysis.score import score_repeated
+from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.environment import load_average
 from recallatk.bench.job import Job, Task, insertion_order, write_data
 from recallatk.bench.messages import NO_SPACE, Began, Blocked, Built, Failed
@@ -75,6 +76,8 @@ class Runner:
         self.trials = plan.trials
         self.numbers = {trial: number for number, trial in enumerate(plan.trials)}
         self.k = min(settings.k, dataset.corpus.rows)
+        columns = query_columns(truth, dataset)
+        self.weights = weights_by_query(columns, settings.weight, dataset.queries.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
         self.loads: list[float | None] = []
         self.worked = False
@@ -207,6 +210,7 @@ class Runner:
                 self.dataset,
                 self.settings.at,
                 self.settings.measures,
+                self.weights,
             ),
             others=result.others,
             warm_up=result.warm_up,

@@ -102,6 +102,7 @@ class GivenOptions:
     settings: Sequence[str] | None = None
     at: str | None = None
     by: Sequence[str] | None = None
+    weight: str | None = None
     sample: int | None = None
     corpus_sample: int | None = None
     rounds: int | None = None
@@ -134,7 +135,7 @@ class GivenOptions:
         price = None if self.price is None else parse_price(self.price)
         tables: dict[str, dict[str, Any]] = {
             "data": {"sample_queries": self.sample, "sample_corpus": self.corpus_sample},
-            "measure": {"by": list(self.by or ()), "rounds": self.rounds},
+            "measure": {"by": list(self.by or ()), "weight": self.weight, "rounds": self.rounds},
             "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
             "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},
         }

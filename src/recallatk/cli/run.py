@@ -27,6 +27,7 @@ from recallatk.cli.options import (
     Targets,
     VectorColumn,
     Verbose,
+    Weight,
     Where,
     open_benchmark,
 )
@@ -83,6 +84,7 @@ def run(
     price: PriceOption = None,
     where: Where = None,
     by: By = None,
+    weight: Weight = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     sample: Sample = None,
@@ -100,7 +102,7 @@ def run(
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
     Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --rounds, --target, --budget and --price override the file.
+    file, --sample, --corpus-sample, --by, --weight, --rounds, --target, --budget and --price override it.
 
     Example: recallatk run bench.toml
 
@@ -109,8 +111,8 @@ def run(
     set_quiet(quiet)
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, engines=engine, search=search, build=build,
-        settings=settings, at=at, by=by, sample=sample, corpus_sample=corpus_sample, rounds=rounds,
-        target=target, budget=budget, price=price,
+        settings=settings, at=at, by=by, weight=weight, sample=sample, corpus_sample=corpus_sample,
+        rounds=rounds, target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)

@@ -220,6 +220,18 @@ class Measurement:
         return everywhere
 
     @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of every query, 0 for queries not sent; None if all count the same."""
+        import numpy as np
+
+        known = self.score.weights
+        if known is None or len(known) == len(self.answers):
+            return None if known is None else known.values
+        everywhere = np.zeros(len(self.answers))
+        everywhere[self.asked] = known.values
+        return everywhere
+
+    @property
     def timed_call(self) -> TimedCall:
         """What each latency of the trial covers."""
         built = self.build

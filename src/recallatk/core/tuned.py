@@ -107,6 +107,10 @@ class Tuned:
     """Code that builds and searches the choice."""
     verdict: Verdict | None = None
     """Outcome of every goal, for the choice or the closest setting; None in older files."""
+    weight: str | None = None
+    """Query column that all means are weighted by; None if all queries count the same."""
+    effective_queries: float | None = None
+    """Effective number of the tuning queries; None without weights."""
 
     def __str__(self) -> str:
         shown: str = renderer().tuned_text(self)

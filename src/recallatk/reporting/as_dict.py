@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.cost import price_of
+from recallatk.analysis.weighting import weights_of_run
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
 from recallatk.reporting.trial_lines import trial_lines
@@ -44,6 +45,7 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "checked": run.checked,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
+            **weight_to_dict(weights_of_run(run)),
             "trials": _trials(run),
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,

@@ -116,9 +116,14 @@ def selectivity_of(curve: Curve, truth: Truth | None, chosen: int | None) -> Sel
     order = [name for name in grouping.order or () if name in present]
     rows = []
     for point in points:
-        values = recall_per_query(curve.lines[point["n"]].measurement, truth, k)
-        means = {name: mean_of(values[_inside(grouping.labels, name)], curve.measure or "") for name in order}
-        overall = mean_of(values, curve.measure or "")
+        measurement, measure = curve.lines[point["n"]].measurement, curve.measure or ""
+        values, weights = recall_per_query(measurement, truth, k), measurement.weights
+        means = {}
+        for name in order:
+            inside = _inside(grouping.labels, name)
+            counts = None if weights is None else weights[inside]
+            means[name] = mean_of(values[inside], measure, weights=counts)
+        overall = mean_of(values, measure, weights=weights)
         rows.append(SelectivityRow(point["engine"], point["label"], overall, means))
     groups = {name: int(_inside(grouping.labels, name).sum()) for name in order}
     return Selectivity(curve.measure or "", groups, rows) if rows and groups else None

@@ -33,6 +33,7 @@ from recallatk.reporting.tuned_words import (
     trial_of,
     tried_table,
     verdict,
+    weighting,
 )
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _verdict(report: TunedReport) -> Section:
     tuned = report.tuned
     first, *others = verdict(tuned)
     lead = Lead(first, "Met" if tuned.met else "Missed", tuned.met)
-    blocks = [lead, Sentences(others), *tuned_page.tiles(tuned)]
+    blocks = [lead, Sentences([*others, *weighting(tuned)]), *tuned_page.tiles(tuned)]
     return Section("Verdict", blocks, "verdict", headed=Form.HTML)
 
 

@@ -227,9 +227,21 @@ def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
     labels = fitted([names.label(trial_of(each)) for each in tuned.front], _CELL)
     rows = []
     for each, label in zip(tuned.front, labels, strict=True):
-        value = with_margin(each.measures.get(measure))
-        rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(each)])
-    return _without_empty(["", "setting", measure, *number_names(measure)], rows)
+        mean = each.measures.get(measure)
+        unweighted = number(None if mean is None else mean.unweighted, ".3f")
+        rows.append([" ".join(marks_of(tuned, each)), label, with_margin(mean), unweighted, *numbers(each)])
+    return _without_empty(["", "setting", measure, "unweighted", *number_names(measure)], rows)
+
+
+def weighting(tuned: Tuned) -> list[str]:
+    """What means, bounds and targets are weighted by; empty if all queries count the same."""
+    if tuned.weight is None:
+        return []
+    effective = number(tuned.effective_queries, ",.3g")
+    return [
+        f"All means and bounds are weighted by {tuned.weight}: the tuning queries count as {effective} "
+        "equally weighted ones."
+    ]
 
 
 def _without_empty(header: list[str], rows: list[list[str]]) -> Table:

@@ -89,15 +89,18 @@ def _judged(
     effort: float,
     before: Validated | None,
 ) -> Validated:
+    weights = answers.weights
     means = {
-        target.name: target.mean(values) for target, values in zip(study.targets, answers.values, strict=True)
+        target.name: target.mean(values, weights)
+        for target, values in zip(study.targets, answers.values, strict=True)
     }
+    counts = None if weights is None else [weights] * len(study.targets)
     return Validated(
         place,
         candidate,
         answers,
         means,
-        confirmed=confirms(study.targets, answers.values, ALPHA),
+        confirmed=confirms(study.targets, answers.values, ALPHA, counts),
         looks=1 if before is None else before.looks + 1,
         effort=effort,
         rejected=() if before is None else (*before.rejected, before.place),

@@ -104,6 +104,7 @@ class MeasureSettings(Table):
     at: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
     measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    weight: Text | None = None
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     builds: Annotated[int, Field(ge=1, le=1_000)] = 1
     threads: ThreadSettings = ThreadSettings()
