@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
-from recallatk.analysis.distribution import FEWEST_RESAMPLED, weighted_mean
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, plain_mean, weighted_mean
 from recallatk.analysis.intervals import Interval, mean_interval
 from recallatk.analysis.weighting import checked_weights
 from recallatk.core.weights import effective_number, unequal
@@ -95,7 +95,7 @@ def compare(
                 len(each),
                 int(np.count_nonzero(each)),
                 adjusted_p < 1 - confidence,
-                None if weights is None else float(each.mean()),
+                None if weights is None else plain_mean(each),
             )
         )
     return results

@@ -51,6 +51,12 @@ def mean_of(
     return replace(mean, ids=weighted_mean(found, counts))
 
 
+def plain_mean(values: NDArray[np.float64]) -> float:
+    """The mean of at least one value; that of equal values is their value, without rounding."""
+    least = float(values.min())
+    return least if least == values.max() else float(values.mean())
+
+
 def mean_of_values(
     values: NDArray[np.float64], *, is_share: bool = False, weights: NDArray[np.float64] | None = None
 ) -> Mean:
@@ -62,7 +68,7 @@ def mean_of_values(
     mean = Mean(weighted_mean(found, counts), None, len(found), low, high)
     if weights is None:
         return mean
-    unweighted = float(values[~np.isnan(values)].mean())
+    unweighted = plain_mean(values[~np.isnan(values)])
     effective = float(len(found)) if counts is None else effective_number(counts)
     return replace(mean, unweighted=unweighted, effective=effective)
 
@@ -80,7 +86,7 @@ def scored_values(
 def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
     """The mean of values without NaN; equal weights by default."""
     if unequal(weights) is None or weights is None:
-        return float(values.mean())
+        return plain_mean(values)
     shares = weights / float(np.max(weights))
     found = float(np.sum(shares * values)) / float(np.sum(shares))
     # A mean of equal values is that value; rounding must not move it beyond 1.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, Mean
 
 NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
-# A share such as 0.6 is no binary number, and 6 of 10 must reach it.
+# 0.6 has no exact binary form, and 6 of 10 must reach it.
 ROUNDING = 1e-9
 _NAMED = 8
 _LOSS = re.compile(r"(nDCG|mrr)@([0-9]{1,9})\s+loss", re.IGNORECASE)
@@ -37,7 +37,7 @@ class Target:
     """One constraint on quality, over all queries or those of a segment."""
 
     measure: Measure
-    """Its k is how many neighbors a call must ask for, its `deepest` how deep a truth must be."""
+    """Its `k` is the number of neighbors to request, its `deepest` the required depth of the truth."""
     value: float
     """As written: a recall, a share of queries, or the largest loss."""
     percentile: float | None = None
@@ -54,7 +54,7 @@ class Target:
 
     @property
     def limit(self) -> float:
-        """The value as written, by the name that all goals have for it."""
+        """The value as written, under the attribute name that budgets use too."""
         return self.value
 
     @property
@@ -67,14 +67,14 @@ class Target:
 
     @property
     def subject(self) -> str:
-        """What is compared with the value, such as `p5(recall@10)`."""
+        """The left side of the comparison, such as `p5(recall@10)`."""
         if self.relevance:
             return f"{self.relevance} loss"
         return str(self.measure) if self.percentile is None else f"p{plain(self.percentile)}({self.measure})"
 
     @property
     def name(self) -> str:
-        """What the mean of the per-query values is: for a percentile, the share of queries that reach it."""
+        """Name of the mean over queries; for a percentile, the share of queries that reach it."""
         if self.percentile is None:
             return f"{self.subject}{self._where}"
         if self.measure == Recall(self.measure.k):
@@ -119,15 +119,14 @@ class Target:
             others = sorted({each for each in labels if each is not None})
             more = " and others" if len(others) > _NAMED else ""
             raise UsageError(
-                f"{self.text}: no query has {name} = {value!r}. It is {choices(others[:_NAMED])}{more}"
+                f"{self.text}: no query has {name} = {value!r}. Its values: {choices(others[:_NAMED])}{more}"
             )
         return np.asarray(found, bool)
 
     def shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A value between 0 and 1 for every query from its measure or loss; NaN stays.
+        """Scale the measure or loss of each query to the range 0 to 1; NaN stays NaN.
 
-        For a percentile, 1 where the measure reaches the value and else 0; for a loss from -1 to 1, what is
-        kept from 0 to 1.
+        For a percentile, 1 if the measure reaches the value, else 0. A loss from -1 to 1 is mapped to 1 to 0.
         """
         if self.relevance:
             return np.asarray((1 - values) / 2, np.float64)
@@ -136,7 +135,7 @@ class Target:
         return np.where(np.isnan(values), np.nan, (values >= self.value - ROUNDING).astype(np.float64))
 
     def mean(self, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Mean:
-        """The mean of `shaped` values with its interval, a loss in units of loss."""
+        """The mean of `shaped` values with its interval; for a loss, in units of loss."""
         mean = mean_of_values(values, is_share=self.is_share, weights=weights)
         if not self.relevance or mean.value is None:
             return mean
@@ -147,21 +146,21 @@ class Target:
         return replace(mean, value=value, low=low, high=high, unweighted=unweighted)
 
     def reached_by(self, mean: Mean | None) -> bool | None:
-        """Whether a mean, as `mean` makes it, is good enough; None where there is none."""
+        """Whether a mean returned by `mean` meets the target; None if there is no mean."""
         if mean is None or mean.value is None:
             return None
         return mean.value >= self.goal if self.at_least else mean.value <= self.goal
 
 
 def is_loss(name: str) -> bool:
-    """Whether a name, as `Target.name` makes it, is of a loss, of which less is better."""
+    """Whether a name returned by `Target.name` is that of a loss, where less is better."""
     return f"{name} ".partition("@")[2].partition(" ")[2].startswith("loss ")
 
 
 def read_target(
     subject: str, sign: str, amount: str, segment: tuple[str, str] | None = None
 ) -> Target | None:
-    """The target of a measure's text, `>=` or `<=`, and a number or percentage; None: no such measure."""
+    """Parse a target from a measure, `>=` or `<=`, and a number or percentage; None if no measure matches."""
     lost, tail = _LOSS.fullmatch(subject), _PERCENTILE.fullmatch(subject)
     measure = Recall(int(lost[2])) if lost else find_measure(tail[2] if tail else subject)
     if measure is None:
@@ -194,7 +193,7 @@ def _require_sense(target: Target, sign: str) -> None:
 
 
 def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:
-    """Refuse a target that the data cannot answer: a segment without queries, a loss without judgments."""
+    """Refuse a target that these data cannot decide: an empty segment, or a loss without judgments."""
     for each in targets:
         if each.needs_qrels and dataset.qrels is None:
             raise UsageError(f"{each} needs relevance judgments (qrels), but the data have none")
@@ -216,7 +215,7 @@ def _quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """A name or value of a segment without the quotation marks around it."""
+    """A name or value of a segment without surrounding quotation marks."""
     for sign in "\"'":
         if text.startswith(sign):
             return text[1:-1].replace(sign * 2, sign)
