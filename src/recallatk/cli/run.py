@@ -31,6 +31,7 @@ from recallatk.cli.options import (
     Targets,
     VectorColumn,
     Verbose,
+    Weight,
     Where,
     open_benchmark,
 )
@@ -95,6 +96,7 @@ def run(
     where: Where = None,
     by: By = None,
     by_row: ByRow = None,
+    weight: Weight = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     model: ModelName = None,
@@ -115,8 +117,8 @@ def run(
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
     Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --by-row, --rounds, --explain, --target, --budget and --price
-    override it.
+    file, --sample, --corpus-sample, --by, --by-row, --weight, --rounds, --explain, --target, --budget and
+    --price override it.
 
     Example: recallatk run bench.toml
 
@@ -126,7 +128,7 @@ def run(
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, model, query_model, model_column,
         engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
-        sample=sample, corpus_sample=corpus_sample, rounds=rounds, explain=explain,
+        weight=weight, sample=sample, corpus_sample=corpus_sample, rounds=rounds, explain=explain,
         target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])

@@ -21,6 +21,7 @@ from recallatk.cli.options import (
     Sample,
     VectorColumn,
     Verbose,
+    Weight,
     Where,
     cutoffs,
 )
@@ -65,6 +66,7 @@ def score(
     at: At = None,
     by: By = None,
     by_row: ByRow = None,
+    weight: Weight = None,
     measure: Measures = None,
     against: Against = None,
     qrels: Qrels = None,
@@ -113,7 +115,7 @@ def score(
         None if at is None else cutoffs(at),
         measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
-        corpus=known, dataset=dataset, row_numbers=row_numbers,
+        corpus=known, dataset=dataset, row_numbers=row_numbers, weight=weight,
     )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))

@@ -7,22 +7,24 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.headline import headline_measure
+from recallatk.analysis.weighting import weights_of_run
 from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
 from recallatk.reporting import losses, run_page, run_prose, run_screen
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
-from recallatk.reporting.labels import naming
+from recallatk.reporting.labels import naming, weighted_by
 from recallatk.reporting.markdown import render_markdown
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.reporting.trial_lines import trial_lines
 from recallatk.reporting.verdict_words import spoken_verdict
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from recallatk.core import Dataset, Run, Truth
+    from recallatk.core import Dataset, Run, Truth, Weights
     from recallatk.core.losses import TrialLoss
     from recallatk.goals import Verdict
     from recallatk.reporting.charts.points import Curve
@@ -99,7 +101,14 @@ class RunReport:
         queries = [f"{_range(counts)} {noun}{asked}{made}"] if counts else []
         goals = [str(each) for each in goals_of(self.run).goals]
         target = [f"target {' and '.join(goals)}"] if goals else []
-        return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"
+        weighted = [weighted_by(self.weights)] if self.weights else []
+        said = ", ".join([*queries, str(self.run.metric), *weighted, *target])
+        return f"{what} on {self.run.dataset}: {said}"
+
+    @cached_property
+    def weights(self) -> Weights | None:
+        """The weights of the queries; None if all count the same."""
+        return weights_of_run(self.run)
 
     @property
     def filtered(self) -> bool:
@@ -122,7 +131,14 @@ class RunReport:
         """Engines with what is the same in all of their trials, and how far the run has come."""
         engines = self.labels.engines
         shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
-        return [*shared, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
+        weighted = []
+        if self.weights is not None:
+            queries = counted(int((self.weights.values > 0).sum()), "query counts", "queries count")
+            weighted.append(
+                f"All means are {weighted_by(self.weights)}: {queries} as {self.weights.effective:,.3g} "
+                "equally weighted ones."
+            )
+        return [*shared, *weighted, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
