@@ -114,9 +114,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --by-row, --rounds, --explain, --target, --budget and --price
-    override it.
+    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample,
+    --corpus-sample, --by, --by-row, --rounds, --explain, --target, --budget and --price override it.
 
     Example: recallatk run bench.toml
 
@@ -124,10 +123,9 @@ def run(
     """
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, model, query_model, model_column,
-        engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
-        sample=sample, corpus_sample=corpus_sample, rounds=rounds, explain=explain,
-        target=target, budget=budget, price=price,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column, engine, search,
+        build, settings, at=at, by=by, by_row=by_row, sample=sample, corpus_sample=corpus_sample,
+        rounds=rounds, explain=explain, target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
@@ -136,9 +134,8 @@ def run(
         return
     if resume:
         _require_run(folder)
-    found, findings = _measured_and_shown(
-        benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
-    )
+    manner = Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
+    found, findings = _measured_and_shown(benchmark, folder, manner)
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
 
