@@ -116,8 +116,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved as soon as it is measured; the same command resumes an interrupted run. --at,
-    --sample, --by, --weight, --rounds, --explain, --target, --price and similar options override a bench file.
+    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample, --by,
+    --by-row, --weight, --corpus-sample, --rounds, --explain, --target, --budget and --price override it.
 
     Example: recallatk run bench.toml
 
@@ -125,10 +125,9 @@ def run(
     """
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, model, query_model, model_column,
-        engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
-        weight=weight, sample=sample, corpus_sample=corpus_sample, rounds=rounds, explain=explain,
-        target=target, budget=budget, price=price,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column, engine, search,
+        build, settings, at=at, by=by, by_row=by_row, weight=weight, sample=sample, price=price,
+        corpus_sample=corpus_sample, rounds=rounds, explain=explain, target=target, budget=budget,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)

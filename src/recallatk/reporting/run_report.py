@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from recallatk.core import Dataset, Run, Truth, Weights
-    from recallatk.core.losses import TrialLoss
     from recallatk.goals import Verdict
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Chart
@@ -200,15 +199,6 @@ class RunReport:
 
         (curve, verdict), (truth, dataset, no_truth) = self._every_setting, self._inputs
         return segments_by_columns(curve, truth, dataset, verdict.number, no_truth or _NOT_TOLD)
-
-    @cached_property
-    def losses(self) -> list[TrialLoss]:
-        """Where the trials lost recall; empty without evidence."""
-        if all(each.loss is None for each in self.run.measurements):
-            return []
-        from recallatk.bench.trial_losses import losses_of
-
-        return losses_of(self.run)
 
     @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
