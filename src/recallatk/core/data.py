@@ -214,6 +214,11 @@ class QuerySet(Records):
         """Whether any query has a filter."""
         return any(each is not None for each in self.filters or ())
 
+    @property
+    def all_filtered(self) -> bool:
+        """Whether every query has a filter."""
+        return bool(self.filters) and all(each is not None for each in self.filters or ())
+
     def where(self, condition: Filter | None) -> QuerySet:
         """The same queries with this filter on each."""
         return replace(self, filters=None if condition is None else (condition,) * self.rows)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core.data import Metric
+    from recallatk.core.filtering import FilterFacts, Refusals
     from recallatk.core.trials import Parameters, Trial
 
 
@@ -189,6 +190,12 @@ class Measurement:
     """Highest arrival rate within the p99 limit, if searched for."""
     times: NDArray[np.int64] | None = None
     """How often each query was sent; None: as often as calls begin with it."""
+    refused: Refusals | None = None
+    """Queries that were not sent because the engine refused their filters; None if it refused none."""
+    filters: FilterFacts | None = None
+    """What the filters of the queries admit; None without filters, and in run formats before 4."""
+    violations: NDArray[np.int64] | None = None
+    """Number of rows in the first answer to each query that its filter does not admit."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:
@@ -231,7 +238,7 @@ class Failure:
 
     trial: Trial
     kind: str
-    """exception, crash, time limit, memory limit, no evidence."""
+    """exception, crash, time limit, memory limit, no evidence, refused."""
     phase: str
     """build, warm-up or search."""
     message: str

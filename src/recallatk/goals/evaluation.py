@@ -36,6 +36,8 @@ class GoalEstimate:
     high: float | None = None
     sampled: bool = False
     """Whether the figure is an estimate from a sample, so that its bounds decide and not its value."""
+    note: str = ""
+    """What a reader must know about the figure."""
 
 
 class GoalEvidence(Protocol):
@@ -70,7 +72,7 @@ def _result(goal: Goal, found: GoalEstimate | None) -> GoalResult:
     if found is None or found.value is None:
         return GoalResult(str(goal), Outcome.NOT_MEASURED)
     outcome = _outcome(goal.limit, found, at_least=goal.at_least)
-    return GoalResult(str(goal), outcome, found.value, found.low, found.high)
+    return GoalResult(str(goal), outcome, found.value, found.low, found.high, found.note)
 
 
 def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:

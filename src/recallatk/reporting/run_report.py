@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from recallatk.reporting.charts.theme import Chart
     from recallatk.reporting.comparison import Comparison
     from recallatk.reporting.document import Builders
+    from recallatk.reporting.filtered import GroupedRecall
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.per_query import Facts
-    from recallatk.reporting.selectivity import Selectivity
     from recallatk.reporting.setting_detail import Part
     from recallatk.reporting.trial_lines import TrialLine
     from recallatk.reporting.verdict_words import SpokenVerdict
@@ -88,8 +88,9 @@ class RunReport:
         else:
             what = f"{len(engines)} engines" if engines else "Nothing measured yet"
         counts = sorted({len(each.answers) for each in self.run.measurements})
-        noun = "filtered " if self.filtered else ""
+        noun = "filtered " if self.filtered and not self._some_filtered else ""
         queries = [f"{_range(counts)} {noun}{'query' if counts[-1] == 1 else 'queries'}"] if counts else []
+        queries += [f"{self._some_filtered:,} of them filtered"] if self._some_filtered else []
         goals = [str(each) for each in goals_of(self.run).goals]
         target = [f"target {' and '.join(goals)}"] if goals else []
         return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"
@@ -99,6 +100,12 @@ class RunReport:
         """Whether queries have filters."""
         # Only a truth under filters depends on the metadata of the corpus.
         return "metadata" in self.run.fingerprints
+
+    @property
+    def _some_filtered(self) -> int | None:
+        """Number of queries with a filter, where not all have one."""
+        facts = next((each.filters for each in self.run.measurements if each.filters is not None), None)
+        return None if facts is None or facts.filtered.all() else int(facts.filtered.sum())
 
     @property
     def headline(self) -> str:
@@ -140,14 +147,16 @@ class RunReport:
         return self._every_setting[1]
 
     @cached_property
-    def selectivity(self) -> Selectivity | None:
-        """Recall by filter selectivity; None without filters, or without the truth."""
+    def grouped_recall(self) -> dict[str, GroupedRecall]:
+        """Recall by filter, selectivity and correlation; empty without filters."""
         if not self.filtered:
-            return None
-        from recallatk.reporting.selectivity import selectivity_of
+            return {}
+        from recallatk.reporting.filtered import grouped_recall
 
         curve, verdict = self._every_setting
-        return selectivity_of(curve, self._inputs[0], verdict.number)
+        recorded = any(line.measurement.filters is not None for line in curve.lines)
+        # Runs of format 4 tell without their truth, which may have to be opened.
+        return grouped_recall(curve, None if recorded else self._inputs[0], verdict.number)
 
     @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
@@ -244,11 +253,11 @@ SECTIONS: Builders = (
     (Form.SCREEN, run_screen.compact),
     (Form.PROSE, run_prose.tables),
     (Form.TERMINAL, run_screen.curve),
-    (Form.SCREEN, run_screen.selectivity),
-    (Form.PROSE, run_prose.selectivity),
+    (Form.SCREEN, run_screen.filtered),
+    (Form.PROSE, run_prose.filtered),
     (Form.HTML, run_page.curves),
     (Form.HTML, run_page.settings),
-    (Form.HTML, run_page.selectivity),
+    (Form.HTML, run_page.filtered),
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),

@@ -129,7 +129,7 @@ def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
 def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
     if engine.abilities.attaches:
         raise EngineError(f"{engine.name} attaches to an existing index: there is no build to tune")
-    require_able(engine, dataset)
+    require_able(engine, dataset, every_query=True)
 
 
 def _fits(engine: type[Engine], dataset: Dataset) -> bool:

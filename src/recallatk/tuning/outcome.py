@@ -9,6 +9,7 @@ import numpy as np
 
 from recallatk.adapters.snippet import snippet
 from recallatk.core import Caution, Mean
+from recallatk.core.filtering import REFUSED as REFUSED_FILTERS
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
@@ -18,6 +19,7 @@ from recallatk.tuning.explanation import binding_of, knee_of, nearest_of, prices
 from recallatk.tuning.final_timing import Timing, time_together
 from recallatk.tuning.finalists import runner_up
 from recallatk.tuning.full_builds import FullBuild, Proven, grid_seconds
+from recallatk.tuning.screening import REFUSED
 from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
@@ -204,6 +206,8 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
         if each.chosen.violated
     ]
     cautions += _about_memory(found.builds)
+    refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
+    cautions += [Caution(REFUSED_FILTERS, f"{engine} was left out: {why}") for engine, why in refused.items()]
     if found.validated is not None and found.validated.looks > 1:
         said = f"the held-out queries were used {found.validated.looks} times"
         cautions.append(Caution("looks", said, found.validated.looks, 1))
