@@ -122,3 +122,27 @@ def test_a_run_tells_its_groups_without_its_data(measured, files, tmp_path):
     text = recallatk("show", moved, env={"COLUMNS": "120", "XDG_CACHE_HOME": str(tmp_path / "none")}).stdout
     begin = "Recall with and without filters"
     assert text[text.index(begin) :].splitlines()[:20] == before[before.index(begin) :].splitlines()[:20]
+
+
+def test_targets_per_selectivity_are_judged_on_their_queries(files, measured):
+    goals = ("recall@10 >= 0.5 in selectivity='1 to 10 %'", "recall@10 >= 0.5 in filter=unfiltered")
+    words = [word for goal in goals for word in ("--target", goal)]
+    shown = json.loads(recallatk("show", measured[1], *words, "--json").stdout)
+    chosen = load_run(measured[1]).measurements[shown["verdict"]["trial"] - 1]
+    recalls = naive_recalls(files, chosen.answers)
+    values = [each["value"] for each in shown["verdict"]["goals"]]
+    assert values == [pytest.approx(recalls[2::4].mean()), pytest.approx(recalls[0::4].mean())]
+
+
+def test_tuning_takes_targets_per_selectivity_and_correlation(files, tmp_path):
+    goals = ("recall@10 >= 0.6 in selectivity='0.1 to 1 %'", "recall@10 >= 0.5 in correlation=none")
+    words = [word for goal in goals for word in ("--target", goal)]
+    data = [files[0] / f"{name}.parquet" for name in ("corpus", "queries")]
+    out = tmp_path / "tuned"
+    ran = recallatk("tune", *data, "--metric", "l2", *words, "--engine", "exact", "--out", out, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    tuned = json.loads((out / "tuned.json").read_text())
+    assert tuned["met"] and [each["text"] for each in tuned["verdict"]["goals"]] == list(goals)
+    assert tuned["validated"][goals[0].replace(" >= 0.6", "")]["n"] < QUERIES // 8
+    refused = recallatk("tune", *data, "--metric", "l2", "--target", "recall@10 >= 0.6 in selectivity=5")
+    assert refused.returncode == 2 and "no query has selectivity = '5'. It is" in refused.stderr

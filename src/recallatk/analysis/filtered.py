@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, Mean, Measurement, Truth
 
 FILTER, CORRELATION = "filter", "filter correlation"
+SELECTIVE, CORRELATED = "selectivity", "correlation"
+NAMED = (FILTER, SELECTIVE, CORRELATED)
+"""Groupings that goals can name without a query column."""
 FILTERED, UNFILTERED = "filtered", "unfiltered"
-NEGATIVE, NONE, POSITIVE = "negative", "none", "positive"
+CORRELATIONS = NEGATIVE, NONE, POSITIVE = "negative", "none", "positive"
 # Passing neighbors this many times as frequent as in the corpus, or as rare, are a correlation.
 FACTOR = 2.0
 # Of each side: a share that chance explains is no correlation.
@@ -75,7 +78,7 @@ def by_correlation(facts: FilterFacts) -> Grouping | None:
     )
     names = [_correlation(int(passing), int(near), facts) for passing, near in pairs]
     labels[known] = np.array(names, object)[places.reshape(-1)] if names else None
-    return Grouping(CORRELATION, labels, (NEGATIVE, NONE, POSITIVE))
+    return Grouping(CORRELATION, labels, CORRELATIONS)
 
 
 def _correlation(passing: int, near: int, facts: FilterFacts) -> str:
@@ -99,6 +102,18 @@ def _tails(rows: int, passing: int, drawn: int, near: int) -> tuple[float, float
 
     chances = np.exp(ways(passing, count) + ways(rows - passing, drawn - count) - ways(rows, drawn))
     return float(chances[count <= near].sum()), float(chances[count >= near].sum())
+
+
+def named_grouping(name: str, facts: FilterFacts | None) -> Grouping | None:
+    """The grouping that a goal calls `filter`, `selectivity` or `correlation`; None if it is not known."""
+    if facts is None:
+        return None
+    made = {FILTER: by_filter, SELECTIVE: _by_share, CORRELATED: by_correlation}
+    return made[name](facts) if name in made else None
+
+
+def _by_share(facts: FilterFacts) -> Grouping:
+    return selectivity_grouping(facts.eligible, facts.corpus_rows)
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,7 @@ class FilterGroup:
 
 def filter_groupings(facts: FilterFacts) -> list[Grouping]:
     """By filter, by selectivity, and by correlation where it was measured."""
-    found = [by_filter(facts), selectivity_grouping(facts.eligible, facts.corpus_rows), by_correlation(facts)]
+    found = [by_filter(facts), _by_share(facts), by_correlation(facts)]
     return [each for each in found if each is not None]
 
 

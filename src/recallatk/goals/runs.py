@@ -222,7 +222,7 @@ class TrialEvidence:
         columns = None if self.dataset is None else self.dataset.queries.metadata
         if columns is None and self.truth is not None:
             columns = self.truth.query_columns
-        inside = target.members(columns, len(self.measurement.answers))
+        inside = target.members(columns, len(self.measurement.answers), self.measurement.filters)
         return np.asarray(inside[self.measurement.asked], bool)
 
     def _stored(self, target: Target) -> GoalEstimate | None:

@@ -101,6 +101,8 @@ class GroupedRecall:
             longest: cut labels of settings to this many characters.
             overall: with the recall over all queries.
         """
+        # Not every query is in a group by correlation.
+        overall = overall and self.grouping != CORRELATION
         labels = fitted([each.label for each in self.rows], longest)
         rows = [
             [label, *([with_margin(each.overall)] if overall else []), *self._cells(each)]
@@ -206,8 +208,9 @@ def changes_said(label: str, groups: list[FilterGroup], measurement: Measurement
         )
     if share < 1:
         said.append(f"{label}: the engine reports that its index answered {share:.1%} of the calls.")
-    if not said and len(groups) > 1:
-        said.append(f"{label}: no fall-off down to {groups[-1].name}.")
+    known = [each for each in groups if each.recall.value is not None]
+    if not said and len(known) > 1:
+        said.append(f"{label}: no fall-off down to {known[-1].name}.")
     return tuple(said)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import installed_version, require_able, require_installed
 from recallatk.adapters.registry import registered
+from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
 from recallatk.errors import EngineError, UsageError, choices
@@ -30,7 +32,7 @@ from recallatk.tuning.validation import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from recallatk.core import Dataset, Metric, Truth
+    from recallatk.core import Dataset, FilterFacts, Metric, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
 
@@ -86,7 +88,7 @@ def tune(
                 pool.start(engine.name)
             depth = min(max(each.measure.deepest for each in targets), shape.rows)
             known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
-            side, held_out = split_sides(dataset, known, seed)
+            side, held_out = split_sides(dataset, known, seed, _facts(dataset, targets))
             require_enough(targets, side, held_out)
             study = Study(
                 pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
@@ -96,6 +98,16 @@ def tune(
             return _tuned(study, held_out, by)
         finally:
             pool.close()
+
+
+def _facts(dataset: Dataset, targets: Sequence[Target]) -> FilterFacts | None:
+    """What the filters admit, with correlations if a target names one; None without filters."""
+    if not dataset.queries.filtered:
+        return None
+    if not any(each.needs_correlation for each in targets):
+        return filter_facts(dataset)
+    without = replace(dataset, queries=dataset.queries.where(None))
+    return filter_facts(dataset, obtain_truth(without, depth=min(DEPTH, dataset.corpus.rows)).truth)
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, QuerySet, Truth
+    from recallatk.core import Dataset, FilterFacts, QuerySet, Truth
     from recallatk.goals import Target
 
 # Screening needs no more queries than this, because no verdict rests on a sample.
@@ -41,6 +41,8 @@ class Side:
     truth: Truth
     rows: NDArray[np.int64] | None = None
     """For a sample, its rows of the full corpus; None for the full corpus."""
+    facts: FilterFacts | None = None
+    """What the filters of the queries admit in the full corpus; None without filters."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -72,15 +74,18 @@ class Side:
         return Compared(self.truth.take(which), known, found)
 
 
-def split_sides(dataset: Dataset, truth: Truth, seed: int) -> tuple[Side, Side]:
+def split_sides(
+    dataset: Dataset, truth: Truth, seed: int, facts: FilterFacts | None = None
+) -> tuple[Side, Side]:
     """The side to choose by, and the validation side with a third of the queries."""
     tune, validate = split_queries(dataset.queries, seed=seed)
-    return _side("tune", tune, dataset, truth), _side("validate", validate, dataset, truth)
+    return _side("tune", tune, dataset, truth, facts), _side("validate", validate, dataset, truth, facts)
 
 
-def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth) -> Side:
+def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth, facts: FilterFacts | None) -> Side:
     numbers = pc.index_in(queries.ids, value_set=dataset.queries.ids).to_numpy().astype(np.int64)
-    return Side(name, numbers, replace(dataset, queries=queries), truth.take(numbers))
+    own = None if facts is None else facts.take(numbers)
+    return Side(name, numbers, replace(dataset, queries=queries), truth.take(numbers), facts=own)
 
 
 def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
@@ -96,14 +101,16 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
         queries=take_queries(side.dataset.queries, which),
     )
-    return Side(f"part {count}", side.numbers[which], part, ground_truth(part, depth=min(depth, count)), rows)
+    truth = ground_truth(part, depth=min(depth, count))
+    facts = None if side.facts is None else side.facts.take(which)
+    return Side(f"part {count}", side.numbers[which], part, truth, rows, facts)
 
 
 def require_enough(targets: Sequence[Target], *sides: Side) -> None:
     """Refuse a target whose segment has no queries on a side."""
     for side in sides:
         for target in targets:
-            if not target.members(side.columns, len(side)).any():
+            if not target.members(side.columns, len(side), side.facts).any():
                 raise UsageError(
                     f"{target.text}: no query in this segment among the {len(side)} to {side.name} on"
                 )
