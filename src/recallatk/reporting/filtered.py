@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OF_ROWS = " of the rows"
 _TITLES = {
-    FILTER: ("Recall with and without filters", "setting"),
+    FILTER: ("Recall with and without filters", "filter"),
     SELECTIVITY: ("Recall by filter selectivity", "rows admitted"),
     CORRELATION: ("Recall by correlation of filter and query", "correlation"),
 }
