@@ -1,16 +1,19 @@
 """What all tests share: property tests that are the same on every machine and at every run."""
 
+import gc
 import os
 import signal
 
 # Threads of OpenMP and BLAS that wait by spinning take the core from the test beside them.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+# pynndescent compiles anew in every process; tests of behavior need no optimized code.
+os.environ.setdefault("NUMBA_OPT", "0")
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cost_marks import SLOW, mark, mark_later_cases
+from cost_marks import SLOW, compiled_by_numba, mark, mark_later_cases
 from examples import FULL
 from recallatk.redaction import known
 
@@ -32,10 +35,18 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark tests by their cost."""
+    """Mark tests by their cost, and put those together that numba compiles for."""
     for item in items:
         mark(item)
     mark_later_cases(items)
+    # The first tests of the list all go to one worker of xdist, which then compiles once.
+    items.sort(key=lambda item: not compiled_by_numba(item))
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Keep numba's many objects out of later garbage collections: every measurement begins with one."""
+    if compiled_by_numba(item) and not (nextitem and compiled_by_numba(nextitem)):
+        gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

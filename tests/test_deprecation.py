@@ -8,7 +8,7 @@ from recallatk.deprecation import deprecated
 
 
 def test_it_names_both_and_the_version():
-    with pytest.warns(DeprecationWarning, match=r"old is deprecated and goes away in 0\.3; use new"):
+    with pytest.warns(DeprecationWarning, match=r"old is deprecated and will be removed in 0\.3; use new"):
         deprecated("old", "new")
 
 

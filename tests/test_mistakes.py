@@ -2,9 +2,12 @@
 
 import json
 import shlex
+import warnings
 from dataclasses import dataclass
 
+import chromadb
 import faiss
+import hnswlib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -214,6 +217,17 @@ def flat_index():
     return index
 
 
+def bare_collection():
+    """A collection of vectors alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        made = chromadb.EphemeralClient().create_collection(
+            "bare-mistakes", configuration={"hnsw": {"space": "l2"}}, embedding_function=None
+        )
+    made.add(ids=[str(row) for row in range(ROWS)], embeddings=vectors())
+    return made
+
+
 def small():
     return recallatk.open_dataset("c.npy", "q.npy", metric="l2")
 
@@ -273,6 +287,54 @@ PYTHON = [
         "a frame without vectors",
         lambda: recallatk.open_corpus(pd.DataFrame({"id": [1], "name": ["a"]})),
         "no column holds lists of numbers (columns: id: int64",
+    ),
+    mistake("a class as an index", lambda: recallatk.measure(faiss.IndexFlatL2, small()), "is a class"),
+    mistake(
+        "an index in a pair", lambda: recallatk.measure((flat_index(), "items"), small()), "of type tuple"
+    ),
+    mistake(
+        "faiss's own search",
+        lambda: recallatk.measure(flat_index().search, small(), at=[1], rounds=1),
+        "faiss has scores first",
+    ),
+    mistake(
+        "a function of one argument",
+        lambda: recallatk.measure(lambda queries: [], small(), at=[1], rounds=1),
+        "it raised TypeError",
+    ),
+    mistake("a mask as a filter", lambda: recallatk.measure("exact", small(), where=[True]), "price < 20"),
+    mistake(
+        "rounds as text", lambda: recallatk.measure("exact", small(), rounds="3"), "whole numbers from 1"
+    ),
+    mistake("no threads", lambda: recallatk.measure("exact", small(), threads=0), "threads = 0. Accepted"),
+    mistake("a seed as text", lambda: recallatk.measure("exact", small(), seed="a"), "whole numbers from 0"),
+    mistake("limits as a dict", lambda: recallatk.measure("exact", small(), limits={}), "recallatk.Limits("),
+    mistake("a number as a search", lambda: recallatk.measure("exact", small(), search=5), "a dict such as"),
+    mistake("a number as a load", lambda: recallatk.measure("exact", small(), load=4), "recallatk.Load("),
+    mistake(
+        "a number as a measure",
+        lambda: recallatk.measure("exact", small(), measures=[3]),
+        "3 is no measure. Accepted: text",
+    ),
+    mistake("no target for tune", lambda: recallatk.tune(small()), 'target="recall@10 >= 0.95"'),
+    mistake(
+        "no rows",
+        lambda: recallatk.open_corpus(vectors()[:0]),
+        "an array of shape (0, 4). Accepted: ",
+    ),
+    mistake(
+        "filters on an index that has none",
+        lambda: recallatk.measure(
+            hnswlib.BFIndex("l2", DIMENSION), "c.parquet", "q.parquet", metric="l2", where="color = 'red'"
+        ),
+        "cannot filter during search",
+    ),
+    mistake(
+        "a collection without the column of a filter",
+        lambda: recallatk.measure(
+            bare_collection(), "c.parquet", "q.parquet", metric="l2", where="color = 'red'", at=[1], rounds=1
+        ),
+        "has no 'color' for 0 to filter by",
     ),
     mistake("a target as a number", lambda: small_run().best(0.95), "recall@10 >= 0.95"),
 ]
@@ -339,6 +401,12 @@ def test_a_call_is_refused_with_what_to_write(case):
     assert case.fix in str(caught.value)
 
 
+def test_arguments_that_are_none_or_single_have_their_usual_meaning():
+    run = recallatk.measure(flat_index(), small(), search=None, at=None, build=None, load=None, rounds=1)
+    assert list(run.measurements[0].score.measures) == ["recall@1", "recall@10", "recall@100"]
+    assert recallatk.score(truth=[[1, 2]], answers=[[1, 3]], at=2)["recall@2"] == 0.5
+
+
 def test_there_are_sixty_of_them():
     assert len(COMMAND_LINE) + len(BENCH_FILE) + len(PYTHON) >= 60
 
@@ -352,4 +420,4 @@ def test_an_old_name_in_a_bench_file_is_noted_once(folder):
     ran = command("run", "old.toml", "--dry-run", "--json", cwd=folder)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)
-    assert ran.stderr.count("[measure] k is deprecated and goes away in 0.3; use [measure] at") == 1
+    assert ran.stderr.count("[measure] k is deprecated and will be removed in 0.3; use [measure] at") == 1

@@ -89,6 +89,7 @@ PUBLIC = [
     "to_text",
     "tune",
     "verify_truth",
+    "workload",
 ]
 
 

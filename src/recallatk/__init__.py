@@ -49,6 +49,7 @@ _ROOMS = {
         "sample_corpus",
         "sample_queries",
         "split_queries",
+        "workload",
     ),
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),

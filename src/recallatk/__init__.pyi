@@ -48,6 +48,7 @@ from recallatk.datasets import read_truth as read_truth
 from recallatk.datasets import sample_corpus as sample_corpus
 from recallatk.datasets import sample_queries as sample_queries
 from recallatk.datasets import split_queries as split_queries
+from recallatk.datasets import workload as workload
 from recallatk.errors import RecallError as RecallError
 from recallatk.filters import Filter as Filter
 from recallatk.filters import filter_from_json as filter_from_json

@@ -16,7 +16,7 @@ def deprecated(old: str, new: str) -> None:
         new: what to write instead.
     """
     warnings.warn(
-        f"{old} is deprecated and goes away in {_GONE_IN}; use {new}",
+        f"{old} is deprecated and will be removed in {_GONE_IN}; use {new}",
         DeprecationWarning,
         stacklevel=_caller_level(),
     )

@@ -458,3 +458,17 @@ class MaintenanceRenumbers(Little):
 class LosesInsertedMetadata(Little):
     def insert(self, vectors, metadata=None):
         super().insert(vectors)
+
+
+@caught_by("test_each_filter_is_answered_or_refused_with_its_reason")
+class RefusesInWordsOnly(Little):
+    def refusal(self, condition):
+        return "little dislikes it" if "word" in condition.columns() else None
+
+
+@caught_by("test_each_filter_is_answered_or_refused_with_its_reason")
+class AcceptsWhatItCannotDo(Little):
+    def nearest(self, batch, k):
+        if any(each and "flag" in each.columns() for each in batch.filters or ()):
+            raise EngineError("little: it has no booleans")
+        return super().nearest(batch, k)

@@ -66,7 +66,7 @@ def test_ids_of_another_kind_are_refused(odd):
 def test_a_target_of_other_data_is_no_evidence():
     engine = attached(returning(["x-1", "x-2"]), three_rows(["a", "b", "c"]))
     engine.search(QueryBatch(np.eye(3)[:1]), 2)
-    with pytest.raises(EngineError, match=r"of the 2 ids .* the corpus has none: it says 'x-1', .* as 'a'"):
+    with pytest.raises(EngineError, match=r"none of its 2 returned ids .*: it returned 'x-1', .* as 'a'"):
         engine.exercised()
 
 

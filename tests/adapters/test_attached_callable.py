@@ -59,6 +59,15 @@ def test_functions_that_return_something_else_are_refused(answer, said):
         attached(Callable.of(lambda queries, k: answer), three_rows(["a", "b", "c"]))
 
 
+def test_a_module_that_cannot_be_imported_is_said_with_its_own_error(tmp_path, monkeypatch):
+    (tmp_path / "broken_search.py").write_text("index = load_index\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        EngineError, match=r"cannot be imported: broken_search raised NameError: name 'load_ind"
+    ):
+        get_engine("callable")().connect({"function": "broken_search:search"})
+
+
 def test_functions_take_declared_knobs_or_any_parameters():
     heard = []
 
@@ -155,7 +164,7 @@ def test_what_a_function_raises_is_said():
     def search(queries, k):
         raise ValueError("no such collection")
 
-    with pytest.raises(EngineError, match="search: search: it raised ValueError: no such collection"):
+    with pytest.raises(EngineError, match="search: it raised ValueError: no such collection"):
         attached(Callable.of(search), three_rows(None))
 
 

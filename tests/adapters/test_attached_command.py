@@ -279,7 +279,7 @@ def test_commands_that_cannot_be_are_refused():
     dataset = three_rows(None)
     for command, kind, said in (
         ("", UsageError, "needs command"),
-        ("'open", UsageError, "cannot be split"),
+        ("'open", UsageError, "cannot be parsed"),
         ("/no/such/program", EngineError, "/no/such/program: it cannot be started: No such file"),
     ):
         with pytest.raises(kind, match=said):

@@ -68,6 +68,7 @@ class TestFaissIvfPqByCodesAlone(EngineContract):
         "test_ids_may_be_strings_numbers_or_missing": LOSSY,
         "test_building_again_forgets": LOSSY,
         "test_filters_are_kept_or_refused": LOSSY,
+        "test_each_filter_is_answered_or_refused_with_its_reason": LOSSY,
     }
 
 

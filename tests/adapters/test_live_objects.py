@@ -10,16 +10,17 @@ import hnswlib
 import lancedb
 import lancedb.index
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import qdrant_edge
 import voyager
-from pynndescent import NNDescent
 from qdrant_client import QdrantClient, models
 from sklearn.neighbors import NearestNeighbors
 from usearch.index import Index as Usearch
 
-from recallatk import make_corpus, make_queries, measure, open_dataset
+from recallatk import make_corpus, measure, open_dataset
+from recallatk.adapters.batch import QueryBatch
 from recallatk.adapters.registry import live_engine
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.filters import parse_filter
@@ -197,6 +198,9 @@ def test_objects_of_libraries(make, name, search):
 
 
 def test_a_graph_of_pynndescent():
+    # Importing it takes seconds, in every worker of xdist.
+    from pynndescent import NNDescent
+
     index = NNDescent(VECTORS, "euclidean", random_state=1)
     low, high = recalls(measured(index, search={"epsilon": [0.0, 0.4]}))
     assert low <= high >= 0.99
@@ -212,6 +216,8 @@ def test_a_searcher_of_scann():
     searcher = builder.score_ah(2).reorder(100).build()
     found = recalls(measured(searcher, search={"leaves_to_search": [1, 8], "reorder": 200}))
     assert found[0] < found[1] >= 0.98
+    flat = scann_ops_pybind.builder(VECTORS, 10, "squared_l2").score_brute_force().build()
+    assert live_engine(flat)().scanned() == "all rows: it was built without tree()"
     assert len(measured(searcher).measurements) == 1
     with pytest.raises(MismatchError, match=r"metric mismatch: scann.ScannSearcher uses l2, the dataset ip"):
         measured(searcher, metric="ip")
@@ -245,7 +251,7 @@ def test_databases_that_the_caller_opened(tmp_path):
     assert "IVF_FLAT over 500 rows" in run.measurements[0].exercised
     flat = measured(table(tmp_path / "flat", list(range(ROWS)), indexed=False))
     assert recalls(flat) == [1.0]
-    assert "every search scans" in flat.measurements[0].exercised
+    assert "scanning all rows: the table has no vector index" in flat.measurements[0].exercised
     assert recalls(measured(collection(names), corpus=named))[0] >= 0.98
     assert recalls(measured(collection([str(row) for row in range(ROWS)])))[0] >= 0.98
 
@@ -262,6 +268,52 @@ def test_qdrant_as_a_shard_and_as_a_collection(tmp_path):
     assert run.measurements[0].exercised.startswith("items: qdrant.collection of 500 rows")
     with pytest.raises(UsageError, match=r'Accepted: \(client, "collection"\)'):
         measured(client())
+
+
+def appended(tmp_path):
+    """A table with rows that its index does not hold."""
+    made = table(tmp_path, list(range(ROWS)))
+    made.add(made.to_arrow().slice(0, 7).set_column(0, "id", pa.array(range(ROWS, ROWS + 7))))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda place: table(place, list(range(ROWS)), indexed=False), "all rows: the table has no vector"),
+        (appended, "7 rows that its index does not hold yet"),
+        (lambda _: faiss_index("Flat"), "all rows: IndexFlat has neither lists nor a graph"),
+        (
+            lambda _: faiss_index("IDMap,SQ8", ids=np.arange(ROWS)),
+            "all rows: IndexScalarQuantizer has neither lists",
+        ),
+        (lambda _: brute_force(), "all rows, as BFIndex does by design"),
+        (lambda _: NearestNeighbors(algorithm="brute").fit(VECTORS), "all rows: it was fitted without a"),
+        (shard, "all points: none of them is indexed"),
+        (lambda _: (client(), "items"), "all points: the client's local mode has no index"),
+    ],
+)
+def test_objects_that_scan_are_known(tmp_path, make, said):
+    assert live_engine(make(tmp_path))().scanned().startswith(said)
+
+
+def test_a_run_says_that_it_measured_a_scan():
+    run = measured(brute_force())
+    [caution] = [each for each in run.cautions if each.kind == "scan"]
+    assert caution.message == (
+        "hnswlib.BFIndex scans all rows, as BFIndex does by design. Its recall and latency are not those of "
+        "an index"
+    )
+    assert "answered, scanning all rows" in run.measurements[0].exercised
+    assert "caution: scan: hnswlib.BFIndex scans all rows" in str(run)
+
+
+def test_an_index_mentions_no_scan(tmp_path):
+    trees = NearestNeighbors(algorithm="kd_tree").fit(VECTORS)
+    graphs = [faiss_index("HNSW8"), faiss_index("PCA8,IVF4,PQ4x4"), hnsw(), usearch(), trees]
+    for held in [*graphs, table(tmp_path, list(range(ROWS))), collection([str(row) for row in range(ROWS)])]:
+        assert live_engine(held)().scanned() is None
+    assert "scan" not in [each.kind for each in measured(hnsw()).cautions]
 
 
 @pytest.mark.parametrize("kind", [hnsw, usearch])
@@ -363,12 +415,156 @@ def test_a_parameter_that_the_object_does_not_have_is_refused():
         measured(hnsw(), build={"M": 16})
 
 
-def test_filters_are_refused():
-    corpus = make_corpus(VECTORS, metadata={"even": [row % 2 == 0 for row in range(ROWS)]})
-    queries = make_queries(QUERIES).where(parse_filter("even = true"))
-    dataset = open_dataset(corpus, queries, metric="l2")
-    with pytest.raises(EngineError, match=r"hnswlib.Index cannot filter during search"):
-        measure(hnsw(), dataset, at=(K,))
+COLORS = np.array(["red", "blue", "green", None], object)[np.arange(ROWS) % 4]
+SIZES = np.arange(ROWS) % 50
+EVEN = np.arange(ROWS) % 2 == 0
+CONDITIONS = {
+    "color = 'red'": COLORS == "red",
+    "size < 5 and color in ('red', 'blue')": (SIZES < 5) & np.isin(COLORS, ["red", "blue"]),
+    "not color = 'red'": (COLORS != "red") & (COLORS != None),  # noqa: E711 - element by element
+    "size = 7 or size >= 48": (SIZES == 7) | (SIZES >= 48),
+    "color = 'violet'": np.zeros(ROWS, bool),
+}
+
+
+def frame(ids=None):
+    """A corpus as a notebook has it."""
+    columns = {"color": COLORS, "size": SIZES, "even": EVEN, "vector": list(VECTORS)}
+    return pd.DataFrame({**({} if ids is None else {"id": ids}), **columns})
+
+
+def asked(conditions):
+    """Queries with the given filters in turn, and one without."""
+    texts = [conditions[number % len(conditions)] for number in range(len(QUERIES))]
+    return pd.DataFrame({"vector": list(QUERIES), "filter": [None, *texts[1:]]})
+
+
+def filtered_table(place):
+    kept = {"id": range(ROWS), "color": pa.array(COLORS.tolist()), "size": SIZES, "even": EVEN}
+    column = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.ravel()), DIMENSION)
+    made = lancedb.connect(place).create_table("t", pa.table({**kept, "vector": column}))
+    made.create_index("vector", config=lancedb.index.IvfFlat(distance_type="l2", num_partitions=4))
+    return made
+
+
+def payloads():
+    plain = zip(COLORS.tolist(), SIZES.tolist(), EVEN.tolist(), strict=True)
+    return [
+        {"size": size, "even": even} | ({} if color is None else {"color": color})
+        for color, size, even in plain
+    ]
+
+
+def filtered_collection(_):
+    made = collection(["-1"], vectors=VECTORS[:1])
+    made.delete(ids=["-1"])
+    made.add(ids=[str(row) for row in range(ROWS)], embeddings=VECTORS, metadatas=payloads())
+    return made
+
+
+def filtered_shard(place):
+    config = qdrant_edge.EdgeConfig(
+        vectors=qdrant_edge.EdgeVectorParams(size=DIMENSION, distance=qdrant_edge.Distance.Euclid)
+    )
+    made = qdrant_edge.EdgeShard.create(str(place), config)
+    rows = enumerate(zip(VECTORS.tolist(), payloads(), strict=True))
+    points = [qdrant_edge.Point(row, vector, payload) for row, (vector, payload) in rows]
+    made.update(qdrant_edge.UpdateOperation.upsert_points(points))
+    return made
+
+
+def filtered_client(_):
+    made = client()
+    rows = enumerate(zip(VECTORS.tolist(), payloads(), strict=True))
+    made.upsert("items", [models.PointStruct(id=r, vector=v, payload=p) for r, (v, p) in rows])
+    return made, "items"
+
+
+APART = np.random.default_rng(3).choice(2**60, ROWS, replace=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "search", "ids"),
+    [
+        (lambda _: faiss_index("Flat"), {}, None),
+        (lambda _: faiss_index("IVF4,Flat"), {"nprobe": 4}, None),
+        (lambda _: faiss_index("HNSW16"), {"ef": 300}, None),
+        (lambda _: faiss_index("PCA16,IVF4,Flat"), {"nprobe": 4}, None),
+        (lambda _: faiss_index("SQ8,RFlat"), {"k_factor": 10}, None),
+        (lambda _: faiss_index("IDMap,HNSW16", ids=np.arange(ROWS) * 3 + 7), {"ef": 300}, range(7, 1507, 3)),
+        (lambda _: faiss_index("IVF4,Flat", ids=APART), {"nprobe": 4}, APART.tolist()),
+        (lambda _: hnsw(), {"ef": 300}, None),
+        (lambda _: hnsw(labels=np.arange(ROWS) * 3 + 7), {"ef": 300}, range(7, 1507, 3)),
+        (filtered_table, {"nprobes": 4}, range(ROWS)),
+        (filtered_collection, {}, None),
+        (filtered_shard, {}, None),
+        (filtered_client, {}, None),
+    ],
+)
+def test_objects_filter_natively(tmp_path, make, search, ids):
+    dataset = open_dataset(frame(ids), asked(list(CONDITIONS)), metric="l2")
+    kind = live_engine(make(tmp_path), search)
+    assert kind.can_filter({})
+    with kind() as engine:
+        engine.attach(dataset.corpus, dataset.metric)
+        engine.configure(**{each.name: each.default for each in kind.search_knobs} | search)
+        refused = {each for each in dataset.queries.filters if each and engine.refusal(each)}
+        filters = [None if each in refused else each for each in dataset.queries.filters]
+        found = engine.search(QueryBatch(QUERIES, filters), K)
+        single = [engine.search(QueryBatch(QUERIES[n : n + 1], [filters[n]]), K)[0] for n in (0, 1, 2)]
+    assert np.array_equal(found[:3], single)
+    # Chroma has no test for a missing text.
+    assert refused == ({parse_filter("not color = 'red'")} if make is filtered_collection else set())
+    passing = {parse_filter(text): mask for text, mask in CONDITIONS.items()}
+    for number, (line, condition) in enumerate(zip(found, filters, strict=True)):
+        allowed = np.ones(ROWS, bool) if condition is None else passing[condition]
+        distances = np.square(VECTORS.astype(float) - QUERIES[number]).sum(axis=1)
+        exact = [row for row in np.argsort(distances) if allowed[row]][:K]
+        assert line[line >= 0].tolist() == exact, condition
+
+
+def test_filters_of_a_column_and_of_all_queries_are_measured():
+    index = faiss_index("IVF4,Flat")
+    run = measure(
+        index, frame(), asked(["size < 5"]), metric="l2", at=(K,), rounds=1, search={"nprobe": [1, 4]}
+    )
+    low, high = (each.score["recall@10"] for each in run.measurements)
+    assert low < high == 1.0
+    assert all(each.score.anomalies["ineligible"] == 0 for each in run.measurements)
+    run = measure(index, frame(), QUERIES, metric="l2", where="even = true", at=(K,), rounds=1)
+    assert EVEN[run.measurements[0].answers].all()
+
+
+def test_booleans_of_a_payload(tmp_path):
+    run = measure(
+        filtered_client(None), frame(), QUERIES, metric="l2", where="even = true", at=(K,), rounds=1
+    )
+    assert run.measurements[0].score["recall@10"] == 1.0
+    with pytest.raises(EngineError, match=r"EdgeShard cannot filter by 'even', which holds booleans"):
+        measure(
+            filtered_shard(tmp_path), frame(), QUERIES, metric="l2", where="even = true", at=(K,), rounds=1
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (usearch, "usearch.Index"),
+        (brute_force, "hnswlib.BFIndex"),
+        (lambda: faiss_index("NSG16"), "faiss.IndexNSGFlat"),
+        (lambda: faiss_index("IDMap,PCA8,Flat", ids=np.arange(ROWS)), "faiss.IndexIDMap"),
+        (lambda: NearestNeighbors().fit(VECTORS), "sklearn.NearestNeighbors"),
+    ],
+)
+def test_filters_that_an_object_cannot_apply_are_refused(make, name):
+    with pytest.raises(EngineError, match=rf"{name} cannot filter during search, and these queries have"):
+        measure(make(), frame(), QUERIES, metric="l2", where="even = true", at=(K,))
+
+
+def test_a_table_without_the_column_is_refused(tmp_path):
+    held = table(tmp_path, list(range(ROWS)))
+    with pytest.raises(EngineError, match=r"lancedb.Table has no column 'size' to filter by. It has id, vec"):
+        measure(held, frame(range(ROWS)), QUERIES, metric="l2", where="size < 5", at=(K,), rounds=1)
 
 
 def test_objects_of_no_known_kind_are_not_recognized():

@@ -5,7 +5,7 @@ import runpy
 import shlex
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -74,7 +74,19 @@ CALLS = {
     "pgvector-ivfflat": "SQL statement over a local socket",
     "sqlite-vec": "SQL statement in this process",
 }
+LIBRARY_CALL = "library call"
 FILTERING = [name for name in registered() if get_engine(name).abilities.filters]
+# Engines per run: the audit, the truth and the report of a run take longer than a small engine.
+TOGETHER = 7
+
+
+def groups(names):
+    """All engines, those with the same kind of call together."""
+    kinds = {}
+    for name in names:
+        kinds.setdefault(CALLS.get(name, LIBRARY_CALL), []).append(name)
+    parts = [same[at : at + TOGETHER] for same in kinds.values() for at in range(0, len(same), TOGETHER)]
+    return [pytest.param(part, id="+".join(part)) for part in parts]
 
 
 @pytest.fixture(scope="module")
@@ -138,34 +150,35 @@ def service(folder):
         server.shutdown()
 
 
-def measured(name, data, tmp_path, where=None):
-    """What `recallatk run` says of one engine, and what it wrote."""
+def measured(names, data, tmp_path, where=None):
+    """What `recallatk run` says of these engines, each with its trial and its measurement."""
     folder = data[0]
-    with target(name, folder) as build:
-        lines = [
-            f'name = "{name}"',
-            "[data]",
-            f'corpus = "{folder / "corpus.parquet"}"',
-            f'queries = "{folder / "queries.parquet"}"',
-            'metric = "l2"',
-            *([f"where = '{where}'"] if where else []),
-            f'[truth]\nstore = "{folder / "store"}"',
-            f"[measure]\nk = {K}\nrounds = 1",
-            f'[[engine]]\nname = "{name}"',
-            "[engine.build]",
-            *(f"{key} = {json.dumps(value)}" for key, value in build.items()),
-            "[engine.search]",
-            *(f"{key} = {json.dumps(value)}" for key, value in SEARCH.get(name, {}).items()),
-        ]
+    lines = [
+        'name = "measured"',
+        "[data]",
+        f'corpus = "{folder / "corpus.parquet"}"',
+        f'queries = "{folder / "queries.parquet"}"',
+        'metric = "l2"',
+        *([f"where = '{where}'"] if where else []),
+        f'[truth]\nstore = "{folder / "store"}"',
+        f"[measure]\nat = {K}\nrounds = 1",
+    ]
+    with ExitStack() as targets:
+        for name in names:
+            build = targets.enter_context(target(name, folder))
+            lines += [f'[[engine]]\nname = "{name}"', "[engine.build]"]
+            lines += [f"{key} = {json.dumps(value)}" for key, value in build.items()]
+            lines += ["[engine.search]"]
+            lines += [f"{key} = {json.dumps(value)}" for key, value in SEARCH.get(name, {}).items()]
         (tmp_path / "bench.toml").write_text("\n".join(lines))
-        # Compiling pynndescent takes half a minute even without optimization.
-        environment = {"PYTHONPATH": str(folder), "NUMBA_OPT": "0"}
+        environment = {"PYTHONPATH": str(folder)}
         ran = recallatk("run", "bench.toml", "--json", cwd=tmp_path, env=environment)
     assert ran.returncode == 0, ran.stderr + ran.stdout
     found = json.loads(ran.stdout)
-    (trial,) = found["trials"]
-    assert trial["status"] == "done", trial["failure"]
-    return found, trial, load_run(tmp_path / "runs" / name)
+    assert [(each["engine"], each["failure"]) for each in found["trials"]] == [(name, None) for name in names]
+    assert {each["status"] for each in found["trials"]} == {"done"}
+    run = load_run(tmp_path / "runs" / "measured")
+    return found, list(zip(names, found["trials"], run.measurements, strict=True))
 
 
 def nearest(data, eligible):
@@ -175,29 +188,29 @@ def nearest(data, eligible):
     return np.argsort(np.where(eligible, distances, np.inf), axis=1)[:, :K]
 
 
-def check_recall(name, trial, run, truth):
-    (measurement,) = run.measurements
+def check_recall(name, trial, measurement, truth):
+    assert measurement.trial.engine == name
     pairs = zip(measurement.answers.tolist(), truth.tolist(), strict=True)
     recall = np.mean([len(set(answer) & set(true)) / K for answer, true in pairs])
-    assert trial["measures"]["recall@10"]["value"] == pytest.approx(recall)
-    assert recall >= LOSSY.get(name, 0.99)
-    assert trial["evidence"]
+    assert trial["measures"]["recall@10"]["value"] == pytest.approx(recall), name
+    assert recall >= LOSSY.get(name, 0.99), name
+    assert trial["evidence"], name
 
 
-@pytest.mark.parametrize("name", registered())
-def test_every_engine_is_measured_by_the_run_command(name, data, tmp_path):
-    found, trial, run = measured(name, data, tmp_path)
-    check_recall(name, trial, run, nearest(data, np.full(ROWS, True)))
-    assert trial["call"] == CALLS.get(name, "library call")
+@pytest.mark.parametrize("names", groups(registered()))
+def test_every_engine_is_measured_by_the_run_command(names, data, tmp_path):
+    found, measurements = measured(names, data, tmp_path)
+    for name, trial, measurement in measurements:
+        check_recall(name, trial, measurement, nearest(data, np.full(ROWS, True)))
+        assert trial["call"] == CALLS.get(name, LIBRARY_CALL), name
     assert found["timed"].startswith(f"one {trial['call']} for the top 10, 1 search thread;")
-    shown = recallatk("show", tmp_path / "runs" / name, "--verbose").stdout
+    shown = recallatk("show", tmp_path / "runs" / "measured", "--verbose").stdout
     assert f"Timed: one {trial['call']} for the top 10" in shown
 
 
-@pytest.mark.parametrize("name", FILTERING)
-def test_every_engine_that_filters_is_measured_with_filters_by_the_run_command(name, data, tmp_path):
-    _, trial, run = measured(name, data, tmp_path, WHERE)
+@pytest.mark.parametrize("names", groups(FILTERING))
+def test_every_engine_that_filters_is_measured_with_filters_by_the_run_command(names, data, tmp_path):
     eligible = data[3] == 1
-    check_recall(name, trial, run, nearest(data, eligible))
-    (measurement,) = run.measurements
-    assert eligible[measurement.answers].all()
+    for name, trial, measurement in measured(names, data, tmp_path, WHERE)[1]:
+        check_recall(name, trial, measurement, nearest(data, eligible))
+        assert eligible[measurement.answers].all(), name

@@ -6,6 +6,8 @@ import ir_measures
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recallatk import (
     Answers,
@@ -17,11 +19,13 @@ from recallatk import (
     open_dataset,
     score,
 )
-from recallatk.analysis.answers import truth_from_lists
-from recallatk.analysis.distribution import distribution
+from recallatk.analysis.answers import answers_from_lists, last_answer, truth_from_lists
+from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.segments import by_column, contrast, intrinsic_dimension
 from recallatk.core import Metric, Truth
 from recallatk.errors import MismatchError, UsageError
+from recallatk.goals import parse_goal
+from recallatk.goals.evaluation import target_estimate
 
 RANDOM = np.random.default_rng(5)
 QUERIES, DEPTH = 120, 10
@@ -306,6 +310,36 @@ def test_missing_queries_are_named_and_score_0():
     assert found.score.anomalies["missing"] == 2
     assert found.score["recall@10"] == pytest.approx(118 / 120)
     assert "q3, q77" in assessment_to_text(found)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [[1, 2, 3], [4]],
+        np.array([[1, 2, 3, -1], [4, -1, -1, -1]]),
+        answers_from_lists([[1, 2, 3, None], [4, None]]),
+        answers_from_lists([["1", "2", "3", None], ["4"]]),
+    ],
+    ids=["lists", "matrix", "numbers", "names"],
+)
+def test_by_default_k_is_within_the_longest_list_of_answers(answers):
+    assert last_answer(answers) == 3
+    right = [list(range(10)), list(range(10))]
+    found = assess(truth=right, answers=[[0, 1, 2], [3]]).score
+    assert [name for name in found.measures if name.startswith("recall@")] == ["recall@1"]
+    assert found.unreached == score(truth=right, answers=[[0, 1, 2], [3]]).unreached == (10,)
+    assert "no query has 10 answers" in repr(found)
+    assert score(truth=right, answers=[[0, 1, 2], [3]], at=[10])["recall@10"] == pytest.approx(0.2)
+    assert last_answer([[], [None, -1]]) == 0
+
+
+@given(st.integers(1, 400), st.integers(0, 10))
+def test_the_mean_of_equal_values_is_their_value_and_in_its_interval(count, hits):
+    value = hits / 10
+    mean = mean_of(np.full(count, value), "recall@10", np.full(count, value))
+    assert mean.value == mean.ids == value
+    assert mean.low <= value <= mean.high
+    assert target_estimate(parse_goal("recall@10 >= 0.5"), np.full(count, value)).value == value
 
 
 def test_a_strict_recall_may_be_asked_for_beside_another_k():

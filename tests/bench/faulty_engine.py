@@ -24,6 +24,7 @@ HOWS = (
     "slow",
     "forget",
     "forgetful",
+    "drop",
     "stubborn",
     "litter",
 )
@@ -120,6 +121,9 @@ class Faulty(Exact):
     def slow(self, found):
         time.sleep(0.02)
         return found
+
+    def drop(self, found):
+        return np.where(found % 5 == 0, -1, found)
 
     def forgetful(self, found):
         return found if self.count % 2 else np.roll(found, 1, axis=1)

@@ -145,4 +145,4 @@ def test_tuning_takes_targets_per_selectivity_and_correlation(files, tmp_path):
     assert tuned["met"] and [each["text"] for each in tuned["verdict"]["goals"]] == list(goals)
     assert tuned["validated"][goals[0].replace(" >= 0.6", "")]["n"] < QUERIES // 8
     refused = recallatk("tune", *data, "--metric", "l2", "--target", "recall@10 >= 0.6 in selectivity=5")
-    assert refused.returncode == 2 and "no query has selectivity = '5'. It is" in refused.stderr
+    assert refused.returncode == 2 and "no query has selectivity = '5'. Its values:" in refused.stderr

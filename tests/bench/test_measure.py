@@ -448,7 +448,7 @@ def test_corpus_and_queries_stand_for_a_dataset(tiny, tmp_path):
     path = tmp_path / "truth.parquet"
     save_truth(truth, path)
     assert measure("exact", dataset, truth=path, at=(10,), rounds=1).measurements[0].score["recall@10"] == 1.0
-    with pytest.raises(UsageError, match="a Dataset has queries of its own"):
+    with pytest.raises(UsageError, match="a Dataset already has queries"):
         measure("exact", dataset, queries)
     with pytest.raises(MismatchError, match="metric mismatch: the dataset uses l2, not ip"):
         measure("exact", dataset, metric="ip")

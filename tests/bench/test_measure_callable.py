@@ -74,6 +74,37 @@ def test_a_function_gets_the_filters_of_the_queries_where_it_takes_any(data):
         measure(exact, filtered, at=[10])
 
 
+def test_an_error_of_a_function_is_one_message_with_its_line(data, tmp_path, capfd):
+    dataset, truth = data
+    file = tmp_path / "my search.py"
+    file.write_text(
+        "def find(rows):\n    return rows[-1] / 0\n\ndef search(queries, k):\n    return find([1])\n"
+    )
+    scope = {}
+    exec(compile(file.read_text(), str(file), "exec"), scope)
+    with pytest.raises(EngineError) as caught:
+        measure(scope["search"], dataset, truth=truth, at=[10], rounds=1)
+    said = str(caught.value)
+    assert said.endswith(f"search: it raised ZeroDivisionError: division by zero ({file}, line 2)")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_an_error_deep_in_a_library_names_the_line_that_called_it(data):
+    dataset, truth = data
+
+    def search(queries, k, wide=0):
+        return np.linalg.inv(queries) if wide else [["row-0"]] * len(queries)
+
+    run = measure(search, dataset, truth=truth, search={"wide": [0, 1]}, at=[10], rounds=1)
+    [failure] = run.failures
+    assert "it raised LinAlgError" in failure.message
+    assert failure.message.endswith(f"({__file__}, line {search.__code__.co_firstlineno + 1})")
+    assert "Traceback" in failure.log
+    with pytest.raises(EngineError, match=r"it raised TypeError: .*missing 1 required"):
+        measure(lambda queries, k, other: [], dataset, truth=truth, at=[10], rounds=1)
+
+
 def test_a_class_that_is_not_registered_is_measured_in_this_process(data):
     class Mine(Exact):
         name = "mine"
@@ -94,7 +125,9 @@ def test_a_function_that_fails_is_an_error_with_its_message(data):
 
 
 def test_what_is_no_engine_is_refused(data):
-    with pytest.raises(UsageError, match=r"cannot measure a int. Accepted: the name of an engine"):
+    with pytest.raises(
+        UsageError, match=r"cannot measure an object of type int. Accepted: the name of an engine"
+    ):
         measure(42, data[0], truth=data[1])
     with pytest.raises(UsageError, match="only registered engines are built more than once"):
         measure(brute_force(data[0]), data[0], truth=data[1], at=(1,), builds=2)

@@ -227,6 +227,24 @@ def test_k_beyond_the_depth_is_refused_and_by_default_left_out(folder, truths):
         assert "whole numbers" in refused("numbers.parquet", "answers.npy", "--at", text)
 
 
+def test_k_beyond_the_answers_is_left_out_and_may_be_asked_for(folder, truths):
+    np.save(folder / "nine.npy", np.pad(truths["numbers"].rows[:, :9], ((0, 0), (0, 5)), constant_values=-1))
+    found = scored(folder / "numbers.parquet", folder / "nine.npy")
+    assert [name for name in found["measures"] if name.startswith("recall@")] == ["recall@1"]
+    assert found["unreached"] == [10]
+    note = "recall@10 left out: no query has that many answers. To score anyway: --at 10"
+    assert note in run_here(folder / "numbers.parquet", folder / "nine.npy").stdout
+    asked = scored(folder / "numbers.parquet", folder / "nine.npy", "--at", "10")
+    assert asked["measures"]["recall@10"]["value"] == pytest.approx(0.9)
+    assert asked["unreached"] == []
+
+
+def test_a_line_says_how_the_interval_and_the_bound_differ(folder, truths):
+    np.save(folder / "all.npy", truths["numbers"].rows)
+    shown = run_here(folder / "numbers.parquet", folder / "all.npy").stdout
+    assert '±: 95 % interval over queries. "At least" is the bound to decide by' in " ".join(shown.split())
+
+
 def test_missing_queries_are_named_and_extra_ones_are_refused_by_name(folder, truths):
     lists = by_name(answer_rows(truths, hits=10))
     write_answers("fewer.parquet", lists[2:], ASKED[2:])

@@ -83,10 +83,12 @@ RUN = ("run", "bench.toml")
 TUNE = ("tune", "bench.toml", "--target", "recall@10 >= 0.9", "--engine", "faiss-hnsw", "--out", "tuned")
 QUICK = ("run", "corpus.npy", "queries.npy", "--metric", "l2", "--engine", "exact", "--out", "quick")
 WORK = {"run": (RUN, trials), "tune": (TUNE, journal)}
+# Both commands answer signals in one place, so each pair of command and signal is in one of the two lists.
+TO_THE_COMMAND = [*(("run", number) for number in SIGNALS), ("tune", signal.SIGINT)]
+TO_ALL = [("run", signal.SIGINT), ("run", signal.SIGTERM), ("tune", signal.SIGTERM), ("tune", signal.SIGHUP)]
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize(("name", "number"), TO_THE_COMMAND)
 def test_finished_work_stays_and_no_process_and_no_temporary_folder(place, name, number):
     words, finished = WORK[name]
     with begun(place, *words) as process:
@@ -113,8 +115,7 @@ def test_finished_work_stays_and_no_process_and_no_temporary_folder(place, name,
         assert finished(place).startswith(kept)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize(("name", "number"), TO_ALL)
 def test_a_signal_to_all_processes_at_once_fails_no_trial(place, name, number):
     """As a service manager sends it, and to the measuring process first."""
     words, finished = WORK[name]

@@ -104,6 +104,21 @@ def test_a_target_becomes_a_setting_with_its_files(tuned_once):
     assert kept == {name: value for name, value in said.items() if name != "out"}
 
 
+def test_the_cost_that_was_preferred_is_in_the_file_on_the_screen_and_on_the_page(folder):
+    words = ("corpus.parquet", "queries.parquet", "--metric", "cosine", "--target", "recall@10 >= 0.9")
+    shown = ran(
+        *words, "--engine", "faiss-ivf-flat", "--prefer", "cost", "--price", "3.6EUR/h", "--out", "out"
+    )
+    kept = json.loads(Path("out/tuned.json").read_text())
+    assert kept["prefer"] == "cost" and kept["cost"]["per_hour"] == 3.6
+    # 3.6 an hour is a thousandth a second.
+    assert kept["cost"]["cost_per_million"] == pytest.approx(1e3 / kept["qps"])
+    assert "EUR per million queries" in " ".join(shown.stdout.split())
+    assert "Cost per million queries" in Path("out/report.html").read_text()
+    best = max((each for each in kept["front"] if each["bound"]), key=lambda each: each["qps"])
+    assert best["search"] == kept["choice"]["search"]
+
+
 def test_the_linter_has_looked_and_every_report_says_so(tuned_once):
     said, here = tuned_once
     out = here / said["out"]

@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from examples import examples
 from recallatk import parse_filter
 from recallatk.errors import FilterError
-from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
+from recallatk.filters import (
+    And,
+    ContainsAll,
+    ContainsAny,
+    Equals,
+    Exists,
+    In,
+    Not,
+    Or,
+    Prefix,
+    Range,
+)
 from recallatk.filters.eligibility import Eligibility, eligibility
 from recallatk.filters.lookup import Lookup, RowSet
 
@@ -84,6 +95,12 @@ KINDS = {
     "coded": (st.sampled_from(["a", "b", "c"]), st.sampled_from(["a", "b", "missing"])),
     "flag": (st.booleans(), st.booleans()),
     "nothing": (st.none(), st.sampled_from([1, "a", True])),
+    "day": (st.integers(0, 3), st.sampled_from(["1970-01-01", "1970-01-03", "9999-12-31"])),
+    "tags": (
+        st.lists(st.sampled_from(["a", "b", None, ""]), max_size=3),
+        st.sampled_from(["a", "b", "", "missing"]),
+    ),
+    "counts": (st.lists(st.integers(0, 3), max_size=3), st.sampled_from([0, 1, 1.0, 2.5, 10**30])),
 }
 TYPES = {
     "text": pa.string(),
@@ -93,6 +110,9 @@ TYPES = {
     "coded": pa.dictionary(pa.int8(), pa.string()),
     "flag": pa.bool_(),
     "nothing": pa.null(),
+    "day": pa.date32(),
+    "tags": pa.list_(pa.string()),
+    "counts": pa.large_list(pa.int16()),
 }
 
 
@@ -119,6 +139,9 @@ def tables(draw):
 def leaves(draw):
     name = draw(st.sampled_from(sorted(KINDS)))
     value = KINDS[name][1]
+    if name in ("tags", "counts"):
+        kind = draw(st.sampled_from([ContainsAny, ContainsAll]))
+        return kind(name, tuple(draw(st.lists(value, min_size=1, max_size=3))))
     if draw(st.booleans()):
         return Equals(name, draw(value))
     return In(name, tuple(draw(st.lists(value, min_size=1, max_size=4))))
@@ -127,6 +150,7 @@ def leaves(draw):
 LEAVES = leaves()
 OTHERS = st.one_of(
     st.builds(lambda low: Range("whole", gte=low), st.integers(-2, 3)),
+    st.builds(lambda text: Prefix("text", text), st.sampled_from(["", "a", "é"])),
     st.sampled_from(sorted(KINDS)).map(Exists),
     LEAVES.map(Not),
     st.builds(lambda *pair: Or(pair), LEAVES, LEAVES),
@@ -175,7 +199,7 @@ def test_few_filters_on_a_column_are_left_to_their_masks():
     assert not Lookup(few, table).indexes
     many = [*few, *filters_of(["a in (8, 9)", "a = 3 and b > 100", "a in (1, 2, 3) and b > 100", "a >= 0"])]
     lookup = Lookup(many, table)
-    assert lookup.indexes.keys() == {"a"}
+    assert lookup.indexes.keys() == {("a", False)}
     # Of the last but one, too many rows remain for checking these to be any quicker.
     assert [each is not None for each in map(lookup.find, many)] == [True] * 10 + [False] * 2
     assert lookup.find(many[9]).between(0, 200).tolist() == [103, 123, 143, 163, 183]
@@ -186,7 +210,7 @@ def test_values_that_are_one_to_the_column_find_the_same_rows():
     ones = filters_of(["n = 1", "n = 1.0", "n in (1, 1.0)", "n = 1 and n = 1.0"])
     zeros = filters_of(["x = 0", "x = 0.0", "x = -0.0", "x in (0, -0.0, 0.0)"])
     others = filters_of(f"n = {value} and x = {value}" for value in range(10, 20))
-    assert Lookup([*ones, *zeros, *others], table).indexes.keys() == {"n", "x"}
+    assert Lookup([*ones, *zeros, *others], table).indexes.keys() == {("n", False), ("x", False)}
     found = eligibility([*ones, *zeros, *others], table, None, 502)
     assert [each.between(0, 502).tolist() for each in found.sets[:8]] == [[0]] * 4 + [[0, 1]] * 4
     assert list(found.counts) == [1] * 4 + [2] * 4 + [0] * 10
@@ -241,7 +265,7 @@ def test_dates_and_decimals_are_looked_up_as_they_are_compared():
     texts = [f"day = '2024-02-{day}'" for day in range(10, 30)]
     texts += [f"price in ({price}, {price}.00, {price + 1})" for price in range(20)]
     filters = filters_of(texts)
-    assert Lookup(filters, table).indexes.keys() == {"day", "price"}
+    assert Lookup(filters, table).indexes.keys() == {("day", False), ("price", False)}
     for members, condition in zip(eligibility(filters, table, None, 3).sets, filters, strict=True):
         assert list(members.mask(0, 3)) == list(condition.mask(table))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from examples import examples
 from recallatk import Filter, filter_from_json
 from recallatk.errors import FilterError
-from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
+from recallatk.filters import And, ContainsAll, ContainsAny, Equals, Exists, In, Not, Or, Prefix, Range
 
 
 def test_every_kind_has_its_form():
@@ -19,6 +19,9 @@ def test_every_kind_has_its_form():
             Not(Range("c", gt=1, lte=5)),
             Exists("d"),
             Equals("e", False),
+            Prefix("f", "x"),
+            ContainsAny("g", ("x", 2)),
+            Not(ContainsAll("g", ("x", "y"))),
         )
     )
     form = {
@@ -32,11 +35,14 @@ def test_every_kind_has_its_form():
             {"not": {"range": {"column": "c", "gt": 1, "lte": 5}}},
             {"exists": {"column": "d"}},
             {"equals": {"column": "e", "value": False}},
+            {"prefix": {"column": "f", "prefix": "x"}},
+            {"contains_any": {"column": "g", "values": ["x", 2]}},
+            {"not": {"contains_all": {"column": "g", "values": ["x", "y"]}}},
         ]
     }
     assert condition.to_json() == form
     assert filter_from_json(json.loads(json.dumps(form))) == condition
-    assert condition.columns() == {"a", "b", "c", "d", "e"}
+    assert condition.columns() == {"a", "b", "c", "d", "e", "f", "g"}
 
 
 def test_different_conditions_have_different_keys():
@@ -49,6 +55,7 @@ def test_different_conditions_have_different_keys():
         Exists("a"),
     ]
     conditions += [Range("a", gte=1), Range("a", gt=1), Range("a", lte=1), Range("a", lt=1), Not(Exists("a"))]
+    conditions += [Prefix("a", "1"), ContainsAny("a", (1,)), ContainsAll("a", (1,)), ContainsAny("a", ("1",))]
     conditions += [And((Exists("a"),)), Or((Exists("a"),))]
     assert len({each.key for each in conditions}) == len(conditions)
 
@@ -79,6 +86,13 @@ def test_different_conditions_have_different_keys():
         {"range": {"column": "a", "lte": 1, "lt": 1}},
         {"range": {"column": "a", "gt": True}},
         {"range": {"column": "a", "from": 1}},
+        {"prefix": {"column": "a"}},
+        {"prefix": {"column": "a", "prefix": 5}},
+        {"prefix": {"column": "a", "prefix": None}},
+        {"contains_any": {"column": "a", "values": "x"}},
+        {"contains_any": {"column": "a", "values": []}},
+        {"contains_all": {"column": "a", "values": [["x"]]}},
+        {"contains_all": {"column": "a", "value": "x"}},
         {"exists": {"column": "a", "value": 1}},
         {"exists": "a"},
         {"and": []},
@@ -106,7 +120,23 @@ def test_nesting_is_bounded():
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
 KEYS = st.sampled_from(
-    ["equals", "in", "range", "exists", "and", "or", "not", "column", "value", "values", "gte", "lt"]
+    [
+        "equals",
+        "in",
+        "range",
+        "exists",
+        "prefix",
+        "contains_any",
+        "contains_all",
+        "and",
+        "or",
+        "not",
+        "column",
+        "value",
+        "values",
+        "gte",
+        "lt",
+    ]
 )
 
 

@@ -137,6 +137,11 @@ def test_dates_and_timestamps_compare_with_text():
         ("flag = 1", "bool"),
         ("flag > 0", "bool"),
         ("tags = 'x'", "list<item: string>"),
+        ("tags starts with 'x'", "list<item: string>"),
+        ("n starts with 'x'", "int64"),
+        ("s contains 'x'", "string"),
+        ("n contains 1", "int64"),
+        ("tags contains 1", "large_string"),
         ("raw = 'x'", "binary"),
     ],
 )
@@ -182,3 +187,74 @@ def test_an_empty_table_has_an_empty_mask(text):
 def test_a_mask_runs_through_all_chunks():
     table = pa.concat_tables([pa.table({"a": [1, None]}), pa.table({"a": [2]}), pa.table({"a": [1]})])
     assert rows(table, "a = 1") == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "accepted"),
+    [
+        (pa.date32(), "2024-1-31", "'2024-01-31'"),
+        (pa.date32(), "2024-02-30", "'2024-01-31'"),
+        (pa.date64(), "2024-01-31T00:00:00", "'2024-01-31'"),
+        (pa.date32(), "\u0662\u0660\u0662\u0664-01-31", "'2024-01-31'"),
+        (pa.timestamp("us"), "2024-01-31T24:00:00", "'2024-01-31' or '2024-01-31T10:30:00'"),
+        (pa.timestamp("us"), "2024-01-31T10:00:00Z", "'2024-01-31' or '2024-01-31T10:30:00'"),
+        (pa.timestamp("ns", "UTC"), "2024-01-31", "'2024-01-31T10:30:00Z', with a time zone"),
+        (pa.timestamp("s", "Europe/Berlin"), "2024-01-31T10:00:00+25:00", "with a time zone"),
+        (pa.time32("s"), "10:61", "'10:30:00'"),
+    ],
+)
+def test_a_bad_date_is_refused_with_the_column_the_value_and_the_accepted_form(kind, value, accepted):
+    table = pa.table({"at": pa.array([None], kind)})
+    for text in (f"at = '{value}'", f"at >= '{value}'", f"at in ('{value}')"):
+        with pytest.raises(FilterError) as caught:
+            rows(table, text)
+        assert f"column 'at' holds {kind} and cannot be compared with '{value}'" in str(caught.value)
+        assert str(caught.value).endswith(accepted)
+
+
+def test_a_literal_between_two_ticks_equals_none_and_bounds_all():
+    at = pa.array([0, 1, 2, None], pa.timestamp("s"))
+    table = pa.table({"at": at, "day": pa.array([0, 1, -1, None], pa.date32())})
+    assert rows(table, "at = '1970-01-01T00:00:00.5'") == []
+    assert rows(table, "at > '1970-01-01T00:00:00.5'") == [1, 2]
+    assert rows(table, "at <= '1970-01-01T00:00:01.999999999'") == [0, 1]
+    assert rows(table, "at != '1970-01-01T00:00:00.5'") == [0, 1, 2]
+    wide = pa.table({"at": pa.array([0, None], pa.timestamp("ns"))})
+    assert rows(wide, "at < '9999-12-31'") == [0]
+    assert rows(wide, "at >= '0001-01-01'") == [0]
+    assert rows(wide, "at = '9999-12-31'") == []
+    assert rows(table, "day between '1969-12-31' and '1970-01-01'") == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_(pa.string()),
+        pa.large_list(pa.large_string()),
+        pa.list_(pa.string(), 3),
+        pa.list_(pa.dictionary(pa.int8(), pa.string())),
+        pa.list_(pa.string_view()),
+    ],
+)
+def test_tags_of_every_layout_are_compared_element_by_element(kind):
+    lists = [["x", "y"], [], None, ["y", None, "y"], [None]]
+    if pa.types.is_fixed_size_list(kind):
+        lists = [each and each + [None] * (3 - len(each)) for each in [["x", "y"], [None], None, *lists[3:]]]
+    table = pa.concat_tables([pa.table({"tags": pa.array(lists, kind)})] * 2).slice(0, 5)
+    assert rows(table, "tags contains 'x'") == [0]
+    assert rows(table, "tags contains any ('x', 'y')") == [0, 3]
+    assert rows(table, "tags contains all ('y', 'y')") == [0, 3]
+    assert rows(table, "tags contains all ('x', 'y')") == [0]
+    assert rows(table, "not (tags contains 'y')") == [1, 4]
+    assert rows(table, "tags contains 'unknown'") == []
+    assert rows(table, "tags is null") == [2]
+
+
+def test_numbers_in_lists_are_compared_exactly():
+    table = pa.table({"n": pa.array([[1, 2**62 + 1], [2**62], [3], None, []], pa.list_(pa.int64()))})
+    assert rows(table, f"n contains {2**62 + 1}") == [0]
+    assert rows(table, f"n contains any (1.0, {2**62}, 2.5)") == [0, 1]
+    assert rows(table, "n contains all (1, 2.5)") == []
+    assert rows(table, "not (n contains all (1, 2.5))") == [0, 1, 2, 4]
+    assert rows(pa.table({"n": [[], None]}), "not (n contains 1)") == [0]
+    assert rows(pa.table({"n": pa.nulls(2)}), "n contains 1 or n starts with 'x'") == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from examples import examples
 from recallatk import Filter, parse_filter
 from recallatk.errors import FilterError
-from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
+from recallatk.filters import And, ContainsAll, ContainsAny, Equals, Exists, In, Not, Or, Prefix, Range
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,18 @@ from recallatk.filters import And, Equals, Exists, In, Not, Or, Range
         ("a is null", Not(Exists("a"))),
         ("a is not null", Exists("a")),
         ("a exists", Exists("a")),
+        ("a", Equals("a", True)),
+        ("not a or (b and c)", Or((Not(Equals("a", True)), And((Equals("b", True), Equals("c", True)))))),
+        ("a like 'x%'", Prefix("a", "x")),
+        ("a LIKE '%'", Prefix("a", "")),
+        ("a not like 'x%'", Not(Prefix("a", "x"))),
+        ("a starts with '50%_'", Prefix("a", "50%_")),
+        ("a not starts with 'x'", Not(Prefix("a", "x"))),
+        ("a contains 'x'", ContainsAny("a", ("x",))),
+        ("a contains any ('x', 2)", ContainsAny("a", ("x", 2))),
+        ("a contains all ('x')", ContainsAll("a", ("x",))),
+        ("a not contains 3", Not(ContainsAny("a", (3,)))),
+        ("like = 1 and all contains any (1)", And((Equals("like", 1), ContainsAny("all", (1,))))),
         ("NOT a = TRUE AND B = False", And((Not(Equals("a", True)), Equals("B", False)))),
         ("not not a = 1", Not(Not(Equals("a", 1)))),
         ("meta.year < 2000", Range("meta.year", lt=2000)),
@@ -56,7 +68,7 @@ def test_the_text_form_reads_as_sql_does(text, condition):
     [
         ("", "a column name", 1),
         ("   ", "a column name", 4),
-        ("a", "=, !=, <, <=, >, >=, in, between or is", 2),
+        ("a b", "=, !=, <, <=, >, >=, in, between, is, like, starts with or contains", 3),
         ("a =", "'text', a number, true or false", 4),
         ("a = b", "'text', a number, true or false", 5),
         ("a = null", "is null", 5),
@@ -65,7 +77,17 @@ def test_the_text_form_reads_as_sql_does(text, condition):
         ("a in ()", "'text', a number, true or false", 7),
         ("a in (1 2)", "'\\)'", 9),
         ("a is 1", "'null'", 6),
-        ("a not = 1", "'in' or 'between'", 7),
+        ("a not = 1", "in, between, like, starts with or contains", 7),
+        ("a like 5", "'text%', without other", 8),
+        ("a like 'x'", "'text%', without other", 8),
+        ("a like '%x%'", "write starts with 'text'", 8),
+        ("a like 'x_%'", "'text%', without other", 8),
+        ("a like 'x\\\\%'", "'text%', without other", 8),
+        ("a starts 'x'", "'with'", 10),
+        ("a starts with 5", "'text'", 15),
+        ("a contains", "'text', a number, true or false", 11),
+        ("a contains any 'x'", "'\\('", 16),
+        ("a contains all ()", "'text', a number, true or false", 17),
         ("a between 1 or 2", "'and'", 13),
         ("and = 1", "a column name", 1),
         ("a = 'open", "a column, a value or an operator", 5),
@@ -87,7 +109,8 @@ def test_numbers_that_no_column_holds_are_refused(text):
 
 
 WORDS = (
-    "a and or not in is null between exists true ( ) , = < >= <> 'x' \"q\" 1 -2.5 1e9 ' \" . ! \0 é \ud800"
+    "a and or not in is null between exists true ( ) , = < >= <> 'x' \"q\" 1 -2.5 1e9 ' \" . ! \0 é \ud800 "
+    "like starts with contains any all 'x%'"
 )
 TOKENS = st.sampled_from(WORDS.split(" "))
 

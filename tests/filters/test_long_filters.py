@@ -56,8 +56,8 @@ def test_terms_on_one_column_are_one_look_at_it(kind, monkeypatch):
 
 def test_a_column_is_converted_once_for_all_terms(monkeypatch):
     converted = []
-    plain = mask_module._plain
-    monkeypatch.setattr(mask_module, "_plain", lambda column: converted.append(1) or plain(column))
+    plain = mask_module.plain
+    monkeypatch.setattr(mask_module, "plain", lambda column: converted.append(1) or plain(column))
     counts = dataset(
         " or ".join(f"size between {2 * i} and {2 * i}" for i in range(1_000))
     ).eligibility.counts

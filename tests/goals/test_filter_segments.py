@@ -54,8 +54,12 @@ def test_a_query_column_of_the_name_comes_first():
 @pytest.mark.parametrize(
     ("text", "facts", "said"),
     [
-        ("selectivity='2 to 3 %'", FACTS, r"no query has selectivity = '2 to 3 %'. It is 0.1 to 1%"),
-        ("correlation=negative", FACTS, "no query has correlation = 'negative'. It is none or positive"),
+        ("selectivity='2 to 3 %'", FACTS, r"no query has selectivity = '2 to 3 %'. Its values: 0.1 to 1%"),
+        (
+            "correlation=negative",
+            FACTS,
+            "correlation = 'negative'. Its values: none or positive",
+        ),
         ("selectivity='1 to 10 %'", None, "no query column 'selectivity', and the filters"),
         ("correlation=none", dataclasses.replace(FACTS, near=None), "no query column 'correlation'"),
     ],

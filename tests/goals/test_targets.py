@@ -117,7 +117,7 @@ def test_members_are_the_queries_of_the_segment():
     ]
     with pytest.raises(UsageError, match=r"no query column 'sort'\. Accepted: kind or year"):
         parse_goal("recall@5 >= 0.9 in sort=a").members(columns, 4)
-    with pytest.raises(UsageError, match=r"no query has kind = 'z'\. It is a or b"):
+    with pytest.raises(UsageError, match=r"no query has kind = 'z'\. Its values: a or b"):
         parse_goal("recall@5 >= 0.9 in kind=z").members(columns, 4)
     with pytest.raises(UsageError, match="Accepted: none"):
         parse_goal("recall@5 >= 0.9 in kind=z").members(None, 4)

@@ -95,6 +95,22 @@ class Taking:
         return np.argsort(apart, axis=1, kind="stable")[:, :k]
 
 
+class PostFiltering:
+    """An exact search for some rows, from which those that do not pass the filter are taken away."""
+
+    def __init__(self, corpus, fetched):
+        self.vectors, self.metadata, self.fetched = vectors(corpus), corpus.metadata, fetched
+
+    def __call__(self, queries, k, filters=None):
+        apart = np.linalg.norm(self.vectors[None] - np.asarray(queries)[:, None], axis=2)
+        near = np.argsort(apart, axis=1, kind="stable")[:, : self.fetched]
+        answers = np.full((len(queries), k), -1)
+        for line, rows, each in zip(answers, near, filters or [None] * len(queries), strict=True):
+            kept = rows if each is None else rows[each.mask(self.metadata)[rows]]
+            line[: len(kept[:k])] = kept[:k]
+        return answers
+
+
 # What never sleeps is let wait for its turn, and may not be felt for milliseconds; what wakes up goes first.
 RESTLESS = """
 import time

@@ -199,6 +199,19 @@ def test_filters_that_let_most_rows_pass():
     assert not found("R10", dataset=dataset)
 
 
+def test_one_tenant_with_most_of_the_queries():
+    dataset = clustered(metadata={"tenant": np.arange(1_000) % 10})
+    asked = vectors(dataset.queries)
+    large, small = (parse_filter(f"tenant = {number}") for number in (1, 2))
+    (warning,) = found("R39", dataset=with_queries(dataset, asked, [large] * 150 + [small] * 50))
+    assert warning.measured == 0.75
+    assert "tenant = 1" in warning.message
+    # One filter for all is a part of the corpus and no mixture; half is not most.
+    assert not found("R39", dataset=with_queries(dataset, asked, [large] * 200))
+    assert not found("R39", dataset=with_queries(dataset, asked, [large] * 100 + [small] * 100))
+    assert not found("R39", dataset=with_queries(dataset, asked, [None] * 180 + [large] * 10 + [small] * 10))
+
+
 def test_one_k_is_noted(few, cosine):
     assert found("R11", evidence=few)[0].severity == "note"
     assert not found("R11", evidence=cosine)

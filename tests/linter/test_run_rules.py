@@ -7,9 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults import Forgetful, Taking, clustered, found, neighbours, vectors
+from faults import Forgetful, PostFiltering, Taking, clustered, found, neighbours, vectors
 
-from recallatk import load_run, make_corpus, make_queries, measure, open_dataset, split_queries
+from recallatk import (
+    load_run,
+    make_corpus,
+    make_queries,
+    measure,
+    open_dataset,
+    parse_filter,
+    split_queries,
+)
 from recallatk.bench.cautions import cautions_of
 from recallatk.bench.environment import largest_cache
 from recallatk.bench.settings import settings_from
@@ -27,6 +35,27 @@ def test_an_index_that_does_not_answer_is_an_error(cosine):
     assert error.severity == "error"
     assert "sequential scan" in error.message
     assert not found("R22", evidence=cosine)
+
+
+def test_an_engine_that_filters_afterwards_returns_too_few_rows():
+    dataset = clustered(rows=500, queries=60, metadata={"size": np.arange(500) % 100})
+    filters = [parse_filter("size < 10")] * 30 + [parse_filter("size < 90")] * 20 + [None] * 10
+    asked = open_dataset(dataset.corpus, make_queries(vectors(dataset.queries), filters=filters), metric="l2")
+    late = measure(PostFiltering(asked.corpus, 40), asked, at=(10,), rounds=1)
+    (error,) = found("R38", run=late, dataset=asked)
+    assert error.severity == "error"
+    assert 0.5 < error.measured < 0.7
+    assert "of 50 filtered queries" in error.message
+    whole = measure(PostFiltering(asked.corpus, 500), asked, at=(10,), rounds=1)
+    assert not found("R38", run=whole, dataset=asked)
+    assert not found("R38", run=late, dataset=dataset)
+
+
+def test_rows_that_no_filter_admits_are_not_missing():
+    dataset = clustered(rows=500, queries=30, metadata={"size": np.arange(500)})
+    narrow = open_dataset(dataset.corpus, dataset.queries, metric="l2", where="size < 5")
+    run = measure("exact", narrow, at=(10,), rounds=1)
+    assert not found("R38", run=run, dataset=narrow)
 
 
 def test_a_trial_without_evidence_is_a_warning():

@@ -8,8 +8,10 @@ from made_runs import HOSTILE, filtered_run, large_run, make_measurement, make_r
 from recallatk import to_markdown, to_text
 from recallatk.core import Caution, Failure, Mean, Trial
 from recallatk.core.judgments import Finding, Severity
+from recallatk.reporting.engine_segments import EngineRow, EngineSegments, segment_section
 from recallatk.reporting.findings import findings_in_brief
 from recallatk.reporting.labels import with_margin
+from recallatk.reporting.text import columns_taken
 
 WIDTHS = (80, 120, 200)
 
@@ -96,6 +98,13 @@ def test_the_verdict_comes_first():
     assert to_text(goal_run([]), width=200).startswith("No target")
 
 
+def test_a_line_says_that_bounds_of_goals_are_not_the_interval():
+    said = "Goals are decided by bounds that hold for any distribution, so these differ from ±."
+    for text in (to_text, to_markdown):
+        for target in ("recall@10 >= 0.8", "p95 <= 5ms", []):
+            assert (said in " ".join(text(goal_run(target)).split())) is ("recall" in target)
+
+
 def test_the_heading_names_data_queries_filters_and_target():
     run = goal_run("recall@10 >= 0.8", dataset="mine", fingerprints={"metadata": "x"})
     for text in (to_text(run, width=200), to_markdown(run).replace("\\", "")):
@@ -154,8 +163,9 @@ def test_every_engine_has_a_row_among_many_settings():
 def test_a_console_without_unicode_gets_ascii():
     text = to_text(varied_run(), width=80, ascii_only=True)
     assert text.isascii() and "+-" in text
-    # Nothing moves: a table stays a table.
-    assert list(map(len, text.splitlines())) == list(map(len, to_text(varied_run(), width=80).splitlines()))
+    # Nothing moves: a table stays a table. Only the legend of the sign gets longer.
+    pairs = zip(text.splitlines(), to_text(varied_run(), width=80).splitlines(), strict=True)
+    assert all(len(plain) == len(line) for plain, line in pairs if "±:" not in line)
 
 
 def test_hostile_names_do_not_break_the_screen():
@@ -176,3 +186,53 @@ def test_filtered_runs_print_recall_by_selectivity_for_every_engine(width):
     # The second engine has no answers under the narrowest filters.
     assert second.split()[-1] != first.split()[-1] and "0.000" in second
     assert next(line for line in lines if line.startswith("queries")).split()[1:] == ["30", "10", "10", "10"]
+
+
+def segmented(engines, groups):
+    def mean(value):
+        return Mean(value, None, 50, value - 0.01, value + 0.01)
+
+    rows = [
+        EngineRow(name, f"{name} ef=10", place, mean(0.9), dict.fromkeys(groups, mean(0.8)))
+        for place, name in enumerate(engines)
+    ]
+    return EngineSegments("kind", "recall@10", groups, rows)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_segments_of_many_engines_fit_the_terminal_and_say_what_is_missing(width):
+    found = segmented(
+        ["faiss-hnsw", "hnswlib", "usearch", "qdrant", "pgvector"], {"a long name" * 9: 50, "b": 9}
+    )
+    table, said = segment_section(found, 1, width).blocks
+    assert columns_taken(table.header, table.rows) <= width
+    shown = len(table.header) - 2
+    assert shown >= 1
+    assert said.lines[-1].startswith("--verbose shows 1 more segment")
+    assert ("more engine" in said.lines[-1]) == (shown < 5)
+
+
+def test_a_console_without_unicode_keeps_blanks_in_sentences():
+    text = to_text(varied_run(), width=80, ascii_only=True)
+    assert ". +-: 95 % interval over queries." in " ".join(text.split())
+    # In tables the blank goes, so that the columns stay aligned.
+    assert re.search(r"\d\+-\d", text) and not re.search(r"\d \+-\d", text)
+
+
+def test_the_legend_of_the_curve_fits_a_narrow_terminal():
+    names = ("faiss-ivf-flat", "hnswlib", "usearch", "faiss-hnsw", "pgvector-hnsw")
+    run = make_run(
+        make_measurement(Trial(name, (("M", 16),), (("ef", 10),)), 0.5 + place / 10, 1.0 + place)
+        for place, name in enumerate(names)
+    )
+    text = to_text(run, width=60)
+    assert max(map(len, text.splitlines())) <= 60
+    drawn = text[text.index("└") :]
+    assert all(name in drawn for name in names)
+
+
+def test_segments_with_few_queries_are_marked_and_the_mark_is_explained():
+    found = segmented(["exact"], {"large": 10, "small": 9})
+    table, said = segment_section(found, 5).blocks
+    assert [row[0] for row in table.rows] == ["large", "small *", "all queries"]
+    assert said.lines == ["* fewer than 10 queries, not ranked."]

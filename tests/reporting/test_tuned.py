@@ -9,7 +9,7 @@ from made_tuned import made_candidate, made_tuned, missed_tuned
 from recallatk.core import Mean
 from recallatk.core.tuned import Candidate, Tuned
 from recallatk.errors import FormatError
-from recallatk.reporting.tuned import tuned_to_markdown
+from recallatk.reporting.tuned import tuned_to_html, tuned_to_markdown
 from recallatk.reporting.tuned import tuned_to_text as tuned_to_screen
 from recallatk.reporting.tuned_file import tuned_from_dict, tuned_to_dict
 
@@ -45,6 +45,27 @@ def test_the_screen_has_the_result_and_fits_the_terminal(tuned, width):
     assert "0.961 ±0.010" in text and "┤" in text
     for part in ("Runner-up", "Worst segment", "Tried and skipped"):
         assert part not in text
+
+
+def test_the_cost_of_queries_is_in_every_form():
+    tuned = made_tuned(prefer="cost", per_hour=3.6, currency="USD")
+    said = tuned_to_dict(tuned)
+    # 5,000 queries per second are 18 million an hour.
+    assert said["prefer"] == "cost"
+    assert said["cost"] == {"per_hour": 3.6, "currency": "USD", "cost_per_million": pytest.approx(0.2)}
+    again = tuned_from_dict(json.loads(json.dumps(said)))
+    assert (again.prefer, again.per_hour, again.currency) == ("cost", 3.6, "USD")
+    screen, page = tuned_to_screen(tuned, width=120), tuned_to_html(tuned)
+    assert "0.2 USD per million queries" in " ".join(screen.split())
+    assert "USD/1M queries" in screen and "QPS │" not in screen
+    assert "cheapest by cost." in page and "Cost per million queries" in page
+    assert ">USD/1M queries</th>" in page and "0.2 USD" in page
+    assert "cost per query" in tuned_to_markdown(tuned)
+
+
+def test_a_price_that_is_none_is_not_read():
+    for cost in ({"per_hour": "a lot"}, {"per_hour": -1}, ["3"], None):
+        assert tuned_from_dict({**tuned_to_dict(made_tuned()), "cost": cost}).per_hour is None
 
 
 def test_a_long_front_keeps_the_choice_on_the_screen():
@@ -123,7 +144,8 @@ def test_what_was_not_measured_is_no_number():
 
 def test_json_has_every_key_and_is_strict():
     given = tuned_to_dict(made_tuned(seconds=float("inf")))
-    assert set(KEYS) <= set(given) and {each.name for each in fields(Tuned)} <= set(given)
+    own = {each.name for each in fields(Tuned)} - {"per_hour", "currency"}
+    assert {*KEYS, "cost"} <= set(given) and own <= set(given)
     again = json.loads(json.dumps(given, allow_nan=False))
     assert again["choice"]["search"] == {"ef": 52} and again["choice"]["engine"] == "hnswlib"
     assert again["validated"]["recall@10"] == {

@@ -108,6 +108,7 @@ def test_the_command_prints_a_list_of_objects(folder):
         "size_bytes",
         "format_version",
         "problem",
+        "kept",
     }
 
 

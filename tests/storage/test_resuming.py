@@ -25,6 +25,7 @@ from recallatk.core import Caution, Failure, Metric
 from recallatk.errors import FormatError, MismatchError, UsageError
 from recallatk.storage import RunFolder
 from recallatk.storage import trial_file as trial_files
+from recallatk.storage.listing import list_runs
 from recallatk.testing import tiny_dataset
 
 FAILURE = Failure(make_trial(1), "crash", "build", "signal SIGSEGV", "the end of the log")
@@ -225,7 +226,8 @@ def test_a_file_that_was_on_its_way_when_the_process_was_killed_comes_to_its_pla
 
 def test_a_trial_that_is_there_twice_is_refused(begun, dataset):
     shutil.copy(begun / "trial-1.parquet", begun / "trial-2.parquet")
-    with pytest.raises(MismatchError, match=r"\[ef=10\] \(trial-2\.parquet\)"):
+    said = r"trial-1\.parquet and trial-2\.parquet both hold the trial .*\[ef=10\]\. Remove one"
+    with pytest.raises(MismatchError, match=said):
         RunFolder.open(begun, make_plan(4), dataset)
 
 
@@ -269,11 +271,56 @@ def test_a_longer_plan_goes_on_with_a_shorter_one(begun, dataset):
         assert opened.missing() == tuple(make_trial(number) for number in (3, 4, 5))
 
 
-def test_finished_trials_that_are_not_planned_any_more_are_not_thrown_away(begun, dataset):
-    before = {each.name: each.read_bytes() for each in begun.iterdir()}
-    with pytest.raises(MismatchError, match=r"\(M=8\)\[ef=30\] \(trial-3\.parquet\).*--out.*--fresh"):
-        RunFolder.open(begun, make_plan(2), dataset)
-    assert {each.name: each.read_bytes() for each in begun.iterdir()} == before
+def test_finished_trials_that_are_not_planned_any_more_are_kept_behind_the_plan(begun, dataset):
+    with RunFolder.open(begun, make_plan(2), dataset, retry_failed=True) as opened:
+        assert opened.missing() == (make_trial(1),)
+        opened.add(make_measurement(1))
+        found = opened.run()
+    assert [each.trial for each in found.measurements] == [make_trial(0), make_trial(1), make_trial(2)]
+    assert found.complete and found.kept == (make_trial(2),)
+    assert load_run(begun).kept == (make_trial(2),)
+    (listed,) = list_runs(begun)
+    assert (listed.done, listed.planned, listed.kept) == (2, 2, 1)
+    # A plan that names it again takes it back to its place, and other people's files stay.
+    pq.write_table(pa.table({"mine": [1]}), begun / "trial-6.parquet")
+    mine = (begun / "trial-6.parquet").read_bytes()
+    with RunFolder.open(begun, make_plan(5), dataset) as opened:
+        assert opened.missing() == (make_trial(3), make_trial(4))
+        assert opened.run().kept == ()
+    plan = make_plan(5)
+    with RunFolder.open(begun, dataclasses.replace(plan, planned=plan.planned[3:]), dataset) as opened:
+        assert opened.run().kept == (make_trial(0), make_trial(1), make_trial(2))
+    assert (begun / "trial-6.parquet").read_bytes() == mine
+    assert {f"trial-{number}.parquet" for number in (3, 4, 5)} <= names(begun)
+
+
+def test_a_kept_trial_that_is_damaged_is_removed(begun, dataset):
+    RunFolder.open(begun, make_plan(1), dataset).close()
+    assert names(begun) == {"run.json", "trial-1.parquet", "trial-2.parquet"}
+    (begun / "trial-2.parquet").write_bytes(b"torn")
+    with RunFolder.open(begun, make_plan(1), dataset) as opened:
+        assert list(opened.finished) == [make_trial(0)]
+    assert names(begun) == {"run.json", "trial-1.parquet"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"engine": [{"name": "exact", "build": {}, "search": {}}]},
+        {"measure": {"by": ["category"], "builds": 3}},
+        {"tune": {"target": ["recall@10 >= 0.9"]}, "cost": {"per_hour": 0.3}},
+    ],
+)
+def test_settings_that_change_no_measurement_may_change(folder, dataset, changed):
+    stored = {"engine": [{"name": "hnswlib", "search": {"ef": [10, 20]}}], "measure": {"by": [], "builds": 1}}
+    with RunFolder.open(folder, make_plan(2, settings=stored), dataset) as opened:
+        opened.add(make_measurement(0))
+    with RunFolder.open(folder, make_plan(3, settings={**stored, **changed}), dataset) as opened:
+        assert opened.missing() == (make_trial(1), make_trial(2))
+    assert load_run(folder).settings == {**stored, **changed}
+    # The first trial still has the settings of its time.
+    with RunFolder.open(folder, make_plan(3, settings=stored), dataset) as opened:
+        assert len(opened.finished) == 1
 
 
 def test_without_a_plan_whatever_is_there_is_kept_and_more_is_added(folder, dataset):

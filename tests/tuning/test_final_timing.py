@@ -8,7 +8,8 @@ import pytest
 from tuning_data import small_data
 
 from recallatk.bench.supervisor import WorkerProcess
-from recallatk.reporting.tuned import tuned_to_text
+from recallatk.reporting.tuned import tuned_to_markdown, tuned_to_text
+from recallatk.tuning import final_choice, full_builds
 from recallatk.tuning.flow import tune
 
 TARGET = "recall@10 >= 0.9"
@@ -22,12 +23,17 @@ def key(candidate):
 def machine(monkeypatch):
     """Real answers on a machine whose latencies and pace are made up."""
     asked = WorkerProcess.ask
-    state = {"calls": 0, "slow": lambda count: 1.0, "pace": lambda count: 1_000_000}
+    state = {
+        "calls": 0,
+        "slow": lambda count: 1.0,
+        "pace": lambda count: 1_000_000,
+        "taken": lambda engine, effort: effort,
+    }
 
     def ask(self, search, queries, **how):
         found = asked(self, search, queries, **how)
         state["calls"] += 1
-        taken = search["effort"] * state["slow"](state["calls"]) * 1e5
+        taken = state["taken"](self.job.engine, search["effort"]) * state["slow"](state["calls"]) * 1e5
         pace = state["pace"](state["calls"]) if how.get("pace") else None
         return replace(found, latencies_ns=np.full(len(queries), int(taken)), pace_ns=pace)
 
@@ -100,6 +106,92 @@ def test_a_choice_that_breaks_its_budget_in_the_final_timing_is_not_met(curved, 
     assert tuned.verdict.outcome == "FAIL"
     (missed,) = [each for each in tuned.verdict.goals if each.outcome == "missed"]
     assert missed.text == "p95 <= 10ms" and missed.value == tuned.nearest.latency_ms["p95"] > 10
+
+
+@pytest.fixture
+def final(machine, monkeypatch):
+    """Latencies of the final timing alone, by effort; earlier phases keep those of the machine."""
+    asked, factor = WorkerProcess.ask, {}
+
+    def ask(self, search, queries, **how):
+        found = asked(self, search, queries, **how)
+        # All that is asked with the machine's pace is the final timing.
+        times = factor["of"](self.job.engine, search["effort"]) if how.get("pace") else 1
+        return replace(found, latencies_ns=(found.latencies_ns * times).astype(np.int64))
+
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
+    return factor
+
+
+def efforts(candidates):
+    return [dict(each.search)["effort"] for each in candidates]
+
+
+def test_a_choice_that_the_final_timing_contradicts_is_replaced_by_a_confirmed_one(
+    curved, machine, final, monkeypatch
+):
+    # A busy machine must not make the second build look too slow to try.
+    monkeypatch.setattr(full_builds, "_OF_THE_GRID", 1_000)
+    # Before the final timing, effort costs next to nothing and the rival is a little more expensive.
+    machine["taken"] = lambda engine, effort: (10 if engine == "steady" else 10.8) + effort / 1_000
+    final["of"] = lambda engine, effort: 3 if engine == "steady" else 1
+    tuned = tune(small_data(), target=TARGET, engines=["steady", "rival"])
+    assert tuned.met and tuned.choice.engine == "rival"
+    assert key(tuned.choice) in map(key, tuned.front)
+    assert tuned.choice.bound >= 0.9 and tuned.validated["recall@10"].value >= 0.9
+    # The replaced choice is confirmed and of another build, which makes it the runner-up.
+    assert tuned.runner_up.engine == "steady" and tuned.runner_up.bound >= 0.9
+    # Nothing was rejected.
+    assert tuned.looks == 1 and not [each for each in tuned.cautions if each.kind in ("looks", "off-front")]
+    costs = {key(each): each.latency_ms["p95"] for each in tuned.front if each.bound is not None}
+    assert costs[key(tuned.choice)] == min(costs.values())
+
+
+def test_more_effort_that_the_final_timing_finds_cheaper_is_proven_before_it_is_chosen(curved, final):
+    final["of"] = lambda engine, effort: 1
+    before = tune(small_data(), target=TARGET, engines=["steady"])
+    chosen = dict(before.choice.search)["effort"]
+    higher = min(each for each in efforts(before.front) if each > 1.25 * chosen)
+    final["of"] = lambda engine, effort: 0.1 if effort == higher else 1
+    tuned = tune(small_data(), target=TARGET, engines=["steady"])
+    assert dict(tuned.choice.search)["effort"] == higher
+    assert tuned.choice.bound >= 0.9 and tuned.choice.queries == before.choice.queries
+    assert tuned.validated["recall@10"].value > before.validated["recall@10"].value
+    assert str(higher) in tuned.snippet
+
+
+def test_less_effort_than_was_proven_is_not_chosen_however_cheap(curved, final):
+    final["of"] = lambda engine, effort: 1
+    before = tune(small_data(), target=TARGET, engines=["steady"])
+    assert min(efforts(before.front)) < dict(before.choice.search)["effort"]
+    assert key(tune(small_data(), target=TARGET, engines=["steady"]).choice) == key(before.choice)
+
+
+def test_a_choice_off_the_front_is_in_the_table_with_one_caution(curved, final, monkeypatch):
+    final["of"] = lambda engine, effort: 1
+    before = tune(small_data(), target=TARGET, engines=["steady"])
+    chosen = dict(before.choice.search)["effort"]
+    final["of"] = lambda engine, effort: 0.01 if effort > 1.25 * chosen else 1
+    # Without a try, nothing cheaper can be confirmed.
+    monkeypatch.setattr(final_choice, "_MOST_TRIES", 0)
+    tuned = tune(small_data(), target=TARGET, engines=["steady"])
+    assert key(tuned.choice) == key(before.choice) and key(tuned.choice) not in map(key, tuned.front)
+    (caution,) = [each for each in tuned.cautions if each.kind == "off-front"]
+    assert "was not shown to meet every goal" in caution.message and caution.value < caution.limit
+    for text in (tuned_to_text(tuned), tuned_to_text(tuned, verbose=True), tuned_to_markdown(tuned)):
+        assert any("choice" in line and str(chosen) in line for line in text.splitlines())
+        assert "the final timing measured a lower cost" in text.replace("\n", " ").replace("  ", " ")
+    assert tuned_to_text(tuned).count("final timing measured") == 1
+
+
+def test_a_choice_by_memory_is_in_the_table_without_a_caution(curved, final):
+    final["of"] = lambda engine, effort: 1
+    tuned = tune(small_data(), target=TARGET, engines=["steady"], prefer="build")
+    text = tuned_to_text(tuned, width=200)
+    assert any(line.split()[:1] == ["choice"] for line in text.splitlines())
+    if key(tuned.choice) not in map(key, tuned.front):
+        assert "more effort takes the same build time" in text
+    assert not [each for each in tuned.cautions if each.kind == "off-front"]
 
 
 def test_the_verdict_names_every_goal_with_its_bounds(curved, data):

@@ -1,4 +1,4 @@
-"""annoy: a forest of random splits that is fixed once it is built, in process."""
+"""annoy: a forest of random projection trees, in process and read-only after the build."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Annoy(Library):
     saved: ScratchFolder | None = None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
-        """Hand over every row, and split them anew for each tree."""
+        """Add every row and grow the trees."""
         import annoy
 
         self.close()
@@ -49,7 +49,7 @@ class Annoy(Library):
         self.index.build(parameters["n_trees"], n_jobs=self.threads)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows of the leaves that the search came to."""
+        """Nearest rows among the leaves that the search visited."""
         ask, search_k = self.index.get_nns_by_vector, self.settings["search_k"]
         return padded([ask(query, k, search_k) for query in batch.vectors.tolist()], k)
 
@@ -64,15 +64,15 @@ class Annoy(Library):
         return f"{self.searched:,} searches at search_k = {self.settings['search_k']}"
 
     def size_bytes(self) -> int:
-        """The forest as annoy writes it, which is the only way to tell."""
-        # Having saved, annoy maps the file in place of its memory: it has to stay until the end.
+        """Size of the saved forest, the only size that annoy exposes."""
+        # After saving, annoy searches the mapped file, so the file must exist until `close`.
         if self.saved is None:
             self.saved = ScratchFolder()
             self.index.save(str(self.saved.path / "index.annoy"))
         return (self.saved.path / "index.annoy").stat().st_size
 
     def close(self) -> None:
-        """Release the forest, and the file that it may be mapped from."""
+        """Release the forest and remove the file it may be mapped from."""
         if self.index is not None:
             self.index.unload()
         super().close()
@@ -82,7 +82,7 @@ class Annoy(Library):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Hand over the rows one by one, build, search one by one."""
+        """Code that adds rows one by one, builds, and searches one by one."""
         asked = f"index.get_nns_by_vector(query, {setting.k}, search_k={setting.search['search_k']})"
         return lines(
             "import annoy",
@@ -112,7 +112,7 @@ class LiveAnnoy(LiveIndex):
         return "annoy.AnnoyIndex"
 
     def facts(self) -> IndexFacts:
-        """The dimension and row count; the distance of two items shows the metric."""
+        """Dimension and row count; the distance between two items reveals the metric."""
         rows, metric = self.index.get_n_items(), None
         if rows and not self.index.get_n_trees():
             raise EngineError(f"{self.name} has no trees. Call index.build(n_trees) first")
@@ -126,6 +126,6 @@ class LiveAnnoy(LiveIndex):
         return np.array([self.index.get_item_vector(int(each)) for each in labels])
 
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """One search for each query."""
+        """Search once per query."""
         ask, search_k = self.index.get_nns_by_vector, self.settings.get("search_k", -1)
         return padded([ask(query, k, search_k) for query in batch.vectors.tolist()], k)

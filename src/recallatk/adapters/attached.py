@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.filters import Filter
+
 _NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _GAP = -1
 _SHOWN = 200
@@ -29,8 +31,8 @@ _SHOWN = 200
 class RowsById:
     """The corpus rows by the user's ids.
 
-    An id that the corpus does not have becomes the number of rows, the first number that no row has: scoring
-    counts it as unknown. None and -1 are gaps: at the end they pad, before the end they count as unknown.
+    An id missing from the corpus maps to the row count, which is not a valid row, and scoring counts it as
+    unknown. None and -1 are gaps: trailing gaps are padding, other gaps count as unknown.
     """
 
     def __init__(self, corpus: Corpus) -> None:
@@ -46,7 +48,7 @@ class RowsById:
         return 0 if self.rows is None else next(iter(self.rows), None)
 
     def row(self, found: object) -> int:
-        """The row of one id; numbers and their decimal text are the same."""
+        """The row of one id; a number and its decimal text are the same id."""
         key: Any = found
         if isinstance(found, int | np.integer) and not isinstance(found, bool):
             if found == _GAP:
@@ -74,7 +76,7 @@ class RowsById:
 
 
 class Attached(Engine):
-    """An existing index, asked as it is: the engine builds, loads and copies nothing but the corpus ids.
+    """An existing index, searched as it is; the engine copies only the corpus ids.
 
     Subclasses write `connect` and `ask`, and `target`, the name of the existing index in messages.
     """
@@ -89,7 +91,7 @@ class Attached(Engine):
     target = ""
     ids: RowsById | None = None
     takes_filters = False
-    """Whether the connected target says that it can filter."""
+    """Whether the connected target declares support for filters."""
     answered = returned = known = 0
     _stranger: object = None
     _first = QueryBatch(np.empty((0, 0)))
@@ -99,11 +101,11 @@ class Attached(Engine):
         self.passed: dict[str, Any] = {}
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Attach: there is nothing to build."""
+        """Attach to the target; nothing is built."""
         self.attach(corpus, metric, **parameters)
 
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Remember the ids and connect; the target alone decides which metric it has."""
+        """Store the ids and connect; the target's metric is not checked."""
         self.close()
         refuse_literals(self.name, parameters)
         self.parameters = parameters
@@ -112,15 +114,15 @@ class Attached(Engine):
         self._first = QueryBatch(np.array(corpus.vectors.read(0, min(1, corpus.rows))))
 
     def connect(self, parameters: dict[str, Any]) -> None:
-        """Connect to the target, or raise the reason."""
+        """Connect to the target; raise an EngineError if that fails."""
         raise NotImplementedError
 
     def ask(self, batch: QueryBatch, k: int) -> abc.Sequence[abc.Sequence[object]]:
-        """For each query the ids that the target returns, best first."""
+        """The ids that the target returns for each query, best first."""
         raise NotImplementedError
 
     def configure(self, **parameters: Any) -> None:
-        """Set the parameters sent with every query, and check that one is answered before any is timed."""
+        """Set the parameters sent with every query, and send one untimed query as a check."""
         super().configure(**parameters)
         self.passed = self.read_parameters(parameters)
         self._try_out()
@@ -131,14 +133,14 @@ class Attached(Engine):
         self.answered = self.returned = self.known = 0
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters sent with every query, by name; `${NAME}` is taken from the environment."""
+        """Parameters sent with every query, by name; `${NAME}` expands to an environment variable."""
         refuse_literals(self.name, parameters)
         named = dict(parameters)
         text = named.pop("parameters", "{}")
         return expanded(json_object(self.name, "parameters", text) | named, "parameters", self.name)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The rows whose ids the target returned; the number of rows stands for ids that no row has."""
+        """The rows of the returned ids; ids missing from the corpus become the row count."""
         if self.ids is None:
             raise EngineError(f"{self.name}: it is not attached to an index")
         lists = self.ask(batch, k)
@@ -160,13 +162,13 @@ class Attached(Engine):
         return found
 
     def exercised(self) -> str:
-        """What the target said; an error where it returns none of our ids, and so holds other data."""
+        """Evidence from the target; an EngineError if it never returned a corpus id."""
         if self.ids is None or not self.answered:
             raise EngineError(f"{self.name}: no query was sent yet")
         if self.returned and not self.known:
             raise self.failed(
-                f"of the {self.returned:,} ids that it returned the corpus has none: it says "
-                f"{self._stranger!r}, and the corpus has ids such as {self.ids.example()!r}"
+                f"none of its {self.returned:,} returned ids is in the corpus: it returned "
+                f"{self._stranger!r}, the corpus has ids such as {self.ids.example()!r}"
             )
         said = self.said()
         return (
@@ -175,16 +177,22 @@ class Attached(Engine):
         )
 
     def refuse_filters(self, batch: QueryBatch) -> None:
-        """Refuse filters where the target does not say that it can filter."""
+        """Refuse filters unless the target declares support for them."""
         if batch.filters is not None and not self.takes_filters:
             raise self.unable("filter during search")
 
+    def compiled(self, condition: Filter) -> object:
+        """The filter itself: the target gets it with each query, where it says that it can filter."""
+        if not self.takes_filters:
+            raise self.unable("filter during search")
+        return condition
+
     def in_process(self) -> bool:
-        """The target does not say where its index is."""
+        """False: the location of the target's index is unknown."""
         return False
 
     def client(self) -> Engine:
-        """A second connection to the same target with the same parameters, which has answered once."""
+        """A second connection to the target with the same parameters, checked with one query."""
         if self.ids is None:
             raise EngineError(f"{self.name}: it is not attached to an index")
         other = type(self)()
@@ -203,16 +211,16 @@ class Attached(Engine):
         return ""
 
     def failed(self, what: str) -> EngineError:
-        """The error for what the target did."""
+        """The error for a failure of the target."""
         return EngineError(f"{self.name}: {self.target}: {what}")
 
     def close(self) -> None:
-        """Forget the ids; the target stays as it is."""
+        """Release the ids; the target is left unchanged."""
         self.ids = None
 
 
 def json_object(engine: str, name: str, text: str) -> dict[str, Any]:
-    """The value of a knob that is a JSON object."""
+    """Parse a knob whose value is a JSON object."""
     try:
         found = json.loads(text)
     except ValueError as problem:
@@ -233,7 +241,7 @@ def refuse_literals(engine: str, parameters: abc.Mapping[str, Any]) -> None:
 
 
 def shortened(text: str) -> str:
-    """The beginning of the target's text, on one line and without secrets."""
+    """The beginning of the target's text, on one line, redacted."""
     # Redact before truncating: part of a secret is no longer recognized.
     line = redact_text(" ".join(text.split()))
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."

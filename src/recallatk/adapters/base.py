@@ -11,7 +11,7 @@ import numpy as np
 
 from recallatk.adapters.names_elsewhere import PARAMETERS
 from recallatk.adapters.snippet import json_snippet
-from recallatk.errors import EngineError, MissingExtraError, UsageError, choices, unknown
+from recallatk.errors import EngineError, FilterError, MissingExtraError, UsageError, choices, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Abilities:
-    """Optional abilities of an engine, which refuses everything else and emulates nothing."""
+    """Optional abilities of an engine; it refuses all others and emulates none."""
 
     filters: bool = False
     """Applies filters during the search."""
@@ -53,7 +53,7 @@ class Abilities:
 
 @dataclass(frozen=True)
 class Constraint:
-    """Condition on parameters, and on `k`, `rows` and `dimension` if these are known."""
+    """Condition on parameters and, once known, on `k`, `rows` and `dimension`."""
 
     text: str
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ class Constraint:
 class Engine:
     """Base class of engines: one kind of index with its parameters and abilities.
 
-    Subclasses write `build` and `nearest`, give evidence in `exercised`, and declare what else they have.
+    Subclasses write `build` and `nearest`, give evidence in `exercised`, and declare further abilities.
     """
 
     name: ClassVar[str]
@@ -107,11 +107,11 @@ class Engine:
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """What a build with these parameters starts or contacts on the user's side; None: nothing.
+        """The user's program, service or server that a build would start or contact; None if there is none.
 
         A dry run skips such builds.
         """
-        return "what it attaches to" if cls.abilities.attaches else None
+        return "the index that it attaches to" if cls.abilities.attaches else None
 
     @classmethod
     def can_filter(cls, build: Mapping[str, Any]) -> bool:
@@ -125,7 +125,7 @@ class Engine:
 
     @classmethod
     def require_data(cls, corpus: Corpus, metric: Metric) -> None:
-        """Refuse data that do not match an existing index; engines that build accept all."""
+        """Refuse data that do not match an existing index; engines that build accept any data."""
 
     @classmethod
     def prepared(cls, queries: NDArray[Any], metric: Metric) -> NDArray[Any]:
@@ -192,7 +192,20 @@ class Engine:
 
         Asked once per distinct filter, before the clock starts. Queries whose filter is refused are not sent.
         """
-        return None if self.abilities.filters else str(self.unable("filter during search"))
+        try:
+            self.compiled(condition)
+        except (EngineError, FilterError) as problem:
+            return str(problem)
+        return None
+
+    def compiled(self, condition: Filter) -> object:
+        """The filter in the engine's own form, or an EngineError or FilterError if it has none.
+
+        Must not search or wait for a server. An engine with `abilities.filters` takes all filters by default.
+        """
+        if not self.abilities.filters:
+            raise self.unable("filter during search")
+        return condition
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Search with the engine's own exact mode over the original vectors; keeps the settings.
@@ -210,7 +223,7 @@ class Engine:
         raise EngineError(f"{self.name} gives no evidence that its index answered")
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
-        """Add rows, numbered on from the last; searches that begin afterwards find them.
+        """Add rows, numbered after the last row; later searches find them.
 
         Numbers of deleted rows are never reused. Needs `abilities.updates`.
 
@@ -260,10 +273,10 @@ class Engine:
         return None
 
     def client(self) -> Engine:
-        """Another client of the index, built and configured as it is; asked for where it will search.
+        """Another client of this index with the same configuration.
 
-        That is in a thread of its own, or in a forked copy of the process, with one thread set. Closing it
-        closes what is its own; where it is the engine itself, nothing is to be closed.
+        Called in the thread or forked process that will search with it, limited to one search thread. Closing
+        a client releases only its own resources; do not close it if it is the engine itself.
         """
         if not self.abilities.clients:
             raise self.unable("serve several clients at once")
@@ -283,12 +296,12 @@ class Engine:
         return EngineError(f"{self.name}: no index is built")
 
     def refuse_filters(self, batch: QueryBatch) -> None:
-        """Refuse filters that it could only emulate."""
+        """Refuse filters that the engine could only emulate."""
         if batch.filters is not None and not self.abilities.filters:
             raise self.unable("filter during search")
 
     def next_numbers(self, count: int) -> NDArray[np.int64]:
-        """Numbers for the rows of an insert, on from the last; add to `rows` once they are in."""
+        """Row numbers for an insert; the caller adds their count to `rows` after inserting."""
         return np.arange(self.rows, self.rows + count)
 
     def __enter__(self) -> Engine:
@@ -304,7 +317,7 @@ class Library(Engine):
     index: Any = None
 
     def exercised(self) -> str:
-        """Content of the index and, after searches, the work that they did."""
+        """Content of the index and, after searches, their work."""
         if self.index is None:
             raise self.unbuilt()
         done = self.work() if self.searched else ""
@@ -348,7 +361,7 @@ def require_installed(engine: type[Engine]) -> None:
 
 @contextmanager
 def importing(engine: type[Engine]) -> Iterator[None]:
-    """Turn the absence of a module that the engine imports into the command that installs it."""
+    """Turn a missing module into an error with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as problem:
@@ -374,15 +387,15 @@ def require_filters(
 
     Args:
         engine: its class.
-        filtered: what has filters; None where nothing has.
-        build: the build parameters that settings state.
+        filtered: the part of the settings that has filters; None if no part has.
+        build: build parameters stated by the settings.
     """
     if filtered is not None and not engine.can_filter(build):
         raise EngineError(f"{engine.name} cannot filter during search, and {filtered}")
 
 
 def require_able(engine: type[Engine], dataset: Dataset, *, every_query: bool = False) -> None:
-    """Refuse an engine that cannot search these data by their metric, or answer any query with its filter.
+    """Refuse an engine that does not support the metric, or the filter of any query of these data.
 
     Args:
         engine: its class.
@@ -408,7 +421,7 @@ def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> 
 
 
 def resolved_search(engine: type[Engine], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every search parameter of a setting: knobs as `resolved` reads them, and free ones as they are."""
+    """Every search parameter of a setting: knobs resolved as in `resolved`, free ones unchanged."""
     knobs = (*engine.search_knobs, *(each for each in engine.stated_search_knobs if each.name in given))
     known = {each.name for each in knobs}
     free = {name: value for name, value in given.items() if engine.free_search and name not in known}
@@ -417,7 +430,7 @@ def resolved_search(engine: type[Engine], given: Mapping[str, Any]) -> dict[str,
 
 
 def require_constraints(engine: type[Engine], **known: Any) -> None:
-    """Refuse parameters that exclude each other; skip constraints on values that are not known yet."""
+    """Refuse parameters that violate a constraint; skip constraints on values not known yet."""
     for constraint in engine.constraints:
         values = {name: known[name] for name in constraint.names if name in known}
         if len(values) == len(constraint.names) and not constraint.holds(**values):

@@ -20,8 +20,8 @@ class QueryBatch:
 
     Args:
         vectors: (queries, dimension), as they are stored.
-        filters: what each query may return; None, or None for each, lets all return everything.
-        rows: the number of each query in its query set, where the caller knows it.
+        filters: the filter of each query, None for a query without one; None if no query has one.
+        rows: the number of each query in its query set, if known.
         texts: the text of each query, for engines that rank by words.
         sparse: the sparse vector of each query, as a list of (term, weight) pairs.
     """
@@ -47,7 +47,7 @@ class QueryBatch:
         return self.count
 
     def by_filter(self) -> list[tuple[Filter | None, list[int]]]:
-        """The places of the queries by their filter, for engines that take one filter per call."""
+        """Positions of the queries grouped by filter, for engines that take one filter per call."""
         groups: dict[Filter | None, list[int]] = {}
         for place, each in enumerate(self.filters or [None] * self.count):
             groups.setdefault(each, []).append(place)
@@ -55,9 +55,9 @@ class QueryBatch:
 
 
 def float32_matrix(vectors: NDArray[Any], *, unit: bool = False) -> NDArray[np.float32]:
-    """Contiguous float32, of unit length where inner product stands for cosine.
+    """A contiguous float32 matrix, normalized where inner product stands for cosine.
 
-    Queries need no unit length: their own norm changes no order.
+    Queries are not normalized: the norm of a query does not change its ranking.
     """
     if not unit:
         return np.ascontiguousarray(vectors, dtype=np.float32)
@@ -67,7 +67,7 @@ def float32_matrix(vectors: NDArray[Any], *, unit: bool = False) -> NDArray[np.f
 
 
 def padded(found: Sequence[Iterable[int]], k: int) -> NDArray[np.int64]:
-    """Answers of any length as a matrix of k columns, with -1 where there are no more."""
+    """Answers of any length as a matrix with k columns, padded with -1."""
     answers = np.full((len(found), k), -1, np.int64)
     for line, rows in zip(answers, found, strict=True):
         listed = list(rows)[:k]
@@ -76,7 +76,7 @@ def padded(found: Sequence[Iterable[int]], k: int) -> NDArray[np.int64]:
 
 
 def completed(metadata: pa.Table | None, schema: pa.Schema, rows: int) -> pa.Table:
-    """The metadata of inserted rows in the columns of the corpus; columns that are missing are null."""
+    """The metadata of inserted rows with all corpus columns; missing columns are null."""
     import pyarrow as pa
 
     given = pa.table({}) if metadata is None else metadata

@@ -25,7 +25,7 @@ class Callable(Attached):
     """
 
     name = "callable"
-    # Only its author knows whether several threads may call a function.
+    # Only the author of a function knows whether several threads may call it.
     abilities = Abilities(attaches=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("function", default="", help="function to call, as module:function"),
@@ -52,8 +52,8 @@ class Callable(Attached):
 
         Args:
             function: `search(queries, k, **parameters)`.
-            name: what messages call it; the name of the function by default.
-            knobs: the parameters that it takes; by default the keyword arguments of its signature.
+            name: the name in messages; the function's name by default.
+            knobs: its parameters; by default the keyword arguments of its signature.
             clients: whether several threads may call it at once.
         """
         called = name or getattr(function, "__name__", "callable")
@@ -65,12 +65,12 @@ class Callable(Attached):
 
     @classmethod
     def can_filter(cls, build: abc.Mapping[str, Any]) -> bool:
-        """Whether the function takes filters; one that only a build names is asked when it is connected."""
+        """Whether the function takes filters; `connect` inspects a function that the build names."""
         return cls.abilities.filters or cls.function is None
 
     @classmethod
     def unaccepted(cls, name: str) -> str | None:
-        """The refusal of a keyword argument that the function does not have."""
+        """Reason to refuse a keyword argument that the function does not accept."""
         return None if cls.function is None else unaccepted_keyword(cls.function, cls.name, name)
 
     @classmethod
@@ -88,7 +88,7 @@ class Callable(Attached):
         self.takes_filters = takes_filters(self._function)
 
     def read_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments; the old `parameters` is a JSON object of them."""
+        """Keyword arguments for the function; the deprecated `parameters` is a JSON object of them."""
         found = super().read_parameters(parameters) if self.free_search else dict(parameters)
         for name in found:
             refused = unaccepted_keyword(self._function, self.target, name)
@@ -96,8 +96,12 @@ class Callable(Attached):
                 raise UsageError(f"{self.name}: {name}: {refused}")
         return found
 
+    def failed(self, what: str) -> EngineError:
+        """The error for what the function did, which is often the name of the engine too."""
+        return EngineError(f"{self.name}: {what}") if self.target == self.name else super().failed(what)
+
     def client(self) -> Engine:
-        """The engine itself, where the author of the function allows it."""
+        """The engine itself, if the author of the function allows concurrent calls."""
         return Engine.client(self)
 
     def call(self) -> str:
@@ -113,11 +117,16 @@ class Callable(Attached):
             else:
                 found = self._function(batch.vectors, k, **self.passed)
         except Exception as problem:
-            raise self.failed(f"it raised {type(problem).__name__}: {problem}") from problem
+            said = f"it raised {type(problem).__name__}: {problem}{_raised_at(problem)}"
+            raise self.failed(said) from problem
         if isinstance(found, tuple):
             if len(found) != 2:
                 raise self.failed(f"it returned a tuple of {len(found)}. Accepted: ids, or (ids, scores)")
             found = found[0]
+            if getattr(getattr(found, "dtype", None), "kind", "") == "f":
+                raise self.failed(
+                    "it returned (scores, ids). Accepted: ids, or (ids, scores); faiss has scores first"
+                )
         lists = _plain(found)
         if not isinstance(lists, list | tuple):
             raise self.failed(f"it returned a {type(found).__name__}. Accepted: one list of ids per query")
@@ -128,12 +137,22 @@ class Callable(Attached):
         return plain
 
 
+def _raised_at(problem: Exception) -> str:
+    """The line of the user's file that raised; empty where Python could not even call the function."""
+    import traceback
+
+    # The first frame is the call here, the second the function.
+    frames = traceback.extract_tb(problem.__traceback__)[1:]
+    own = [each for each in frames if each.filename == frames[0].filename]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+
+
 def _nothing(*_: object) -> list[object]:
     return []
 
 
 def _plain(found: Any) -> Any:
-    """Arrays of any library as lists."""
+    """Convert arrays of any library to lists."""
     return found.tolist() if hasattr(found, "tolist") else found
 
 
@@ -143,7 +162,7 @@ def takes_filters(function: abc.Callable[..., Any]) -> bool:
 
 
 def unaccepted_keyword(function: abc.Callable[..., Any], called: str, name: str) -> str | None:
-    """The refusal of a keyword argument that a function does not have; None where it has it."""
+    """Reason to refuse a keyword argument that a function does not accept; None if it does."""
     known, any_name = _keywords(function)
     if name != "filters" and (any_name or name in known):
         return None
@@ -151,7 +170,7 @@ def unaccepted_keyword(function: abc.Callable[..., Any], called: str, name: str)
 
 
 def _keywords(function: abc.Callable[..., Any]) -> tuple[list[str], bool]:
-    """The parameters of a function besides queries and k, and whether it takes others or does not tell."""
+    """Parameters of a function besides queries and k, and whether it may take others."""
     import inspect
 
     try:
@@ -177,6 +196,10 @@ def found_function(engine: str, text: str) -> abc.Callable[..., Any]:
             found = getattr(found, part)
     except (ImportError, AttributeError) as problem:
         raise EngineError(f"{engine}: {text} cannot be imported: {problem}") from problem
+    except Exception as problem:
+        # The module is the user's, and may raise anything.
+        said = f"{type(problem).__name__}: {problem}"
+        raise EngineError(f"{engine}: {text} cannot be imported: {module} raised {said}") from problem
     if not callable(found):
         raise EngineError(f"{engine}: {text} is a {type(found).__name__} and cannot be called")
     function: abc.Callable[..., Any] = found

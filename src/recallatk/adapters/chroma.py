@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 import warnings
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -15,21 +16,21 @@ from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
 from recallatk.adapters.database import Database, address, dropping, told
 from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
-from recallatk.adapters.stored_columns import StoredColumns
+from recallatk.adapters.stored_columns import StoredColumns, own_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.filters import And, ContainsAll, ContainsAny, Exists, In, Not, Or, Prefix, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from recallatk.filters import Filter
 
-# Chroma writes its graph to disk after so many rows, and keeps later ones in a log.
+# Chroma writes its graph to disk each time it has received this many rows; later rows stay in a log.
 SYNC_THRESHOLD = 1000
 DEFAULT_EF = 100
 
@@ -56,7 +57,7 @@ class Chroma(Database):
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the server at url" if parameters["url"] else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -110,7 +111,7 @@ class Chroma(Database):
         matrix, step = float32_matrix(vectors), self.connection.get_max_batch_size()
         for start in range(0, len(matrix), step):
             part = matrix[start : start + step]
-            metadatas: Any = [each or None for each in payloads[start : start + step]]
+            metadatas: Any = [_metadata(each) for each in payloads[start : start + step]]
             self.collection.add(
                 ids=[str(self.rows + number) for number in range(len(part))],
                 embeddings=part,
@@ -119,11 +120,11 @@ class Chroma(Database):
             self.rows += len(part)
 
     def _warm(self) -> None:
-        """The first query loads the collection, and must not be timed."""
+        """Send one untimed query, because the first query loads the collection."""
         self.collection.query(query_embeddings=[[1.0] * self.corpus.dimension], n_results=1, include=[])
 
     def configure(self, **parameters: Any) -> None:
-        """Load the collection with another ef_search, or on a server make it anew."""
+        """Reload the collection with another ef_search; a server requires a rebuild."""
         super().configure(**parameters)
         ef_search = parameters["ef_search"]
         if ef_search == self.ef_search:
@@ -143,23 +144,27 @@ class Chroma(Database):
             self._warm()
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by the graph; queries of one filter go together."""
+        """Nearest rows by the graph; queries with the same filter are sent together."""
         if self.connection is None:
             raise self.unbuilt()
         matrix = float32_matrix(batch.vectors)
         answers: list[list[int]] = [[] for _ in matrix]
         with self.told():
             for condition, numbers in batch.by_filter():
-                reduced = True if condition is None else self.columns.reduced(condition)
-                if reduced is False:
+                where = None if condition is None else self.compiled(condition)
+                if where is False:
                     continue
-                where = None if reduced is True else self._where(reduced)
                 found = self.collection.query(
                     query_embeddings=matrix[numbers], n_results=k, where=where, include=[]
                 )
                 for number, ids in zip(numbers, found["ids"], strict=True):
                     answers[number] = [int(each) for each in ids]
         return padded(answers, k)
+
+    def compiled(self, condition: Filter) -> Any:
+        """The filter as Chroma's `where`; None lets every row pass, and False none."""
+        reduced = self.columns.reduced(condition)
+        return (None if reduced else False) if isinstance(reduced, bool) else self._where(reduced)
 
     def _where(self, condition: Filter) -> dict[str, Any]:
         match condition:
@@ -174,11 +179,17 @@ class Chroma(Database):
             case Not(Range(key) as bounded):
                 opposite = {"gte": "$lt", "gt": "$lte", "lte": "$gt", "lt": "$gte"}
                 return _all_or_any("$or", [{key: {opposite[each]: v}} for each, v in _numbers(bounded)])
+            case ContainsAny() | ContainsAll():
+                return _contained(condition, negated=False)
+            case Not(ContainsAny() | ContainsAll() as contained):
+                return _contained(contained, negated=True)
+            case Prefix() | Not(Prefix()):
+                raise EngineError("chroma cannot filter by a prefix")
             case Exists(key):
                 kind = next(each.kind for each in self.columns.columns.values() if each.key == key)
                 if kind == "truth":
                     return {key: {"$in": [True, False]}}
-                if kind != "text":
+                if kind not in ("text", "texts", "wholes"):
                     return {"$or": [{key: {"$gte": 0}}, {key: {"$lt": 0}}]}
         raise EngineError("chroma cannot filter on missing values")
 
@@ -190,7 +201,7 @@ class Chroma(Database):
             rows = self.collection.count()
         if self.folder is None:
             return f"the server has a collection of {rows:,} rows, ef_search {self.ef_search}"
-        # This file of the graph holds one number per row.
+        # This file of the index holds one number per row.
         held = sum(each.stat().st_size // 4 for each in self.folder.path.glob("*/length.bin"))
         if not held:
             raise EngineError("chroma: the index did not answer: no graph was written")
@@ -226,7 +237,7 @@ class Chroma(Database):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Make the collection with its effort, which it fixes, add in portions, query."""
+        """Code that creates the collection with a fixed ef_search, adds rows in batches, and queries."""
         build = setting.build
         return lines(
             "import chromadb",
@@ -254,7 +265,7 @@ class Chroma(Database):
 
 
 def close_client(client: Any) -> None:
-    """Close the client, and both kinds of server connections that it leaves open."""
+    """Close the client and the server connections that it would leave open."""
     client.close()
     for holder in (client, getattr(client, "_admin_client", None)):
         session = getattr(getattr(holder, "_server", None), "_session", None)
@@ -270,11 +281,22 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def _metadata(payload: dict[str, Any]) -> dict[str, Any] | None:
+    """The values of one row; Chroma stores no empty list, which contains as little as a missing one."""
+    return {key: value for key, value in payload.items() if value != []} or None
+
+
 def _numbers(condition: Range) -> list[tuple[str, Any]]:
     bounds = list(condition.bounds().items())
     if any(isinstance(value, str) for _, value in bounds):
         raise EngineError("chroma cannot compare text with < or >")
     return bounds
+
+
+def _contained(condition: ContainsAny | ContainsAll, negated: bool) -> dict[str, Any]:
+    operator = "$not_contains" if negated else "$contains"
+    word = "$and" if isinstance(condition, ContainsAll) != negated else "$or"
+    return _all_or_any(word, [{condition.column: {operator: value}} for value in condition.values])
 
 
 def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -295,6 +317,7 @@ class LiveChroma(LiveCollection):
 
     family = "chroma"
     distribution = "chromadb"
+    abilities: ClassVar = replace(LiveCollection.abilities, filters=True)
 
     def title(self) -> str:
         """The class."""
@@ -321,11 +344,33 @@ class LiveChroma(LiveCollection):
         with told(self.name):
             return list(self.index.get(limit=SAMPLE, include=[])["ids"])
 
+    def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
+        """Remember the columns, which the collection has under the same names."""
+        super().attach(corpus, metric, **parameters)
+        self._filters = Chroma()
+        self._filters.columns = own_columns(self.name, corpus)
+
+    def translated(self, condition: Filter) -> Any:
+        """The `where` of the collection; None lets every row pass, and False none."""
+        self.require_columns(condition, self._filters.columns.corpus)
+        return self._filters.compiled(condition)
+
+    def metadata_of(self, found: Any) -> Mapping[str, Any]:
+        """The metadata of one id."""
+        [stored] = self.index.get(ids=[str(found)], include=["metadatas"])["metadatas"] or [None]
+        return stored or {}
+
     def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
-        """One query of the collection."""
-        found: list[list[Any]] = self.index.query(query_embeddings=batch.vectors, n_results=k, include=[])[
-            "ids"
-        ]
+        """One query of the collection for each filter."""
+        found: list[list[Any]] = [[] for _ in range(batch.count)]
+        for condition, places in batch.by_filter():
+            where = None if condition is None else self.compiled(condition)
+            if where is False:
+                continue
+            vectors = batch.vectors if len(places) == batch.count else batch.vectors[places]
+            asked = self.index.query(query_embeddings=vectors, n_results=k, where=where, include=[])
+            for place, ids in zip(places, asked["ids"], strict=True):
+                found[place] = ids
         return found
 
     def call(self) -> str:

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from recallatk.adapters.batch import QueryBatch
     from recallatk.filters import Filter
 
-# Wait this long after the last answer, plus the time of the slowest, for a surplus line.
+# Wait for a surplus line this long after the last answer, plus the time of the slowest answer.
 _LATE_SECONDS = 0.1
 
 
 class Command(Attached):
     """A program that reads {"id": 7, "query": [...], "k": 10, "parameters": {...}} and writes {"ids": [...]}.
 
-    One line for one query, in turn, until its input ends. With `filters = "yes"`, each line has "filter", the
-    filter of the query as JSON or null. An answer may repeat the id of its query, which is
-    then checked. Logs belong on standard error; messages show its last line. The program is started without
-    a shell, and ends with all its descendants when we do. `${NAME}` in `command` and `parameters` is taken
-    from the environment.
+    The program reads one line per query and answers it before it reads the next, until its input ends. With
+    `filters = "yes"`, each line has "filter": the filter of the query as JSON, or null. An answer may repeat
+    the id of its query, which is then checked. Logs belong on standard error; messages show its last line.
+    The program is started without a shell. When the measurement ends, the program and all of its descendants
+    are ended. `${NAME}` in `command` and `parameters` expands to an environment variable.
     """
 
     name = "command"
@@ -51,7 +51,7 @@ class Command(Attached):
 
     @classmethod
     def can_filter(cls, build: Mapping[str, Any]) -> bool:
-        """Whether the program says that it can."""
+        """Whether the settings declare that the program can filter."""
         return build.get("filters") == "yes"
 
     @classmethod
@@ -64,20 +64,20 @@ class Command(Attached):
         try:
             arguments = shlex.split(parameters["command"])
         except ValueError as problem:
-            raise UsageError(f"{self.name}: command cannot be split: {problem}") from problem
+            raise UsageError(f"{self.name}: command cannot be parsed: {problem}") from problem
         if not arguments:
             raise UsageError(f"{self.name} needs command, a program and its arguments")
         self.target = arguments[0]
         self._number, self._tags = 0, False
         self.takes_filters = self.can_filter(parameters)
         try:
-            # Expanded after it is split: a value may hold spaces and quotes.
+            # Split before expanding: a value may contain spaces and quotes.
             self._program = Program(expanded(arguments, "command", self.name), float(parameters["timeout"]))
         except OSError as problem:
             raise self.failed(f"it cannot be started: {problem.strerror or problem}") from problem
 
     def configure(self, **parameters: Any) -> None:
-        """Set the parameters of every query; a program that failed at another setting is started again."""
+        """Set the parameters of every query; restart a program that failed at an earlier setting."""
         if self._program is None and self.ids is not None:
             self.connect(self.parameters)
         super().configure(**parameters)
@@ -87,13 +87,13 @@ class Command(Attached):
         return "line to a subprocess and back"
 
     def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
-        """Ask one line after the other."""
+        """Send one line at a time and read its answer."""
         filters = batch.filters or [None] * batch.count
         asked = zip(batch.vectors.tolist(), filters, strict=True)
         return [self._answer(query, k, condition) for query, condition in asked]
 
     def exercised(self) -> str:
-        """The answers, and that the program wrote nothing beyond them."""
+        """Evidence from the answers; an EngineError if the program wrote surplus lines."""
         if self._program is not None:
             try:
                 self._program.require_silence(_LATE_SECONDS + self._program.slowest)
@@ -133,7 +133,7 @@ class Command(Attached):
         return ids
 
     def _require_tag(self, program: Program, said: dict[str, Any]) -> None:
-        """Refuse the answer to another query, where the program repeats query ids."""
+        """If the program repeats query ids, refuse an answer to a different query."""
         if not self._tags and "id" not in said:
             return
         self._tags = True
@@ -154,7 +154,7 @@ class Command(Attached):
         )
 
     def _broken(self, program: Program, what: str) -> EngineError:
-        """End the program, whose answers would be out of step from here; the error with its last words."""
+        """End the program, whose later answers would be out of step; return an error with its last output."""
         program.close()
         self._program = None
         last = program.last_error()

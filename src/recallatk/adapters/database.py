@@ -38,18 +38,18 @@ class Database(Engine):
         return told(self.name)
 
     def in_process(self) -> bool:
-        """Without a server, the index is in this process."""
+        """True unless a server holds the index."""
         return self.folder is not None
 
     def size_bytes(self) -> int | None:
-        """Bytes of the folder; a server does not tell."""
+        """Size of the folder in bytes; None for a server."""
         if self.folder is None:
             return None
         return sum(each.stat().st_size for each in self.folder.path.rglob("*"))
 
 
 def address(engine: str, url: str) -> str:
-    """The address of a server, `${NAME}` expanded; parameters are saved, so it may hold no password."""
+    """The server address with `${NAME}` expanded; a password in it is refused, since parameters are saved."""
     url = expanded(url, "url", engine)
     try:
         holds_secret = "@" in urlsplit(url).netloc
@@ -64,7 +64,7 @@ def address(engine: str, url: str) -> str:
 
 @contextlib.contextmanager
 def dropping(engine: str, collection: str) -> Iterator[None]:
-    """Warn of a collection that cannot be dropped, which stays on the user's server; closing goes on."""
+    """Turn a failure to drop a collection on the user's server into a warning, and continue closing."""
     try:
         yield
     except Exception as problem:

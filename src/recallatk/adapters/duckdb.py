@@ -34,7 +34,7 @@ class DuckDB(SqlEngine):
     distribution = "duckdb"
     extra = "duckdb"
     metrics = frozenset(Metric)
-    # It has no clients: searches of two connections at once mix up their answers or crash (vss of 1.5.5).
+    # No clients: concurrent searches on two connections mix up their answers or crash (vss of DuckDB 1.5.5).
     abilities = Abilities(updates=True, batch=False, threads=True, exact_search=True)
     build_knobs = (
         Knob("M", default=16, low=2, high=256),
@@ -46,7 +46,7 @@ class DuckDB(SqlEngine):
     """The last statement, and its values."""
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
-        """Fill the table, then make the index."""
+        """Fill the table, then create the index."""
         import duckdb
 
         self.close()
@@ -66,12 +66,12 @@ class DuckDB(SqlEngine):
             )
 
     def configure(self, **parameters: int) -> None:
-        """Set how many candidates a search keeps."""
+        """Set the number of candidates that a search keeps."""
         super().configure(**parameters)
         self.connection.execute(f"SET hnsw_ef_search = {parameters['ef']:d}")
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows, one statement a query."""
+        """Nearest rows, one statement per query."""
         statement = self._statement(k)
         return self.answers(batch, k, lambda query, _: self._rows(statement, query))
 
@@ -86,7 +86,7 @@ class DuckDB(SqlEngine):
         return found
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The same without the optimizer that puts the index into plans."""
+        """Search with the index optimizer disabled, so that every row is scanned."""
         self.refuse_filters(batch)
         self.connection.execute("SET disabled_optimizers = 'extension'")
         asked = self.asked
@@ -97,7 +97,7 @@ class DuckDB(SqlEngine):
             self.connection.execute("RESET disabled_optimizers")
 
     def exercised(self) -> str:
-        """The plan of the last statement, or of one that could be next; it must scan the index."""
+        """The plan of the last or a possible next statement, which must scan the index."""
         if self.connection is None:
             raise self.unbuilt()
         statement, values = self.asked or (self._statement(1), [[0.0] * self.dimension])
@@ -121,8 +121,8 @@ class DuckDB(SqlEngine):
         self.rows += len(vectors)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Delete rows; the index keeps their places."""
-        # Not compacted: a compacted index loses most rows at the next insert or delete (vss of 1.5.5). For
+        """Delete rows; the index is not compacted."""
+        # A compacted index loses most rows at the next insert or delete (vss of DuckDB 1.5.5). For
         # the same reason the engine has no `maintain`.
         with self.reported("cannot delete"):
             self.connection.execute("DELETE FROM items WHERE number IN (SELECT unnest(?))", [rows.tolist()])
@@ -135,7 +135,7 @@ class DuckDB(SqlEngine):
         return int(size)
 
     def set_threads(self, count: int) -> None:
-        """Threads of the database."""
+        """Set the number of threads of the database."""
         super().set_threads(count)
         if self.connection is not None:
             self.connection.execute(f"SET threads = {count:d}")
@@ -154,7 +154,7 @@ class DuckDB(SqlEngine):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Fill a table, make the index, set ef, ask one by one."""
+        """Code that fills a table, creates the index, sets ef, and searches one by one."""
         build = setting.build
         kind, function = _METRICS[setting.metric]
         return lines(
@@ -186,13 +186,13 @@ class DuckDB(SqlEngine):
 
 
 def _extension(version: str) -> Path:
-    """The extension file for this version of the library, which loads no other."""
+    """The extension file for this version of the library, the only one that it loads."""
     files = packaged("duckdb_extension_vss", "extensions/*/vss.duckdb_extension")
     for file in files:
         if file.parent.name == f"v{version}":
             return file
     has = ", ".join(file.parent.name for file in files) or "none"
     raise EngineError(
-        f"duckdb {version} needs its vss extension of the same version, and there is {has}. "
+        f"duckdb {version} needs the vss extension of the same version; installed: {has}. "
         f"Install it: pip install duckdb-extension-vss=={version}"
     )

@@ -23,17 +23,17 @@ class Exact(FaissEngine):
     factory = "Flat"
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """What it does anyway."""
+        """The same search: this engine is always exact."""
         return self.nearest(batch, k)
 
     def held(self) -> str:
-        """The rows that are scanned."""
+        """The number of rows, in words."""
         return f"flat scan of {self.index.ntotal:,} rows"
 
     def work(self) -> str:
-        """Nothing: a flat scan has no index to miss."""
+        """Empty: a flat scan has no index that it could bypass."""
         return ""
 
     def size_bytes(self) -> int:
-        """The vectors."""
+        """Bytes of the vectors."""
         return int(self.index.ntotal * self.index.d * 4)

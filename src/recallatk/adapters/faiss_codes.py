@@ -1,4 +1,4 @@
-"""faiss-sq and faiss-pq-fastscan: scans over codes, and re-ranking of the best by their vectors."""
+"""faiss-sq and faiss-pq-fastscan: scans over quantized codes, with optional reranking by whole vectors."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class FaissSq(FaissEngine):
 
 
 class FaissRefined(FaissEngine):
-    """An index of codes, inside an IndexRefineFlat where the vectors are kept."""
+    """An index of codes, wrapped in an IndexRefineFlat if the build keeps the vectors."""
 
     quantized = True
 
     @classmethod
     def recipe(cls, parameters: Mapping[str, Any]) -> str:
-        """The codes, and the vectors where they are kept."""
+        """Factory string of the codes, and of the vectors if the build keeps them."""
         return super().recipe(parameters) + (",RFlat" if parameters["refine"] == "flat" else "")
 
     def apply(self, settings: Mapping[str, Any]) -> None:
-        """Set how many candidates are ranked again."""
+        """Set the number of candidates to rerank."""
         super().apply(settings)
         if self._keeps_vectors():
             self.index.k_factor = settings["k_factor"] or 1
@@ -65,16 +65,16 @@ class FaissRefined(FaissEngine):
             raise self.unable("rerank without full vectors; build with refine=flat")
 
     def answering(self) -> Any:
-        """The codes alone where nothing is to be ranked again."""
+        """The index of codes alone if reranking is off."""
         import faiss
 
-        # Before it is configured, an index does what the library does with it.
+        # Before `configure`, the library's own default applies.
         if self._keeps_vectors() and self.settings.get("k_factor") == 0:
             return faiss.downcast_index(self.index.base_index)
         return self.index
 
     def filtered(self, selector: Any) -> Any:
-        """The selector goes to the codes; what they let pass is ranked again."""
+        """Filter the scan over codes; only rows that pass are reranked."""
         import faiss
 
         inner = super().filtered(selector)
@@ -87,14 +87,14 @@ class FaissRefined(FaissEngine):
 
     @classmethod
     def effort_lines(cls, setting: Setting) -> list[str]:
-        """How many candidates are ranked again."""
+        """Code that sets the number of candidates to rerank."""
         found, factor = super().effort_lines(setting), setting.search["k_factor"]
         refines = factor and setting.build["refine"] == "flat"
         return [*found, f"index.k_factor = {factor}"] if refines else found
 
     @classmethod
     def answering_name(cls, setting: Setting) -> str:
-        """The codes alone where nothing is to be ranked again."""
+        """The index of codes alone if reranking is off."""
         codes_only = setting.build["refine"] == "flat" and setting.search["k_factor"] == 0
         return "index.base_index" if codes_only else "index"
 

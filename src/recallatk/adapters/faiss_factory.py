@@ -1,4 +1,4 @@
-"""faiss-factory: any index that faiss's index factory can make, with any parameter that faiss can set."""
+"""faiss-factory: any index of faiss's index factory, with any parameter that faiss can set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.snippet import Setting
 
-# What these are in an index that nobody has set them on.
+# Defaults of faiss, to restore a parameter that a later setting leaves out.
 _UNSET = {"nprobe": 1, "efSearch": 16, "k_factor_rf": 1, "max_codes": 0}
 _CODES = ("PQ", "SQ", "RQ")
 
@@ -30,12 +30,12 @@ class FaissFactory(FaissEngine):
     touched: frozenset[str] = frozenset()
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Make a new index, on which nothing is set."""
+        """Build a new index with all parameters at their defaults."""
         self.touched = frozenset()
         super().build(corpus, metric, **parameters)
 
     def apply(self, settings: Mapping[str, Any]) -> None:
-        """Set the parameters, and put back those that an earlier setting had and this one has not."""
+        """Set the parameters, and reset those that only an earlier setting had."""
         import faiss
 
         space, text = faiss.ParameterSpace(), str(settings["parameters"])
@@ -51,12 +51,12 @@ class FaissFactory(FaissEngine):
 
     @classmethod
     def codes(cls, build: Mapping[str, Any]) -> str | None:
-        """The recipe, where it names a quantizer."""
+        """The factory string, if it names a quantizer."""
         recipe = str(build.get("factory", ""))
         return f"factory={recipe}" if any(code in recipe for code in _CODES) else None
 
     @classmethod
     def effort_lines(cls, setting: Setting) -> list[str]:
-        """The parameters as they are given."""
+        """Code that sets the parameters."""
         text = setting.search["parameters"]
         return [f"faiss.ParameterSpace().set_index_parameters(index, {text!r})"] if text else []

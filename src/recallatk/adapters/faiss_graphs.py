@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.snippet import Setting
 
-# faiss refuses to approximate the graph of neighbors of 100 rows or fewer.
+# With 100 rows or fewer, faiss refuses to approximate the neighbor graph.
 _TOO_FEW = 100
-# An approximate graph of few rows has gaps, at which faiss aborts; below this an exact one is soon made.
+# An approximate graph of few rows may have gaps, and faiss aborts on them; an exact graph is cheap here.
 _EXACT_BELOW = 10_000
 _EXACT_GRAPH = 0
 
@@ -35,30 +35,29 @@ class FaissHnsw(FaissEngine):
         Knob("M", default=16, low=2, high=256),
         Knob("ef_construction", default=200, low=1, high=5000, effort=True),
     )
-    # No constraint with k: faiss keeps max(ef, k) candidates, so that an ef below k is the same as k and no
-    # mistake.
+    # No constraint with k: faiss keeps max(ef, k) candidates, so an ef below k acts as k.
     search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
     factory = "HNSW{M},Flat"
 
     def prepare(self, parameters: Mapping[str, Any]) -> None:
-        """Set how many candidates an insertion keeps."""
+        """Set the number of candidates that an insertion keeps."""
         self.index.hnsw.efConstruction = parameters["ef_construction"]
 
     def apply(self, settings: Mapping[str, Any]) -> None:
-        """Set how many candidates a search keeps."""
+        """Set the number of candidates that a search keeps."""
         self.index.hnsw.efSearch = settings["ef"]
 
     def filtered(self, selector: Any) -> Any:
-        """The same walk; only the rows of the selector are kept."""
+        """The same graph walk, returning only rows of the selector."""
         import faiss
 
         return faiss.SearchParametersHNSW(sel=selector, efSearch=self.index.hnsw.efSearch)
 
     def forget_searches(self) -> None:
-        """Restart the counts that are the library's own."""
+        """Reset the library's own counters."""
         import faiss
 
-        # The statistics count the searches of every index in the process.
+        # These statistics are global: they count the searches of every index in the process.
         faiss.cvar.hnsw_stats.reset()
 
     def held(self) -> str:
@@ -66,7 +65,7 @@ class FaissHnsw(FaissEngine):
         return f"graph of {self.index.ntotal:,} nodes, {self.index.hnsw.max_level + 1} levels"
 
     def work(self) -> str:
-        """How much of the corpus the walks compared, which a fallback scan could not show."""
+        """The share of the corpus that the walks compared; a fallback scan would compare all of it."""
         import faiss
 
         done = faiss.cvar.hnsw_stats
@@ -81,17 +80,17 @@ class FaissHnsw(FaissEngine):
 
     @classmethod
     def build_lines(cls, build: Mapping[str, Any]) -> list[str]:
-        """How many candidates an insertion keeps."""
+        """Code that sets the number of candidates that an insertion keeps."""
         return [f"index.hnsw.efConstruction = {build['ef_construction']}"]
 
     @classmethod
     def effort_lines(cls, setting: Setting) -> list[str]:
-        """How many candidates a search keeps."""
+        """Code that sets the number of candidates that a search keeps."""
         return [f"index.hnsw.efSearch = {setting.search['ef']}"]
 
 
 def _enough(R: int, rows: int) -> bool:
-    # faiss draws so many distinct rows to begin with, and never ends when there are fewer.
+    # faiss starts the graph from this many distinct random rows, and never terminates with fewer.
     return rows > max(_TOO_FEW, R + 32)
 
 
@@ -122,30 +121,30 @@ class FaissNsg(FaissEngine):
         return parameters
 
     def fill(self, corpus: Corpus) -> None:
-        """Add every row at once, since the graph is made from all of them."""
+        """Add every row in one call, because faiss builds the graph from all rows at once."""
         if corpus.rows < _EXACT_BELOW:
             self.index.build_type = _EXACT_GRAPH
         self.index.add(float32_matrix(corpus.vectors.read(0, corpus.rows), unit=self.unit))
 
     def apply(self, settings: Mapping[str, Any]) -> None:
-        """Set how many candidates a search keeps."""
-        # Beyond it, a search of faiss would never end.
+        """Set the number of candidates that a search keeps."""
+        # A search of faiss with more candidates than rows never terminates.
         if settings["search_L"] > self.index.ntotal:
             raise EngineError(f"{self.name}: search_L = {settings['search_L']} exceeds the number of rows")
         self.index.nsg.search_L = settings["search_L"]
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows that the walk over the graph found."""
-        # Of more neighbors than rows, too, it would never end.
+        """Nearest rows found by walking the graph."""
+        # Nor does a search for more neighbors than rows.
         return super().nearest(batch, min(k, self.index.ntotal))
 
     def held(self) -> str:
-        """The graph; faiss counts no steps of a walk over it."""
+        """The graph; faiss does not count the steps of a walk."""
         return f"graph of {self.index.ntotal:,} nodes, {self.index.nsg.R} neighbors each at most"
 
     @classmethod
     def build_lines(cls, build: Mapping[str, Any]) -> list[str]:
-        """Which graph of neighbors it is pruned from."""
+        """Code that chooses how the initial neighbor graph is built."""
         return [
             f"if len(vectors) < {_EXACT_BELOW:_}:",
             "    index.build_type = 0  # exact graph: with few rows, the approximate one has gaps",
@@ -153,5 +152,5 @@ class FaissNsg(FaissEngine):
 
     @classmethod
     def effort_lines(cls, setting: Setting) -> list[str]:
-        """How many candidates a search keeps."""
+        """Code that sets the number of candidates that a search keeps."""
         return [f"index.nsg.search_L = {setting.search['search_L']}"]

@@ -1,4 +1,4 @@
-"""What the faiss engines share: an index from a factory string, trained, filled, filtered and searched."""
+"""The base of the faiss engines: an index from a factory string, trained, filled, filtered and searched."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.base import Abilities, Engine, Library
-from recallatk.adapters.batch import QueryBatch, completed, float32_matrix
+from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.snippet import INPUTS, UNIT, Setting, lines
 from recallatk.core import Corpus, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters.eligibility import eligibility
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# As many points as faiss's k-means looks at for each center; it would throw further ones away.
+# faiss's k-means uses at most this many points per center and discards the rest.
 _POINTS_PER_CENTER = 256
 _FEWEST_CENTERS = 1024
 
 
 class FaissEngine(Library):
-    """One index of faiss; cosine is inner product on vectors of unit length."""
+    """One faiss index; cosine is inner product on unit vectors."""
 
     family = "faiss"
     distribution = "faiss-cpu"
@@ -43,7 +43,7 @@ class FaissEngine(Library):
     unit = False
     selectors: Selectors | None = None
 
-    # What the engines say of themselves
+    # Declared by each engine
 
     @classmethod
     def recipe(cls, parameters: Mapping[str, Any]) -> str:
@@ -51,36 +51,36 @@ class FaissEngine(Library):
         return cls.factory.format(**parameters)
 
     def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
-        """The parameters that the recipe is made from, where the corpus allows no others."""
+        """The build parameters, reduced to values that the corpus allows."""
         return parameters
 
     def prepare(self, parameters: Mapping[str, Any]) -> None:
-        """Set what the recipe cannot say, before any row is added."""
+        """Set parameters that a factory string cannot express, before adding rows."""
 
     def apply(self, settings: Mapping[str, Any]) -> None:
         """Set the search parameters on the index."""
 
     def filtered(self, selector: Any) -> Any:
-        """The search parameters of faiss that keep to the rows of a selector."""
+        """Search parameters of faiss that restrict a search to the rows of a selector."""
         import faiss
 
         return faiss.SearchParameters(sel=selector)
 
     def forget_searches(self) -> None:
-        """Restart the counts that are the library's own."""
+        """Reset the library's own counters."""
 
     def held(self) -> str:
-        """What the index holds."""
+        """Content of the index, in words."""
         return f"{type(self.index).__name__} of {self.index.ntotal:,} rows"
 
     def work(self) -> str:
         """The number of queries."""
         return f"{counted(self.searched, 'query', 'queries')} answered"
 
-    # What an engine does
+    # The engine contract
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Train where the index has to learn, then add every row, block by block."""
+        """Train if the index needs it, then add every row, block by block."""
         import faiss
 
         self.close()
@@ -102,21 +102,21 @@ class FaissEngine(Library):
             self.index.add(float32_matrix(block, unit=self.unit))
 
     def configure(self, **parameters: Any) -> None:
-        """Set what the next searches use, and count these from here."""
+        """Set the parameters of the next searches and reset their count."""
         with self.own_errors():
             self.apply(parameters)
         super().configure(**parameters)
         self.forget_searches()
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows that the index found."""
+        """Nearest rows found by the index."""
         if batch.filters is not None:
             return self._allowed(batch, k)
-        rows: NDArray[np.int64] = self.answering().search(batch.vectors, k)[1]  # float32 is made there
+        rows: NDArray[np.int64] = self.answering().search(batch.vectors, k)[1]  # faiss converts to float32
         return rows
 
     def _allowed(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest among the rows that each query may return, filter by filter."""
+        """Nearest rows among those that pass each query's filter, one filter at a time."""
         if self.selectors is None:
             raise self.unbuilt()
         queries, rows = float32_matrix(batch.vectors), np.full((batch.count, k), -1, np.int64)
@@ -125,18 +125,25 @@ class FaissEngine(Library):
             rows[places] = self.answering().search(queries[places], k, params=chosen)[1]
         return rows
 
+    def compiled(self, condition: Filter) -> object:
+        """Nothing yet: a bitmap takes any filter whose columns and types are right."""
+        super().compiled(condition)
+        if self.selectors is None:
+            raise self.unbuilt()
+        return condition.mask(self.selectors.corpus.columns.schema.empty_table())
+
     def answering(self) -> Any:
-        """The index that answers."""
+        """The index to search."""
         return self.index
 
     def exercised(self) -> str:
-        """What the index holds, and once something was searched, what is known of that."""
+        """Content of the index and, after searches, their work."""
         if self.index is not None and not self.index.ntotal:
             raise EngineError(f"{self.name}: the index holds no rows")
         return super().exercised()
 
     def size_bytes(self) -> int:
-        """The index as faiss would write it."""
+        """Size of the serialized index."""
         import faiss
 
         written = faiss.VectorIOWriter()
@@ -150,15 +157,15 @@ class FaissEngine(Library):
         return f"faiss {faiss.__version__}"
 
     def set_threads(self, count: int) -> None:
-        """OpenMP threads of faiss."""
+        """Set the number of OpenMP threads of faiss."""
         import faiss
 
         super().set_threads(count)
         faiss.omp_set_num_threads(count)
 
     def client(self) -> Engine:
-        """Itself: faiss searches in any number of threads."""
-        # OpenMP keeps a number for each thread, and begins in a new one with its own.
+        """The engine itself: faiss supports concurrent searches."""
+        # OpenMP keeps the thread count per thread, and a new thread starts with OpenMP's default.
         self.set_threads(self.threads)
         return self
 
@@ -169,7 +176,7 @@ class FaissEngine(Library):
 
     @contextmanager
     def own_errors(self) -> Iterator[None]:
-        """What faiss refuses, as an error of this engine and without the place in faiss's source."""
+        """Turn faiss errors into EngineErrors, without the location in faiss's source."""
         try:
             yield
         except RuntimeError as problem:
@@ -178,7 +185,7 @@ class FaissEngine(Library):
             raise EngineError(f"{self.name}: {said.strip()}") from problem
 
     def _sample(self, corpus: Corpus, parameters: Mapping[str, Any]) -> NDArray[np.float32]:
-        """Rows to learn from, spread evenly over the corpus."""
+        """Training rows, spread evenly over the corpus."""
         import faiss
 
         inverted = faiss.try_extract_index_ivf(self.index)
@@ -194,11 +201,11 @@ class FaissEngine(Library):
         ]
         return np.concatenate(taken)
 
-    # Its code
+    # Snippets
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Train where the index has to learn, add, set the effort, search."""
+        """Code that trains if needed, adds, sets the effort, and searches."""
         kind = "METRIC_L2" if setting.metric is Metric.L2 else "METRIC_INNER_PRODUCT"
         return lines(
             "import faiss",
@@ -217,7 +224,7 @@ class FaissEngine(Library):
 
     @classmethod
     def build_lines(cls, build: Mapping[str, Any]) -> list[str]:
-        """Code for what the recipe cannot say."""
+        """Code for parameters that a factory string cannot express."""
         return []
 
     @classmethod
@@ -227,44 +234,32 @@ class FaissEngine(Library):
 
     @classmethod
     def answering_name(cls, setting: Setting) -> str:
-        """The index that answers, as the code names it."""
+        """Name of the searched index in the snippet."""
         return "index"
 
 
-class Selectors:
-    """Filters as faiss takes them: one bitmap of rows for each distinct filter, made on first use."""
+class Selectors(AllowedRows):
+    """Filters as faiss selectors: one bitmap of rows per distinct filter, built on first use."""
 
     def __init__(self, corpus: Corpus) -> None:
-        self.corpus = corpus
-        self._inserted: list[pa.Table] = []
-        # All are kept: one that were made again would be made inside a timed search.
+        super().__init__(corpus)
+        # Keep all of them: rebuilding one would fall into a timed search.
         self._made: dict[str, Any] = {}
 
     def insert(self, count: int, metadata: pa.Table | None) -> None:
-        """Continue the corpus by inserted rows."""
-        self._inserted.append(completed(metadata, self.corpus.columns.schema, count))
+        """Append inserted rows to the corpus."""
+        super().insert(count, metadata)
         self._made.clear()
 
     def of(self, condition: Filter) -> Any:
         """The selector of one filter."""
-        import faiss
-
         if condition.key not in self._made:
-            bits = np.packbits(self._mask(condition), bitorder="little")
-            self._made[condition.key] = faiss.IDSelectorBitmap(bits)
+            self._made[condition.key] = row_selector(self.mask(condition))
         return self._made[condition.key]
 
-    def _mask(self, condition: Filter) -> NDArray[np.bool_]:
-        rows, schema = self.corpus.rows, self.corpus.columns.schema
-        named = sorted(condition.columns())
-        # A name that is not there is the mask's to refuse, before anything is read.
-        known = set(named) <= set(schema.names)
-        table = self.corpus.columns.read(named, 0, rows) if known else schema.empty_table()
-        masks = [_allowed(condition, table, rows)]
-        masks += [_allowed(condition, each.select(named), each.num_rows) for each in self._inserted]
-        return np.concatenate(masks)
 
+def row_selector(mask: NDArray[np.bool_]) -> Any:
+    """The selector of rows, one bit each."""
+    import faiss
 
-def _allowed(condition: Filter, table: pa.Table, rows: int) -> NDArray[np.bool_]:
-    allowed = eligibility([condition], table, None, rows).sets[0]
-    return np.ones(rows, bool) if allowed is None else allowed.mask(0, rows)
+    return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))

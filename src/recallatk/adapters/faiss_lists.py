@@ -1,4 +1,4 @@
-"""faiss-ivf-flat, faiss-ivf-sq8 and faiss-ivf-pq: rows in lists, of which a search visits some."""
+"""faiss-ivf-flat, faiss-ivf-sq8 and faiss-ivf-pq: inverted lists, of which a search probes some."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.snippet import Setting
 
-# For l2, faiss multiplies the centers with the codebooks once, unless that would be larger.
+# For l2, faiss precomputes a table of centers times codebooks, unless it would be larger than this.
 _MOST_PRECOMPUTED = 2 << 30
 
 
 class FaissInverted(FaissEngine):
-    """Rows in lists by their nearest center; a search visits the lists of the nearest centers."""
+    """Inverted lists, one per center of k-means; a search probes the lists of the nearest centers."""
 
     abilities = replace(FaissEngine.abilities, updates=True)
     build_knobs: ClassVar[tuple[Knob, ...]] = (
@@ -51,12 +51,12 @@ class FaissInverted(FaissEngine):
     list_knob = "nlist"
 
     def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
-        """No more lists than rows."""
-        # k-means cannot make more centers than it has rows; with one list a row nothing is lost.
+        """Limit the number of lists to the number of rows."""
+        # k-means cannot find more centers than rows; one list per row loses nothing.
         return {**parameters, "nlist": min(parameters["nlist"], corpus.rows)}
 
     def inverted(self) -> Any:
-        """The lists inside the index."""
+        """The inverted-list index inside wrappers."""
         import faiss
 
         return faiss.extract_index_ivf(self.index)
@@ -67,45 +67,45 @@ class FaissInverted(FaissEngine):
         self.rows = corpus.rows
 
     def apply(self, settings: Mapping[str, Any]) -> None:
-        """Set how many lists a search visits."""
+        """Set the number of lists that a search probes."""
         self.inverted().nprobe = settings["nprobe"]
 
     def filtered(self, selector: Any) -> Any:
-        """The same number of lists, and only the rows of the selector."""
+        """The same number of probes, restricted to rows of the selector."""
         import faiss
 
         return faiss.SearchParametersIVF(sel=selector, nprobe=self.inverted().nprobe)
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
-        """Add rows to the lists that there are; the centers stay."""
+        """Add rows to the existing lists; the centers do not change."""
         if not self.abilities.updates:
             raise self.unable("insert rows")
         if self.selectors is None:
             raise self.unbuilt()
-        # Numbered here: faiss would give the numbers of deleted rows away again.
+        # Pass explicit numbers: faiss would reuse the numbers of deleted rows.
         self.index.add_with_ids(float32_matrix(vectors, unit=self.unit), self.next_numbers(len(vectors)))
         self.rows += len(vectors)
         self.selectors.insert(len(vectors), metadata)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out of their lists."""
+        """Remove rows from their lists."""
         if not self.abilities.updates:
             raise self.unable("delete rows")
         self.index.remove_ids(np.asarray(rows, np.int64))
 
     def forget_searches(self) -> None:
-        """Restart the counts that are the library's own."""
+        """Reset the library's own counters."""
         import faiss
 
-        # The statistics count the searches of every index in the process.
+        # These statistics are global: they count the searches of every index in the process.
         faiss.cvar.indexIVF_stats.reset()
 
     def held(self) -> str:
-        """The lists and the rows in them."""
+        """The number of lists and of rows in them."""
         return f"{self.index.ntotal:,} rows in {self.inverted().nlist:,} lists"
 
     def work(self) -> str:
-        """How many lists and rows the searches went through, as faiss counted them."""
+        """The number of lists and rows that the searches scanned, from faiss's counters."""
         import faiss
 
         done = faiss.cvar.indexIVF_stats
@@ -115,7 +115,7 @@ class FaissInverted(FaissEngine):
 
     @classmethod
     def effort_lines(cls, setting: Setting) -> list[str]:
-        """How many lists a search visits."""
+        """Code that sets the number of lists that a search probes."""
         return [f"faiss.extract_index_ivf(index).nprobe = {setting.search['nprobe']}"]
 
 
@@ -127,7 +127,7 @@ class FaissIvfFlat(FaissInverted):
 
     @classmethod
     def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
-        """The centers, and in the lists the vectors with their numbers."""
+        """Bytes of the centers, and of the vectors and row numbers in the lists."""
         vector = FLOAT_BYTES * dimension
         return Content(vector * build["nlist"], vector + NUMBER_BYTES)
 
@@ -162,12 +162,12 @@ class FaissIvfPq(FaissRefined, FaissInverted):
             lambda nbits, rows: bool(1 << nbits <= rows),
         ),
     )
-    # np: no polysemous training, which takes most of a build and serves a search by Hamming distance.
+    # np: skip polysemous training, which takes most of a build and helps only Hamming-distance searches.
     factory = "IVF{nlist},PQ{M}x{nbits}np"
 
     @classmethod
     def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
-        """The centers and codebooks, and in the lists the codes, with the vectors where they are kept."""
+        """Bytes of the centers, codebooks and codes, and of the vectors if the build keeps them."""
         centers, codes, vector = build["nlist"], 1 << build["nbits"], FLOAT_BYTES * dimension
         table = FLOAT_BYTES * centers * build["M"] * codes
         precomputed = table if metric is Metric.L2 and table <= _MOST_PRECOMPUTED else 0

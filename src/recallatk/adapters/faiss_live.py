@@ -1,4 +1,4 @@
-"""Any index object of faiss that the caller holds, with the parameters of all its parts."""
+"""faiss index objects that the caller holds, with the parameters of all their parts."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from recallatk.adapters.faiss_library import row_selector
 from recallatk.adapters.live import IndexFacts, LiveIndex
 from recallatk.core import Knob, Metric
 from recallatk.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from recallatk.adapters.batch import QueryBatch
+    from recallatk.filters import Filter
 
 _MOST = 2**31 - 1
+# A bitmap is the fastest selector, as long as labels are not spread too thinly.
+_BITMAP_SPREAD = 64
 
 
 @dataclass(frozen=True)
 class Part:
-    """A parameter of one part of an index: the object that has it and its attribute there."""
+    """A parameter of one part of an index: the part and its attribute."""
 
     owner: Any
     attribute: str
@@ -39,7 +43,7 @@ class LiveFaiss(LiveIndex):
 
     family = "faiss"
     distribution = "faiss-cpu"
-    abilities: ClassVar = replace(LiveIndex.abilities, threads=True)
+    abilities: ClassVar = replace(LiveIndex.abilities, filters=True, threads=True)
     aliases: ClassVar = {"ef": "efSearch", "k_factor_rf": "k_factor", "L": "search_L"}
 
     def __init__(self) -> None:
@@ -52,7 +56,7 @@ class LiveFaiss(LiveIndex):
         return f"faiss.{type(downcast(self.index)).__name__}"
 
     def facts(self) -> IndexFacts:
-        """The metric type, dimension and number of rows; labels where ids were given."""
+        """Metric type, dimension and row count; labels if the caller gave ids."""
         import faiss
 
         if not self.index.is_trained:
@@ -72,17 +76,17 @@ class LiveFaiss(LiveIndex):
         return tuple(each.knob for each in self._parts.values())
 
     def current(self, name: str) -> Any:
-        """The attribute of the part that has it."""
+        """Current value of the parameter on its part."""
         part = self._parts[name]
         return getattr(part.owner, part.attribute)
 
     def change(self, name: str, value: Any) -> None:
-        """Set the attribute of the part that has it."""
+        """Set the parameter on its part."""
         part = self._parts[name]
         setattr(part.owner, part.attribute, value)
 
     def stored(self, labels: NDArray[np.int64]) -> NDArray[Any] | None:
-        """Reconstructed vectors, where the index keeps them whole and finds them by label."""
+        """Reconstructed vectors, if the index keeps whole vectors and can look them up by label."""
         import faiss
 
         whole: Any = downcast(self.index)
@@ -93,10 +97,51 @@ class LiveFaiss(LiveIndex):
         except RuntimeError:
             return None
 
+    @classmethod
+    def can_filter(cls, build: Mapping[str, Any]) -> bool:
+        """Whether the object keeps to a selector: one of no rows must leave no answer."""
+        import faiss
+
+        index = cls.held_object
+        try:
+            nothing = search_parameters(index, faiss.IDSelectorBatch(np.empty(0, np.int64)))
+            found = index.search(np.ones((1, index.d), np.float32), 1, params=nothing)[1]
+        except (EngineError, RuntimeError):
+            return False
+        return bool((found == -1).all())
+
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """One search."""
-        found: NDArray[np.int64] = self.index.search(batch.vectors, k)[1]
+        """Search once for all queries, or once per filter."""
+        found: NDArray[np.int64]
+        if batch.filters is None:
+            found = self.index.search(batch.vectors, k)[1]
+            return found
+        found = np.full((batch.count, k), -1, np.int64)
+        for condition, places in batch.by_filter():
+            chosen = None if condition is None else search_parameters(self.index, self.compiled(condition))
+            found[places] = self.index.search(batch.vectors[places], k, params=chosen)[1]
         return found
+
+    def translated(self, condition: Filter) -> Any:
+        """A selector of labels: a bitmap, or a set where labels are spread thinly."""
+        import faiss
+
+        labels = self.allowed_labels(condition)
+        highest = int(labels.max(initial=-1))
+        if labels.min(initial=0) < 0 or highest >= _BITMAP_SPREAD * max(self.rows, 1):
+            return faiss.IDSelectorBatch(labels)
+        mask = np.zeros(highest + 1, bool)
+        mask[labels] = True
+        return row_selector(mask)
+
+    def scanned(self) -> str | None:
+        """All rows, where the index is flat: vectors or codes without lists or a graph."""
+        import faiss
+
+        inner = innermost(self.index)
+        if not isinstance(inner, faiss.IndexFlatCodes):
+            return None
+        return f"all rows: {type(inner).__name__} has neither lists nor a graph"
 
     def version(self) -> str:
         """Faiss's version."""
@@ -105,13 +150,13 @@ class LiveFaiss(LiveIndex):
         return f"faiss {faiss.__version__}"
 
     def held(self) -> str:
-        """The index, with the one inside where it wraps another."""
+        """The index, and the one inside if it wraps another."""
         inner = type(innermost(self.index)).__name__
         inside = "" if self.name.endswith(f".{inner}") else f", around {inner}"
         return f"{super().held()}{inside}"
 
     def set_threads(self, count: int) -> None:
-        """OpenMP threads of faiss, which are put back on closing."""
+        """Set the number of OpenMP threads of faiss; `close` restores it."""
         import faiss
 
         super().set_threads(count)
@@ -120,15 +165,15 @@ class LiveFaiss(LiveIndex):
         faiss.omp_set_num_threads(count)
 
     def client(self) -> LiveFaiss:
-        """Itself: faiss searches in any number of threads."""
+        """The engine itself: faiss supports concurrent searches."""
         import faiss
 
-        # OpenMP keeps a number for each thread, and begins in a new one with its own.
+        # OpenMP keeps the thread count per thread, and a new thread starts with OpenMP's default.
         faiss.omp_set_num_threads(self.threads)
         return self
 
     def close(self) -> None:
-        """Put parameters and threads back."""
+        """Restore parameters and thread count."""
         import faiss
 
         super().close()
@@ -138,7 +183,7 @@ class LiveFaiss(LiveIndex):
 
 
 def downcast(index: Any) -> Any:
-    """The index as its own class: faiss hands parts out as their base class."""
+    """Downcast an index to its own class; faiss returns parts as their base class."""
     import faiss
 
     return faiss.downcast_index(index)
@@ -154,12 +199,35 @@ def innermost(index: Any) -> Any:
     return innermost(index.base_index) if isinstance(index, faiss.IndexRefine) else index
 
 
+def search_parameters(index: Any, selector: Any) -> Any:
+    """Search parameters that keep to a selector of labels and change nothing else."""
+    import faiss
+
+    index = downcast(index)
+    if isinstance(index, faiss.IndexIDMap | faiss.IndexIDMap2):
+        inner = downcast(index.index)
+        # An id map translates the selector of the index below it, but not of one further inside.
+        if isinstance(inner, faiss.IndexPreTransform | faiss.IndexRefine):
+            raise EngineError(f"faiss translates no ids through {type(inner).__name__}")
+        return search_parameters(inner, selector)
+    if isinstance(index, faiss.IndexPreTransform):
+        return faiss.SearchParametersPreTransform(index_params=search_parameters(index.index, selector))
+    if isinstance(index, faiss.IndexRefine):
+        below = search_parameters(index.base_index, selector)
+        return faiss.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=below)
+    if isinstance(index, faiss.IndexIVF):
+        return faiss.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
+    if isinstance(index, faiss.IndexHNSW):
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=index.hnsw.efSearch)
+    return faiss.SearchParameters(sel=selector)
+
+
 def parts(index: Any, prefix: str = "") -> Iterator[Part]:
     """Every search parameter of an index and of the parts inside it.
 
     Args:
         index: the index.
-        prefix: what the names begin with, such as `quantizer_`.
+        prefix: prefix of the parameter names, such as `quantizer_`.
     """
     import faiss
 
@@ -185,7 +253,7 @@ def parts(index: Any, prefix: str = "") -> Iterator[Part]:
 
 
 def labels_of(index: Any) -> NDArray[np.int64] | None:
-    """The labels of all rows where the caller may have given ids; None where rows are numbered."""
+    """Labels of all rows if the caller may have given ids; None if labels are row numbers."""
     import faiss
 
     index = downcast(index)

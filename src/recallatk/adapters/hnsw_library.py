@@ -1,4 +1,4 @@
-"""What hnswlib and voyager share: one graph in this process, its knobs, its numbers and its evidence."""
+"""The base of hnswlib and voyager: one in-process graph with its knobs, row numbers and evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class HnswLibrary(Library):
-    """A graph whose library normalizes vectors itself under cosine, and keeps deleted nodes.
+    """HNSW graph of a library that normalizes vectors under cosine and keeps deleted nodes.
 
     Subclasses write `create`, `add`, `nodes` and `nearest`.
     """
@@ -26,13 +26,13 @@ class HnswLibrary(Library):
         Knob("ef_construction", default=200, low=1, high=5000, effort=True),
     )
     search_knobs = (Knob("ef", default=64, low=1, high=10_000, effort=True),)
-    # Below k, hnswlib would use k without a word, and voyager refuses.
+    # With ef below k, hnswlib silently uses k, and voyager fails.
     constraints = (Constraint("ef of at least k", ("ef", "k"), lambda ef, k: ef >= k),)
     live = 0
     """Rows that are not deleted."""
 
     def create(self, corpus: Corpus, metric: Metric, parameters: dict[str, Any]) -> None:
-        """An empty index with room for the corpus."""
+        """Create an empty index with capacity for the corpus."""
         raise NotImplementedError
 
     def add(self, vectors: NDArray[Any], numbers: NDArray[np.int64]) -> None:
@@ -40,7 +40,7 @@ class HnswLibrary(Library):
         raise NotImplementedError
 
     def nodes(self) -> int:
-        """The number of nodes in the graph, deleted ones among them."""
+        """The number of nodes in the graph, including deleted ones."""
         raise NotImplementedError
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -58,7 +58,7 @@ class HnswLibrary(Library):
         return f"graph of {self.nodes():,} nodes, M = {self.index.M}"
 
     def work(self) -> str:
-        """The number of walks; comparisons are not counted for Python."""
+        """The number of walks; the Python API does not count comparisons."""
         return f"{self.searched:,} walks at ef = {self.settings['ef']}"
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:

@@ -30,7 +30,7 @@ _FIRST_PAUSE_SECONDS = 0.1
 
 
 def rendered(template: Any, values: Mapping[str, Any]) -> Any:
-    """A JSON template with its values: `"$name"` becomes the value, and within a text its JSON."""
+    """Fill a JSON template: `"$name"` becomes the value; within a longer text, its JSON."""
     if isinstance(template, dict):
         return {name: rendered(part, values) for name, part in template.items()}
     if isinstance(template, list):
@@ -51,10 +51,10 @@ class Http(Attached):
     """HTTP service with one request per query over one persistent connection.
 
     In `body`, "$vector", "$k" and "$name" for each search parameter stand for their values, also within a
-    text; "$$" is a dollar. "$filter" is the filter of the query as JSON, or null; a body without it takes no
-    filters. `${NAME}` in `url`, `headers`, `body` and `parameters` is taken from the
-    environment, and in messages stays as it is written. `ids` is a JMESPath to the list of ids. Chroma's
-    service is among the tests; these follow what others document:
+    text; "$$" is a dollar sign. "$filter" is the filter of the query as JSON, or null; a body without it
+    takes no filters. `${NAME}` in `url`, `headers`, `body` and `parameters` expands to an environment
+    variable, except in messages. `ids` is a JMESPath to the list of ids. The tests run Chroma's service;
+    the following examples come from the documentation of others:
 
     Elasticsearch, url `https://host:9200/INDEX/_search`, ids `hits.hits[]._id`:
         {"knn": {"field": "FIELD", "query_vector": "$vector", "k": "$k", "num_candidates": "$candidates"},
@@ -95,7 +95,7 @@ class Http(Attached):
 
     @classmethod
     def can_filter(cls, build: Mapping[str, Any]) -> bool:
-        """Whether the body has a place for filters."""
+        """Whether the body has a "$filter"."""
         return _FILTER.search(str(build.get("body", ""))) is not None
 
     @classmethod
@@ -130,7 +130,7 @@ class Http(Attached):
             raise UsageError(
                 f"{self.name}: url contains a user name. Put credentials into headers, from the environment"
             )
-        # Keys are often given after the question mark.
+        # Query strings often contain keys.
         self.target = without_secrets(url)
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if re.search(r"[^!-~]", self._path):
@@ -149,13 +149,13 @@ class Http(Attached):
         return headers
 
     def configure(self, **parameters: Any) -> None:
-        """Set the parameters of the body, and check that one query is answered."""
+        """Set the parameters of the body, and send one query as a check."""
         self._retries = 0
         self._body = None
         super().configure(**parameters)
 
     def ask(self, batch: QueryBatch, k: int) -> list[list[object]]:
-        """Send one request after the other."""
+        """Send one request at a time."""
         filters = batch.filters or [None] * batch.count
         asked = zip(batch.vectors.tolist(), filters, strict=True)
         return [self._answer(query, k, condition) for query, condition in asked]
@@ -182,7 +182,7 @@ class Http(Attached):
         return ids
 
     def _text_of(self, body: bytes) -> bytes:
-        """The body of a good response."""
+        """The body of a successful response."""
         for attempt in range(_RETRIES + 1):
             response, text = self._exchange(body)
             self._status = response.status
@@ -202,7 +202,7 @@ class Http(Attached):
         connection = self._connection
         if connection is None:
             raise self.failed("the connection is closed")
-        # A service may close an idle connection, which shows only when it is used again.
+        # A service may close an idle connection; the next request is the first to notice.
         for fresh in (connection.sock is None, True):
             try:
                 connection.request(self._method, self._path, body, self._headers)
@@ -227,7 +227,7 @@ class Http(Attached):
         return "HTTP round trip"
 
     def said(self) -> str:
-        """The last status, and how often it was busy."""
+        """The last status, and the number of busy responses."""
         busy = f", {self._retries:,} requests retried because it was busy" if self._retries else ""
         return f"last status {self._status}{busy}"
 
@@ -254,7 +254,7 @@ def _compiled(engine: str, text: str) -> Any:
 
 
 def _pause(retry_after: str | None, attempt: int) -> float:
-    """Seconds to wait: as Retry-After says, in seconds or as a date, else doubling every time."""
+    """Seconds to wait: Retry-After in seconds or as a date, else exponential backoff."""
     if retry_after is None:
         return float(_FIRST_PAUSE_SECONDS * 2**attempt)
     if retry_after.strip().isdecimal():

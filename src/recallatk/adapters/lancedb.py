@@ -1,8 +1,9 @@
-"""lancedb: the inverted lists of LanceDB, flat, quantized or with a graph in each, on disk."""
+"""lancedb: LanceDB's IVF indexes on disk: flat, quantized, or with an HNSW graph in each list."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,12 +14,14 @@ from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.database import told
 from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
-from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.adapters.sql import Column, SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from recallatk.filters import Filter
@@ -43,7 +46,7 @@ class LanceDB(SqlEngine):
     distribution = "lancedb"
     extra = "lancedb"
     metrics = frozenset(Metric)
-    # A forked copy would lack the threads of its runtime.
+    # A forked process would lack the runtime's threads.
     abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True, clients=True)
     build_knobs = (
         Knob("index", default="IVF_PQ", choices=tuple(_INDEXES)),
@@ -74,14 +77,14 @@ class LanceDB(SqlEngine):
     """The last query."""
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Write the table, then make the index."""
+        """Write the table, then create the index."""
         import lancedb
 
         self.close()
         self.folder = ScratchFolder()
         self.metric, self.index, self.dimension = _METRICS[metric], parameters["index"], corpus.dimension
         self.columns = metadata_columns(corpus)
-        # The library binds no parameters.
+        # The library has no bound parameters.
         self.filters = SqlFilters(self.columns, None)
         self.rows = 0
         self.schema = pa.schema(
@@ -122,7 +125,7 @@ class LanceDB(SqlEngine):
         return pa.record_batch(arrays, schema=self.schema)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows, one call a query."""
+        """Nearest rows, one call per query."""
         return self.answers(batch, k, lambda query, where: self._rows(query, k, where))
 
     def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
@@ -134,7 +137,7 @@ class LanceDB(SqlEngine):
         return _numbers(self.asked)
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The same past the index."""
+        """Search every row, bypassing the index."""
         return self.answers(
             batch, k, lambda query, where: _numbers(self._asked(query, k, where).bypass_vector_index())
         )
@@ -143,10 +146,14 @@ class LanceDB(SqlEngine):
         asked = self.table.search(query).distance_type(self.metric).limit(k).select(["number", "_distance"])
         if condition is None:
             return asked
-        return asked.where(self.filters.compile(condition)[0], prefilter=True)
+        return asked.where(self.compiled(condition), prefilter=True)
+
+    def compiled(self, condition: Filter) -> str:
+        """The condition as SQL with literals."""
+        return self.filters.compile(condition)[0]
 
     def exercised(self) -> str:
-        """The plan of the last query, or of one that could be next, and the rows that the index holds."""
+        """The plan of the last or a possible next query, and the number of indexed rows."""
         if self.table is None:
             raise self.unbuilt()
         asked = (
@@ -157,21 +164,21 @@ class LanceDB(SqlEngine):
             held = self.table.index_stats("vector_idx")
         if "ANN" not in plan or held is None or not held.num_indexed_rows:
             raise EngineError(
-                f"{self.name}: no index answered: {self.index} was made of no row of {self.rows:,}, "
-                "which may be too few (quantizers need 256), or was dropped"
+                f"{self.name}: the index did not answer: {self.index} covers 0 of {self.rows:,} rows. "
+                "It was dropped, or the rows are too few (quantizers need 256)"
             )
         return f"plan: ANN search of {held.index_type} over {held.num_indexed_rows:,} rows"
 
     def call(self) -> str:
-        """One query of the library, which runs in threads of its own."""
+        """One query; the library runs it in its own threads."""
         return "library call"
 
     def in_process(self) -> bool:
-        """The index is in files, of which the library caches what it has read."""
+        """False: the index is in files, and the library caches parts of them."""
         return False
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
-        """Add rows; they are compared one by one until the index is optimized."""
+        """Add rows; searches scan them until `maintain` optimizes the index."""
         values = inserted_values(self.columns, metadata, len(vectors))
         with self.reported("cannot insert"):
             self.table.add(pa.Table.from_batches([self._batch(vectors, values)]))
@@ -182,7 +189,7 @@ class LanceDB(SqlEngine):
             self.table.delete(f"number IN ({', '.join(map(str, rows.tolist()))})")
 
     def maintain(self) -> None:
-        """Compact the files, and take rows that were inserted into the index."""
+        """Compact the files, and index inserted rows."""
         with self.reported("cannot optimize"):
             self.table.optimize()
 
@@ -200,12 +207,12 @@ class LanceDB(SqlEngine):
             folder.remove()
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
-        """Python's own kinds."""
+        """The built-in exceptions that the library raises."""
         return RuntimeError, ValueError, OSError
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Write the table, make the index, search one by one."""
+        """Code that writes the table, creates the index, and searches one by one."""
         kind, search = setting.build["index"], setting.search
         effort = f".nprobes({search['probes']})"
         effort += f".ef({search['ef']})" if "HNSW" in kind else ""
@@ -251,7 +258,7 @@ class LiveLanceTable(LiveCollection):
 
     family = "lancedb"
     distribution = "lancedb"
-    abilities: ClassVar = replace(LiveCollection.abilities, batch=False)
+    abilities: ClassVar = replace(LiveCollection.abilities, filters=True, batch=False)
     call_knobs: ClassVar = (
         Knob("nprobes", default=20, low=1, high=1_000_000, effort=True),
         Knob("ef", default=150, low=1, high=1_000_000, effort=True, help="of HNSW"),
@@ -263,13 +270,14 @@ class LiveLanceTable(LiveCollection):
     id_column = "id"
     vector_column = "vector"
     distance = "l2"
+    _columns: Mapping[str, Column] = MappingProxyType({})
 
     def title(self) -> str:
         """The class."""
         return "lancedb.Table"
 
     def facts(self) -> IndexFacts:
-        """The metric of the vector index, if there is one, the dimension and the row count."""
+        """Metric of the vector index, if there is one; dimension and row count."""
         with told(self.name):
             column, rows, index = self._vectors_in(), self.index.count_rows(), self._vector_index()
         metrics = {name: metric for metric, name in _METRICS.items()}
@@ -277,7 +285,7 @@ class LiveLanceTable(LiveCollection):
         return IndexFacts(metric, self.index.schema.field(column).type.list_size, rows)
 
     def _vectors_in(self) -> str:
-        """The only column of vectors, or the one named `vector`."""
+        """The only vector column, or the one named `vector`."""
         found = [each.name for each in self.index.schema if pa.types.is_fixed_size_list(each.type)]
         if len(found) == 1 or "vector" in found:
             return found[0] if len(found) == 1 else "vector"
@@ -312,21 +320,51 @@ class LiveLanceTable(LiveCollection):
         super().attach(corpus, metric, **parameters)
         self.id_column, self.vector_column = self._ids_in(corpus), self._vectors_in()
         self.distance = _METRICS[self.facts().metric or metric]
+        self._columns = metadata_columns(corpus)
+
+    def translated(self, condition: Filter) -> str:
+        """The condition in SQL over the table's own columns."""
+        own = {name: self._own(name) for name in condition.columns() if name in self._columns}
+        return SqlFilters({**self._columns, **own}, None).compile(condition)[0]
+
+    def _own(self, name: str) -> Column:
+        """A column of the corpus under the name that it has in the table."""
+        column, names = self._columns[name], self.index.schema.names
+        if name not in names:
+            raise EngineError(f"{self.name} has no column {name!r} to filter by. It has {', '.join(names)}")
+        if pa.types.is_temporal(column.type) or "`" in name:
+            raise EngineError(f"{self.name} cannot filter by {name!r}, which holds {column.type}")
+        return replace(column, identifier=f"`{name}`")
 
     def lists(self, batch: QueryBatch, k: int) -> list[list[Any]]:
-        """One search for each query."""
-        return [self._answer(query, k) for query in batch.vectors]
+        """Search once per query."""
+        filters = batch.filters or [None] * batch.count
+        return [self._answer(query, k, each) for query, each in zip(batch.vectors, filters, strict=True)]
 
-    def _answer(self, query: NDArray[Any], k: int) -> list[Any]:
+    def _answer(self, query: NDArray[Any], k: int, condition: Filter | None) -> list[Any]:
         asked = self.index.search(query, vector_column_name=self.vector_column)
         asked = asked.distance_type(self.distance).limit(k).select([self.id_column, "_distance"])
+        if condition is not None:
+            asked = asked.where(self.compiled(condition), prefilter=True)
         for name, value in self.settings.items():
             asked = getattr(asked, name)(value)
         return list(asked.to_arrow()[self.id_column].to_pylist())
 
     def held(self) -> str:
-        """The table with its vector index; without one, every search scans."""
+        """The table with its vector index."""
         index = self._vector_index()
         if index is None:
-            return f"{super().held()}, without a vector index: every search scans"
+            return f"{super().held()}, without a vector index"
         return f"{super().held()}, {index.index_type} over {index.num_indexed_rows:,} rows"
+
+    def scanned(self) -> str | None:
+        """All rows without a vector index, else those that it does not hold."""
+        with told(self.name):
+            index = self._vector_index()
+        if index is None or not index.num_indexed_rows:
+            return "all rows: the table has no vector index (table.create_index makes one)"
+        if not index.num_unindexed_rows:
+            return None
+        return (
+            f"{index.num_unindexed_rows:,} rows that its index does not hold yet (table.optimize adds them)"
+        )

@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow.compute as pc
 
+from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.attached import RowsById
 from recallatk.adapters.base import Abilities, Library
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.database import told
+from recallatk.adapters.label_rows import LabelRows
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError, MismatchError
 from recallatk.units import counted
@@ -21,35 +24,34 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Enough vectors to tell whether an index holds unit vectors, and few enough to read them at once.
+    from recallatk.filters import Filter
+
+# Sample size that shows whether an index holds unit vectors, and still fits one read.
 SAMPLE = 256
-# float16 and bfloat16 storage change a norm by less than this.
+# Storage as float16 or bfloat16 changes a norm by less than this.
 _UNIT_TOLERANCE = 0.01
-# A lookup table is faster than a binary search, as long as labels are not spread too thinly.
-_TABLE_ROWS = 1 << 20
-_TABLE_SPREAD = 8
-# Vectors in the wrong order are nearer to their own row half of the time, vectors in order nearly always.
+# In the wrong order, half of the vectors are nearer to their own row; in the right order, nearly all.
 _FEWEST_COMPARED, _FEWEST_NEARER = 8, 0.75
 _SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
 class IndexFacts:
-    """Properties that an index object states about itself; None where it states none."""
+    """Properties that an index object reports; None for those it does not report."""
 
     metric: Metric | None
     dimension: int | None
     rows: int | None
     labels: NDArray[np.int64] | None = None
-    """The labels of all rows; None where labels are row numbers by construction."""
+    """Labels of all rows; None if labels are row numbers by construction."""
 
 
 class LiveIndex(Library):
     """An index object that the caller holds.
 
     Subclasses write `facts`, `ask` and `title`, and where the object has settings `current` and `change`.
-    `of` makes the engine class of one object. Search parameters are set on the object and put back by
-    `close`.
+    `of` makes the engine class of one object. Search parameters are set on the object, and `close`
+    restores them.
     """
 
     metrics = frozenset(Metric)
@@ -57,18 +59,21 @@ class LiveIndex(Library):
     index: Any
     held_object: ClassVar[Any] = None
     own_knobs: ClassVar[tuple[Knob, ...]] = ()
-    """Parameters that the object holds: their current values are the defaults."""
+    """Parameters stored on the object; their current values are the defaults."""
     call_knobs: ClassVar[tuple[Knob, ...]] = ()
-    """Parameters that go with each call, sent only where a setting states them."""
+    """Parameters passed with each call, only if a setting states them."""
     aliases: ClassVar[Mapping[str, str]] = {}
-    """Further names of parameters, each with the name of its knob."""
+    """Parameter aliases, each with the name of its knob."""
     unit = False
-    """Whether queries are normalized because an inner-product index stands for cosine."""
+    """Whether to normalize queries, because an inner-product index is searched by cosine."""
 
     def __init__(self) -> None:
         self.index = self.held_object
         self._before: dict[str, Any] | None = None
         self._labels: LabelRows | None = None
+        self._allowed: AllowedRows | None = None
+        # Keep all of them: rebuilding one would fall into a timed search.
+        self._made: dict[str, Any] = {}
 
     @classmethod
     def of(cls, held: Any, names: Collection[str] = ()) -> type[LiveIndex]:
@@ -95,14 +100,14 @@ class LiveIndex(Library):
     canonical: ClassVar[Mapping[str, str]] = {}
     """Each parameter name that settings use, with the name of its knob."""
 
-    # What a kind of object tells
+    # Declared by each kind of object
 
     def title(self) -> str:
         """The kind of object, as its users write it."""
         raise NotImplementedError
 
     def facts(self) -> IndexFacts:
-        """What the object states about itself, or an EngineError where it cannot be searched yet."""
+        """Properties that the object reports; an EngineError if it cannot be searched yet."""
         raise NotImplementedError
 
     def own(self) -> tuple[Knob, ...]:
@@ -118,18 +123,26 @@ class LiveIndex(Library):
         raise NotImplementedError
 
     def stored(self, labels: NDArray[np.int64]) -> NDArray[Any] | None:
-        """The vectors of these labels as the index holds them; None where it gives none back."""
+        """Stored vectors of these labels; None if the index cannot return them."""
         return None
 
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The labels that the object returns, best first, -1 where there are no more."""
+        """Labels returned by the object, best first, padded with -1."""
         raise NotImplementedError
 
-    # What an engine does
+    def translated(self, condition: Filter) -> Any:
+        """The filter as the library takes it; needs `abilities.filters`."""
+        raise self.unable("filter during search")
+
+    def scanned(self) -> str | None:
+        """The rows that every search scans for lack of an index, with the reason; None: none are known."""
+        return None
+
+    # The engine contract
 
     @classmethod
     def require_data(cls, corpus: Corpus, metric: Metric) -> None:
-        """Refuse data that the object cannot have been made from: metric, dimension, row count, labels."""
+        """Refuse data that do not match the object: metric, dimension, row count, labels."""
         engine = cls()
         facts = engine.facts()
         if not facts.rows:
@@ -148,7 +161,7 @@ class LiveIndex(Library):
         engine.require_order(facts, corpus, metric)
 
     def require_metric(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
-        """Refuse another metric; inner product stands for cosine where all vectors have unit length."""
+        """Refuse a metric mismatch; inner product is accepted for cosine if all vectors have unit length."""
         if facts.metric in (None, metric):
             return
         mismatch = f"metric mismatch: {self.name} uses {facts.metric}, the dataset {metric}"
@@ -166,14 +179,14 @@ class LiveIndex(Library):
             )
 
     def require_order(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
-        """Refuse an index whose stored vectors are not those of the corpus rows that its labels stand for."""
+        """Refuse an index whose stored vectors differ from the corpus rows of their labels."""
         labels, stored = self.read_labels(facts, corpus), self._sample(facts)
         if stored is None or np.shape(stored)[1:] != (corpus.dimension,) or len(stored) < _FEWEST_COMPARED:
             return
         taken = (np.arange(facts.rows or 0) if facts.labels is None else facts.labels)[: len(stored)]
         rows = taken if labels is None else labels.rows(taken)
         own, other = (_distances(stored, each, corpus, metric) for each in (rows, np.roll(rows, 1)))
-        # Codes distort vectors, but leave most of them nearer to their own row than to another one.
+        # Quantization distorts vectors, but most stay nearer to their own row than to another.
         if (own <= other).mean() < _FEWEST_NEARER:
             raise MismatchError(
                 f"row order mismatch: the vectors in {self.name} are not those of the corpus rows with the "
@@ -185,32 +198,33 @@ class LiveIndex(Library):
         return self.stored(labels[:SAMPLE])
 
     def read_labels(self, facts: IndexFacts, corpus: Corpus) -> LabelRows | None:
-        """The corpus row of every label; None where labels are row numbers."""
+        """The corpus row of every label; None if labels are row numbers."""
         if facts.labels is None:
             return None
         return LabelRows(facts.labels, corpus, self.name, self._sample(facts))
 
     @classmethod
     def prepared(cls, queries: NDArray[Any], metric: Metric) -> NDArray[Any]:
-        """Queries of unit length where an inner-product index stands for cosine."""
+        """Queries, normalized if an inner-product index is searched by cosine."""
         unit = metric is Metric.COSINE and cls().facts().metric is Metric.IP
         return float32_matrix(queries, unit=unit)
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Attach: the index exists."""
+        """Attach to the object; nothing is built."""
         self.attach(corpus, metric, **parameters)
 
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Check the object against the corpus, and remember its parameters."""
+        """Check the object against the corpus, and save its parameters."""
         self.require_data(corpus, metric)
         self.index = self.held_object
         facts = self.facts()
         self.rows = corpus.rows
         self._labels = self.read_labels(facts, corpus)
+        self._allowed, self._made = AllowedRows(corpus), {}
         self._before = {each.name: self.current(each.name) for each in self.own()}
 
     def configure(self, **parameters: Any) -> None:
-        """Set the parameters on the object; those that go with a call are kept for it."""
+        """Set the object's parameters, and store those that are passed with each call."""
         if self.index is None:
             raise self.unbuilt()
         own = {each.name for each in self.own()}
@@ -225,35 +239,54 @@ class LiveIndex(Library):
         found = self.ask(batch, k)
         return found if self._labels is None else self._labels.rows(found)
 
+    def compiled(self, condition: Filter) -> Any:
+        """The filter as the library takes it, made once."""
+        if condition.key not in self._made:
+            self._made[condition.key] = self.translated(condition)
+        return self._made[condition.key]
+
+    def allowed_labels(self, condition: Filter) -> NDArray[np.int64]:
+        """The labels of all rows that pass a filter, evaluated on the corpus metadata."""
+        if self._allowed is None:
+            raise self.unbuilt()
+        mask = self._allowed.mask(condition)
+        return np.flatnonzero(mask) if self._labels is None else self._labels.labels(mask)
+
     def held(self) -> str:
         """The object and its rows."""
         return f"{self.name} of {self.rows:,} rows, as passed by the caller"
 
     def work(self) -> str:
-        """The number of queries."""
-        return f"{counted(self.searched, 'query', 'queries')} answered"
+        """The number of queries, and the rows that each of them scanned."""
+        scanned = self.scanned()
+        how = "" if scanned is None else f", scanning {scanned}"
+        return f"{counted(self.searched, 'query', 'queries')} answered{how}"
 
     def call(self) -> str:
-        """One call in the caller's process."""
+        """One call in this process."""
         return "library call in this process"
 
     def close(self) -> None:
-        """Put the parameters back; the object stays with its owner."""
+        """Restore the parameters; the object itself stays open."""
         before, self._before = self._before, None
         for name, value in (before or {}).items():
-            # One parameter that cannot be put back must not keep the others.
+            # A parameter that cannot be restored must not stop the others.
             with suppress(EngineError):
                 self.change(name, value)
         super().close()
 
 
 class LiveCollection(LiveIndex):
-    """A collection of a database: its ids are the corpus ids, or row numbers where the corpus has none.
+    """A database collection; its ids are the corpus ids, or row numbers if the corpus has no ids.
 
     Subclasses write `lists` and `some_ids` in place of `ask`.
     """
 
     ids: RowsById | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
 
     def lists(self, batch: QueryBatch, k: int) -> Sequence[Sequence[object]]:
         """The ids that the collection returns for each query, best first."""
@@ -265,7 +298,7 @@ class LiveCollection(LiveIndex):
 
     @classmethod
     def require_data(cls, corpus: Corpus, metric: Metric) -> None:
-        """Refuse ids that the corpus does not have, besides what every object is checked for."""
+        """Refuse ids missing from the corpus, in addition to the checks of every object."""
         super().require_data(corpus, metric)
         known, found = RowsById(corpus), cls().some_ids(corpus)
         unknown = [each for each in found if known.row(each) == known.unknown]
@@ -277,10 +310,33 @@ class LiveCollection(LiveIndex):
             )
 
     def require_order(self, facts: IndexFacts, corpus: Corpus, metric: Metric) -> None:
-        """Nothing: a collection is read by ids."""
+        """Do nothing: collections are matched by id."""
+
+    def metadata_of(self, found: Any) -> Mapping[str, Any]:
+        """The metadata of one id."""
+        raise NotImplementedError
+
+    def require_columns(self, condition: Filter, corpus: Corpus) -> None:
+        """Refuse a filter on columns that only the corpus has: it would let no row pass."""
+        for name in sorted((condition.columns() - self._seen) & set(corpus.metadata_names)):
+            known = np.flatnonzero(~pc.is_null(corpus.metadata[name], nan_is_null=True).to_numpy())
+            if len(known):
+                row = int(known[0])
+                self._require_column(name, row if corpus.id_column is None else corpus.ids[row].as_py())
+            # Asked once per column: a run may have thousands of filters.
+            self._seen.add(name)
+
+    def _require_column(self, name: str, found: Any) -> None:
+        with told(self.name):
+            stored = self.metadata_of(found)
+        if name not in stored:
+            raise EngineError(
+                f"{self.name} has no {name!r} for {found!r} to filter by, and the corpus has. It has "
+                f"{', '.join(stored) or 'no metadata'}"
+            )
 
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Check the collection and remember the corpus ids."""
+        """Check the collection and store the corpus ids."""
         super().attach(corpus, metric, **parameters)
         self.ids = RowsById(corpus)
 
@@ -292,65 +348,14 @@ class LiveCollection(LiveIndex):
             return self.ids.matrix(self.lists(batch, k), k)
 
     def in_process(self) -> bool:
-        """A database keeps its index in files or on a server."""
+        """False: a database keeps its index in files or on a server."""
         return False
-
-
-class LabelRows:
-    """Corpus rows by the integer labels of an index.
-
-    Labels are corpus ids where all of them are ids, else row numbers where all of them are in range. Where
-    both hold, stored vectors decide; an index that gives none back is read by ids, as `callable` is.
-    """
-
-    def __init__(
-        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None = None
-    ) -> None:
-        self.unknown = corpus.rows
-        rows = self._read(labels, corpus, name, stored)
-        self._identical = bool(np.array_equal(rows, labels))
-        order = np.argsort(labels)
-        self._sorted, self._rows = labels[order], rows[order]
-        self._table: NDArray[np.int64] | None = None
-        highest = int(labels.max(initial=0))
-        if labels.min(initial=0) >= 0 and highest < max(_TABLE_ROWS, _TABLE_SPREAD * len(labels)):
-            # The last place answers for padding, which is -1.
-            self._table = np.full(highest + 2, self.unknown, np.int64)
-            self._table[labels], self._table[-1] = rows, -1
-
-    def _read(
-        self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
-        by_id, outside = RowsById(corpus), labels[(labels < 0) | (labels >= corpus.rows)]
-        rows = labels
-        if by_id.rows is not None:
-            rows = np.array([by_id.row(each) for each in labels.tolist()], np.int64)
-            if ((rows >= 0) & (rows < self.unknown)).all():
-                numbered = not len(outside) and stored is not None and _nearer(stored, labels, rows, corpus)
-                return labels if numbered else rows
-        if len(outside):
-            known = "row numbers as ids" if by_id.rows is None else f"ids such as {by_id.example()!r}"
-            raise MismatchError(
-                f"label mismatch: {name} has {len(outside):,} labels that are not corpus ids, such as "
-                f"{int(outside[0])}; the corpus has {known}"
-            )
-        return labels
-
-    def rows(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of these labels; a label that the index did not state is unknown."""
-        if self._identical:
-            return found
-        if self._table is not None:
-            return self._table[found]
-        places = np.minimum(np.searchsorted(self._sorted, found), len(self._sorted) - 1)
-        rows = np.where(self._sorted[places] == found, self._rows[places], self.unknown)
-        return np.where(found == -1, -1, rows)
 
 
 def _distances(
     stored: NDArray[Any], rows: NDArray[np.int64], corpus: Corpus, metric: Metric
 ) -> NDArray[np.float64]:
-    """The distance of each stored vector to a corpus row; of directions where the metric compares these."""
+    """Distance of each stored vector to a corpus row; normalized first unless the metric is l2."""
     ours = np.concatenate([corpus.vectors.read(int(row), int(row) + 1) for row in rows]).astype(np.float64)
     theirs = np.asarray(stored, np.float64)
     if metric is not Metric.L2:
@@ -362,26 +367,8 @@ def _distances(
     return distances
 
 
-def _nearer(stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64], corpus: Corpus) -> bool:
-    """Whether stored vectors are those of the rows that labels number, and not of these rows."""
-
-    def likeness(chosen: NDArray[np.int64]) -> float:
-        # Row by row: these are few, and the corpus may be larger than memory.
-        vectors = [np.array(corpus.vectors.read(row, row + 1)[0]) for row in chosen[: len(stored)].tolist()]
-        return float(np.mean(_unit(stored) * _unit(np.array(vectors))))
-
-    return likeness(labels) > likeness(rows)
-
-
-def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    wide = np.asarray(vectors, np.float64)
-    norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = wide / np.maximum(norms, np.finfo(np.float64).tiny)
-    return unit
-
-
 def metric_of(first: NDArray[Any], second: NDArray[Any], distance: float) -> Metric | None:
-    """The metric by which two vectors have this distance, for objects that do not state theirs."""
+    """Infer the metric from the distance between two vectors, for objects that do not report it."""
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     product, squared = float(a @ b), float(np.square(a - b).sum())
     cosine = product / float(np.linalg.norm(a) * np.linalg.norm(b))

@@ -1,4 +1,4 @@
-"""Memory models: the bytes that an index holds, predicted from its build and corrected by a measured part."""
+"""Memory models: index size predicted from build parameters, corrected by measuring a smaller build."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from recallatk.core import Metric
 
 FLOAT_BYTES, LINK_BYTES, NUMBER_BYTES = 4, 4, 8
-# A part that takes more or less than this factor of what is predicted, and more than a process wobbles by,
-# says that the prediction is wrong.
+# The prediction is wrong if a measured part differs from it by more than this factor, and by more than the
+# noise of process memory.
 _OFF, _WOBBLE = 1.5, 8 << 20
-# A process that has let an index go may fill its leftovers first: below this share a measurement is no proof.
+# A process may reuse memory of a dropped index: a measurement below this share proves nothing.
 _LEAST = 0.9
 
 
 @dataclass(frozen=True)
 class Content:
-    """The bytes of an index: a fixed part, and a part for each row."""
+    """Bytes of an index: a fixed part and a part per row."""
 
     fixed: float
     per_row: float
 
     def of(self, rows: int) -> float:
-        """All bytes of an index of so many rows."""
+        """Total bytes of an index with this many rows."""
         return self.fixed + self.per_row * rows
 
 
 def graph_content(neighbors: int, vector_bytes: float, row_bytes: float = 0, fixed: float = 0) -> Content:
-    """An HNSW graph: per row its vector, links, number and level, and what the library adds to each."""
-    # Twice as many links on the ground level, and the row's share of the levels above.
+    """Bytes of an HNSW graph: per row its vector, links, number, level and the library's overhead."""
+    # The ground level has 2 M links per row; the levels above add a share per row.
     links = LINK_BYTES * (2 * neighbors + neighbors / max(1, neighbors - 1))
     return Content(fixed, vector_bytes + links + NUMBER_BYTES + LINK_BYTES + row_bytes)
 
 
 def content(engine: str, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content | None:
-    """The memory model of the engine for this build; None for engines that have none."""
+    """The engine's memory model for this build; None if it has none."""
     try:
         return get_engine(engine).content(build, dimension, metric)
     except RecallError:
@@ -49,9 +49,10 @@ def content(engine: str, build: Mapping[str, Any], dimension: int, metric: Metri
 
 
 def grown(part_bytes: float, part_rows: int, rows: int, known: Content | None) -> float:
-    """Bytes of the whole if a part took so much: the fixed part once, the rows by their number.
+    """Extrapolate the measured bytes of a smaller build: the fixed part once, the rest by row count.
 
-    Without a model everything is taken to grow with the rows. A part that contradicts the model corrects it.
+    Without a model, everything is assumed to grow with the rows. A measurement that contradicts the model
+    corrects it.
     """
     if known is None:
         return part_bytes * rows / part_rows
@@ -60,13 +61,13 @@ def grown(part_bytes: float, part_rows: int, rows: int, known: Content | None) -
 
 
 def contradicts(measured: float, predicted: float) -> bool:
-    """Whether a measurement is further from a prediction than the two can differ by."""
+    """Whether a measurement differs from a prediction by more than noise explains."""
     low, high = sorted((measured, predicted))
     return high > _OFF * low and high - low > _WOBBLE
 
 
 def at_least(measured: int | None, known: Content | None, rows: int) -> int | None:
-    """A measurement, or what the index holds where that is clearly more."""
+    """The measured bytes, or the predicted ones if these are clearly larger."""
     if measured is None or known is None or measured >= _LEAST * known.of(rows):
         return measured
     return int(known.of(rows))

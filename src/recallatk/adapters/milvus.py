@@ -14,7 +14,7 @@ from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters import And, Exists, In, Not, Or, Range
+from recallatk.filters import And, ContainsAll, ContainsAny, Exists, In, Not, Or, Prefix, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
 # A server builds no index for smaller segments, yet reports that it has finished.
 SMALLEST_SEGMENT = 1024
-_TYPES = {"text": "VARCHAR", "whole": "INT64", "number": "DOUBLE", "truth": "BOOL"}
+_TYPES = {
+    "text": "VARCHAR",
+    "whole": "INT64",
+    "number": "DOUBLE",
+    "truth": "BOOL",
+    "moment": "INT64",
+    "clock": "INT64",
+}
+_ELEMENTS = {"texts": "VARCHAR", "wholes": "INT64"}
+_LONGEST_LIST = 4096
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
@@ -54,7 +63,7 @@ class Milvus(Database):
     )
 
     list_knob = "nlist"
-    # A server refuses a smaller ef, and raising it would measure another setting.
+    # A server refuses an ef below k, and raising it would measure another setting.
     constraints = (
         Constraint(
             "ef of at least k with HNSW",
@@ -70,7 +79,7 @@ class Milvus(Database):
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the server at uri" if parameters["uri"] else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -80,10 +89,11 @@ class Milvus(Database):
         self.close()
         self.parameters, self.rows = parameters, 0
         self.columns = StoredColumns(self.name, corpus)
+        self.columns.limit_lists(_LONGEST_LIST)
         self.collection = f"recallatk_{uuid.uuid4().hex}"
         if not parameters["uri"]:
             self.folder = ScratchFolder()
-        # pymilvus logs a traceback for every failure, which repeats the error raised here.
+        # pymilvus logs a traceback for every failure; the error raised here already says why.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         with self.told():
             if self.folder is None:
@@ -105,8 +115,12 @@ class Milvus(Database):
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         for column in self.columns.stored.values():
-            size = {"max_length": 65_535} if column.kind == "text" else {}
-            schema.add_field(column.key, DataType[_TYPES[column.kind]], nullable=True, **size)
+            options: dict[str, Any] = {"max_length": 65_535} if column.kind in ("text", "texts") else {}
+            if column.kind in _ELEMENTS:
+                element = DataType[_ELEMENTS[column.kind]]
+                options |= {"element_type": element, "max_capacity": _LONGEST_LIST}
+            kind = DataType[_TYPES.get(column.kind, "ARRAY")]
+            schema.add_field(column.key, kind, nullable=True, **options)
         self.connection.create_collection(self.collection, schema=schema, consistency_level="Strong")
 
     def _index(self, metric: Metric) -> None:
@@ -117,7 +131,7 @@ class Milvus(Database):
             "FLAT": {},
         }
         wanted = self.connection.prepare_index_params()
-        # Lite silently builds with its defaults unless these are nested once more; a server takes both.
+        # Lite ignores these silently unless they are nested once more; a server accepts both forms.
         params = {"params": shape[kind]}
         wanted.add_index("vector", index_type=kind, metric_type=metric.upper(), params=params)
         self.connection.create_index(self.collection, wanted)
@@ -130,7 +144,7 @@ class Milvus(Database):
         self.rows += len(vectors)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by the index; queries of one filter go together."""
+        """Nearest rows by the index; queries with the same filter are sent together."""
         if self.connection is None:
             raise self.unbuilt()
         matrix = float32_matrix(batch.vectors)
@@ -139,13 +153,13 @@ class Milvus(Database):
         params = {"params": effort.get(self.parameters["index"], {})}
         with self.told():
             for condition, numbers in batch.by_filter():
-                reduced = True if condition is None else self.columns.reduced(condition)
-                if reduced is False:
+                where = "" if condition is None else self.compiled(condition)
+                if where is None:
                     continue
                 found = self.connection.search(
                     self.collection,
                     data=list(matrix[numbers]),
-                    filter="" if reduced is True else expression(reduced),
+                    filter=where,
                     limit=k,
                     search_params=params,
                     output_fields=["id"],
@@ -154,8 +168,13 @@ class Milvus(Database):
                     answers[number] = [hit["id"] for hit in hits]
         return padded(answers, k)
 
+    def compiled(self, condition: Filter) -> str | None:
+        """The filter as an expression of Milvus; an empty one lets every row pass, and None lets none."""
+        reduced = self.columns.reduced(condition)
+        return ("" if reduced else None) if isinstance(reduced, bool) else expression(reduced)
+
     def exercised(self) -> str:
-        """Rows in the index files of Lite, or what a server says of its index."""
+        """Rows in the index files of Lite, or a server's description of its index."""
         if self.connection is None:
             raise self.unbuilt()
         kind = self.parameters["index"]
@@ -175,7 +194,7 @@ class Milvus(Database):
         return f"{held:,} of {self.rows:,} rows in {kind} indexes"
 
     def call(self) -> str:
-        """Lite serves its own process over the network, as a server does."""
+        """One request; Lite, too, is called over a local connection."""
         return "gRPC round trip within this process" if self.folder is not None else "gRPC round trip"
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
@@ -214,7 +233,7 @@ class Milvus(Database):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Insert, flush, index, load, search."""
+        """Code that inserts, flushes, indexes, loads, and searches."""
         build, search, kind = setting.build, setting.search, setting.build["index"]
         shapes = {
             "HNSW": f'{{"M": {build["M"]}, "efConstruction": {build["ef_construction"]}}}',
@@ -252,7 +271,7 @@ class Milvus(Database):
 
 
 def expression(condition: Filter) -> str:
-    """A reduced filter as a Milvus expression, whose literals are JSON's."""
+    """A reduced filter as a Milvus expression, with JSON literals."""
     match condition:
         case And(operands) | Or(operands):
             return f" {condition.word} ".join(f"({expression(each)})" for each in operands)
@@ -262,6 +281,14 @@ def expression(condition: Filter) -> str:
             return f"{key} is not null"
         case In(key, values):
             return " or ".join(f"{key} == {json.dumps(value, ensure_ascii=False)}" for value in values)
+        case Prefix(key, prefix):
+            # LIKE has no escapes that Lite and servers share.
+            if set(prefix) & set("%_\\"):
+                return expression(condition.range())
+            return f"{key} like {json.dumps(prefix + '%', ensure_ascii=False)}"
+        case ContainsAny(key, values) | ContainsAll(key, values):
+            listed = json.dumps(list(values), ensure_ascii=False)
+            return f"array_contains_{condition.word}({key}, {listed})"
         case Range(key):
             parts = condition.bounds().items()
             return " and ".join(
@@ -271,7 +298,7 @@ def expression(condition: Filter) -> str:
 
 
 def _rows_of_index(file: Path) -> int:
-    """Lite's indexes are files of faiss."""
+    """Number of rows in a Lite index, which is a faiss file."""
     import faiss
 
     return int(faiss.read_index(str(file)).ntotal)

@@ -1,4 +1,4 @@
-"""Other tools' names of engines and parameters, so that a message can name ours."""
+"""Names of engines and parameters in other tools, so that a message can suggest ours."""
 
 from __future__ import annotations
 

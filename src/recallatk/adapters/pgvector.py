@@ -11,20 +11,20 @@ from recallatk.core import Knob
 
 
 class Pgvector(Postgres):
-    """One access method of pgvector, and the SQL that makes and asks its index."""
+    """One access method of pgvector, and the SQL that creates and searches its index."""
 
     options: ClassVar[dict[str, str]]
-    """The options of CREATE INDEX, each with the build knob that it takes."""
+    """Options of CREATE INDEX, each with its build knob."""
     effort: ClassVar[tuple[str, str]]
-    """The parameter of a session that sets the effort, and the search knob that it takes."""
+    """Session parameter for the effort, and its search knob."""
 
     @classmethod
     def with_clause(cls, build: dict[str, Any]) -> str:
-        """What stands in the WITH of CREATE INDEX."""
+        """The WITH options of CREATE INDEX."""
         return ", ".join(f"{name} = {build[knob]}" for name, knob in cls.options.items())
 
     def configure(self, **parameters: Any) -> None:
-        """Set the effort, and whether a search goes on when a filter took its candidates."""
+        """Set the effort, and whether a search continues after a filter removed candidates."""
         super().configure(**parameters)
         name, knob = self.effort
         scan = parameters["iterative_scan"]
@@ -32,7 +32,7 @@ class Pgvector(Postgres):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """CREATE INDEX, the settings of a session, and the query that uses the index.
+        """SQL: CREATE INDEX, the session settings, and the query.
 
         The table is `items` with the columns `id` and `embedding`.
         """

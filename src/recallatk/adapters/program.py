@@ -44,7 +44,7 @@ class Program:
         self._held = b""
         self._control: socket.socket | None = None
         self._process = self._start(arguments)
-        # Windows cannot poll a pipe; there, surplus that comes along with an answer is still seen.
+        # Windows cannot poll a pipe; there, only surplus that arrives with an answer is detected.
         self._poller = select.poll() if hasattr(select, "poll") else None
         if self._poller is not None and self._process.stdout is not None:
             self._poller.register(self._process.stdout, select.POLLIN)
@@ -61,7 +61,7 @@ class Program:
         self._control, theirs = socket.socketpair()
         with theirs:
             number = theirs.fileno()
-            # -I -S: it imports nothing of the user's, and starts in a few milliseconds.
+            # -I -S: no user code is imported, and the start takes a few milliseconds.
             script = [sys.executable, "-I", "-S", str(_REAPER), str(number), *arguments]
             process = _piped(script, number)
         said = self._control.recv(16)
@@ -74,7 +74,7 @@ class Program:
     def exchange(self, line: bytes) -> bytes | None:
         """Write one line and read one; None when the program ended or was killed.
 
-        Raises a SurplusError if the program had written more before, which would be taken for the answer.
+        Raises a SurplusError if the program wrote a line too early, which would be taken for the answer.
         """
         began = time.monotonic()
         self._deadline = began + self.timeout
@@ -90,7 +90,7 @@ class Program:
             self._deadline = None
 
     def require_silence(self, seconds: float = 0.0) -> None:
-        """Raise a SurplusError if the program wrote a surplus line, or does within this time."""
+        """Raise a SurplusError if the program has written a surplus line or writes one within this time."""
         if not self._held and self._readable(seconds):
             self._held = self._read()
         if self._held:
@@ -120,7 +120,7 @@ class Program:
         return b"".join(parts) or None
 
     def ending(self) -> str:
-        """How it ended, in words."""
+        """How the program ended, in words."""
         if self.late:
             return f"no answer within {self.timeout:g} s"
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -129,16 +129,16 @@ class Program:
         return "it closed its output"
 
     def last_error(self) -> str:
-        """The last line that it wrote to standard error."""
+        """The last line that the program wrote to standard error."""
         if self._process.poll() is not None:
             self._threads[0].join(_GRACE_SECONDS)
-        # A line that lost its beginning may end in a secret that the beginning named.
+        # Skip a truncated line: without its beginning, a secret in it is not recognized.
         lines = self._errors.splitlines()[len(self._errors) == _KEPT_BYTES :]
         said = (shortened(line.decode("utf-8", "replace")) for line in reversed(lines))
         return next(filter(None, said), "")
 
     def close(self) -> None:
-        """End it, first by the end of its input, and collect it."""
+        """Close the program's input, kill it if it does not end, and reap it."""
         process = self._process
         self._closing.set()
         with contextlib.suppress(OSError):
@@ -155,16 +155,16 @@ class Program:
                 pipe.close()
 
     def _kill(self) -> None:
-        """Kill the program and all that it started."""
+        """Kill the program and its descendants."""
         if self._control is None:
             self._process.kill()
             return
         with contextlib.suppress(OSError):
-            # Closing would not do: a forked client has a copy of the socket.
+            # `close` is not enough: a forked client has a copy of the socket.
             self._control.shutdown(socket.SHUT_RDWR)
 
     def _keep_errors(self) -> None:
-        """Keep the tail of standard error unparsed: parsing every line would take time from the calls."""
+        """Keep the raw tail of standard error; parsing every line would slow the calls."""
         if self._process.stderr is None:
             return
         with contextlib.suppress(OSError):
@@ -182,7 +182,7 @@ class Program:
 
 
 def _piped(arguments: list[str], *passed: int) -> subprocess.Popen[bytes]:
-    """Start a process with pipes, which Ctrl-C does not reach: we end it ourselves."""
+    """Start a process with pipes, shielded from Ctrl-C because this class ends it."""
     return subprocess.Popen(
         arguments,
         bufsize=0,

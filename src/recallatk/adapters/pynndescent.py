@@ -1,4 +1,4 @@
-"""pynndescent: a graph of near neighbors made by descent and compiled by numba, in process."""
+"""pynndescent: a neighbor graph built by nearest-neighbor descent, compiled by numba, in process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from recallatk.errors import EngineError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Its `dot` takes vectors of unit length for granted.
+# Its `dot` assumes unit vectors.
 _METRICS = {Metric.COSINE: "cosine", Metric.IP: "inner_product", Metric.L2: "euclidean"}
 
 
 class PyNNDescent(Library):
-    """NNDescent graph; no updates (it cannot delete), and no stored size (it can only be pickled)."""
+    """NNDescent graph; no updates, because it cannot delete. Its stored size is that of a pickle."""
 
     name = "pynndescent"
     family = "pynndescent"
@@ -46,12 +46,12 @@ class PyNNDescent(Library):
     )
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
-        """Make the graph, and search once, so that numba compiles here and not where it is timed."""
+        """Build the graph, and search once so that numba compiles before anything is timed."""
         from pynndescent import NNDescent
 
         self.close()
         vectors = float32_matrix(corpus.vectors.read(0, corpus.rows))
-        # No row has more neighbors than there are other rows.
+        # A row cannot have more neighbors than there are other rows.
         neighbors = max(1, min(parameters["n_neighbors"], corpus.rows - 1))
         self.index = NNDescent(
             vectors, _METRICS[metric], n_neighbors=neighbors, random_state=1, n_jobs=self.threads
@@ -60,9 +60,9 @@ class PyNNDescent(Library):
         self.index.query(vectors[:1], k=1)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows that the walk over the graph found."""
+        """Nearest rows found by walking the graph."""
         found, distances = self.index.query(float32_matrix(batch.vectors), k, self.settings["epsilon"])
-        # Places that were not filled repeat some row at an infinite distance.
+        # Unfilled places repeat some row at an infinite distance.
         return np.where(np.isfinite(distances), found, -1).astype(np.int64)
 
     def held(self) -> str:
@@ -75,11 +75,11 @@ class PyNNDescent(Library):
         return f"{self.searched:,} walks at epsilon = {self.settings['epsilon']:g}"
 
     def client(self) -> Engine:
-        """The same graph, with marks of its own for the nodes that a walk has seen."""
+        """The same graph with its own marks of visited nodes."""
         if self.index is None:
             raise self.unbuilt()
         other, index = copy.copy(self), object.__new__(type(self.index))
-        # Its own copying is pickling. Each walk writes into these two, and threads would mix them up.
+        # Its own copy is a pickle. Each walk writes into these two arrays, so threads must not share them.
         index.__dict__.update(self.index.__dict__)
         index.__dict__.pop("_query_workspace", None)
         index._visited = self.index._visited.copy()
@@ -87,12 +87,12 @@ class PyNNDescent(Library):
         return other
 
     def size_bytes(self) -> int:
-        """The index as it would be pickled."""
+        """Size of the pickled index."""
         return len(pickle.dumps(self.index))
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Make the graph, search with its epsilon."""
+        """Code that builds the graph and searches with its epsilon."""
         metric, neighbors = _METRICS[setting.metric], setting.build["n_neighbors"]
         return lines(
             "from pynndescent import NNDescent",
@@ -110,7 +110,7 @@ class LivePyNNDescent(LiveIndex):
 
     family = "pynndescent"
     distribution = "pynndescent"
-    # Threads that search one object mix up its marks of visited nodes.
+    # Threads that search one object overwrite each other's marks of visited nodes.
     abilities: ClassVar = replace(LiveIndex.abilities, clients=False)
     call_knobs: ClassVar = (Knob("epsilon", default=0.1, low=0.0, high=1.0, scale="linear", effort=True),)
 
@@ -119,7 +119,7 @@ class LivePyNNDescent(LiveIndex):
         return "pynndescent.NNDescent"
 
     def facts(self) -> IndexFacts:
-        """The metric and the vectors that it keeps."""
+        """Metric, dimension and row count."""
         names = {name: metric for metric, name in _METRICS.items()} | {
             "l2": Metric.L2,
             "sqeuclidean": Metric.L2,
@@ -136,5 +136,5 @@ class LivePyNNDescent(LiveIndex):
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """One walk over the graph."""
         found, distances = self.index.query(batch.vectors, k, self.settings.get("epsilon", 0.1))
-        # Places that were not filled repeat some row at an infinite distance.
+        # Unfilled places repeat some row at an infinite distance.
         return np.where(np.isfinite(distances), found, -1).astype(np.int64)

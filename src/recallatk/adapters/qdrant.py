@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
 from recallatk.adapters.database import address, told
-from recallatk.adapters.qdrant_store import INDEXING_THRESHOLD, Server, Shard, qdrant_filter, qdrant_payload
+from recallatk.adapters.qdrant_filters import SCHEMA, QdrantFilters
+from recallatk.adapters.qdrant_store import INDEXING_THRESHOLD, Server, Shard
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 
     from recallatk.filters import Filter
 
-# A server refuses larger requests than 32 MB, and JSON takes about 20 bytes for a number.
+# A server refuses requests above 32 MB, and JSON takes about 20 bytes per number.
 BLOCK_BYTES = 2 << 20
-_SCHEMA = {"text": "keyword", "whole": "integer", "number": "float", "truth": "integer"}
 _DISTANCES = {Metric.L2: "Euclid", Metric.IP: "Dot", Metric.COSINE: "Cosine"}
 _ON_A_SERVER = {
     "scalar": "models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type='int8'))",
@@ -65,7 +65,7 @@ class Qdrant(Engine):
 
     @classmethod
     def reaches(cls, **parameters: Any) -> str | None:
-        """A server, where one is given."""
+        """The server, if the build names one."""
         return "the server at url" if parameters["url"] else None
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
@@ -74,16 +74,19 @@ class Qdrant(Engine):
         self.dimension, self.parameters, self.rows = corpus.dimension, parameters, corpus.rows
         self.columns = StoredColumns(self.name, corpus)
         self.translated: dict[Filter, Any] = {}
-        fields = {column.key: _SCHEMA[column.kind] for column in self.columns.stored.values()}
+        fields = {column.key: SCHEMA[column.kind] for column in self.columns.stored.values()}
         with told(self.name):
             self.store = (
                 Server(address(self.name, parameters["url"]), secret_variable(self.secret_variables[0]))
                 if parameters["url"]
                 else Shard()
             )
+            self.filters = QdrantFilters(self.columns, self.store.api)
             self.store.create(corpus.dimension, _DISTANCES[metric], fields, parameters)
             for start, block in blocks(corpus.vectors, BLOCK_BYTES):
-                payloads = [qdrant_payload(each) for each in self.columns.read(start, start + len(block))]
+                payloads = [
+                    self.filters.payload(each) for each in self.columns.read(start, start + len(block))
+                ]
                 self.store.upsert(start, float32_matrix(block), payloads)
             self.store.settle(self.rows if self._bytes(self.rows) > INDEXING_THRESHOLD * 1024 else 0)
 
@@ -92,13 +95,13 @@ class Qdrant(Engine):
         return self._query(batch, k, hnsw_ef=self.settings["hnsw_ef"])
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by a scan of the vectors as they were given."""
+        """Nearest rows by scanning the original vectors."""
         return self._query(batch, k, exact=True)
 
     def _query(self, batch: QueryBatch, k: int, **how: Any) -> NDArray[np.int64]:
         store = self._ready()
         filters = batch.filters or [None] * batch.count
-        conditions = [None if each is None else self._translate(each) for each in filters]
+        conditions = [None if each is None else self.compiled(each) for each in filters]
         asked = [number for number, each in enumerate(conditions) if each is not False]
         with told(self.name):
             vectors = float32_matrix(batch.vectors).tolist()
@@ -108,23 +111,23 @@ class Qdrant(Engine):
             answers[number] = rows
         return padded(answers, k)
 
-    def _translate(self, condition: Filter) -> Any:
-        """The filter in the classes of the store; None lets every row pass, and False none."""
+    def compiled(self, condition: Filter) -> Any:
+        """The filter in the store's classes; None if every row passes, False if no row can."""
         if condition not in self.translated:
             reduced = self.columns.reduced(condition)
             whole = None if reduced is True else reduced
-            self.translated[condition] = whole and qdrant_filter(whole, self._ready().api)
+            self.translated[condition] = whole and self.filters.filter(whole)
         return self.translated[condition]
 
     def exercised(self) -> str:
-        """Indexed points as the collection reports them; it must be too large for a full scan."""
+        """The number of indexed points; an EngineError if the collection is small enough for a full scan."""
         store = self._ready()
         with told(self.name):
             points, indexed, segments = store.counts()
         if not indexed or self._bytes(points - indexed) > INDEXING_THRESHOLD * 1024:
             raise EngineError(f"qdrant: {indexed:,} of {points:,} points are indexed; the others are scanned")
         threshold = self.parameters["full_scan_threshold"]
-        # One segment is empty and waits for new points.
+        # One segment is always empty, ready for new points.
         if self._bytes(points) <= threshold * 1024 * max(1, segments - 1):
             raise EngineError(
                 f"qdrant scans segments below full_scan_threshold = {threshold} KB, and these are below it"
@@ -136,13 +139,13 @@ class Qdrant(Engine):
         return self._ready().call
 
     def in_process(self) -> bool:
-        """A shard maps its files into memory, which are not counted as this process's own."""
+        """False: a shard maps files into memory, which private memory does not include."""
         return False
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows, and wait until they are indexed."""
         store = self._ready()
-        payloads = [qdrant_payload(each) for each in self.columns.inserted(metadata, len(vectors))]
+        payloads = [self.filters.payload(each) for each in self.columns.inserted(metadata, len(vectors))]
         self.translated.clear()
         with told(self.name):
             store.upsert(self.rows, float32_matrix(vectors), payloads)
@@ -155,7 +158,7 @@ class Qdrant(Engine):
             self._ready().delete(rows.tolist())
 
     def size_bytes(self) -> int | None:
-        """What the shard's folder takes; a server does not tell."""
+        """Size of the shard's folder in bytes; None for a server."""
         return self._ready().size_bytes()
 
     def version(self) -> str | None:
@@ -178,7 +181,7 @@ class Qdrant(Engine):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """The collection or shard that was measured."""
+        """Code for the measured collection or shard."""
         return _server_snippet(setting) if setting.build["url"] else _shard_snippet(setting)
 
 

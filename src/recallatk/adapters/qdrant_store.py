@@ -1,4 +1,4 @@
-"""Storage backends of Qdrant: a shard in process or a collection on a server, with filters for both."""
+"""Storage backends of Qdrant: a shard in process or a collection on a server."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.adapters.database import dropping
-from recallatk.errors import EngineError, FilterError
-from recallatk.filters import And, Exists, Filter, In, Not, Or, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from recallatk.filters.expression import Literal
-
-# In KB: Qdrant's own default would leave corpora below 10 MB without any index, and 0 means never.
+# In KB. Qdrant's default leaves corpora below 10 MB without an index, and 0 disables indexing.
 INDEXING_THRESHOLD = 1
 OPTIMIZERS = {"indexing_threshold": INDEXING_THRESHOLD, "default_segment_number": 1}
 
@@ -63,11 +59,11 @@ class Shard:
         self.shard.update(self.api.UpdateOperation.upsert_points(points))
 
     def settle(self, indexed: int) -> None:
-        """Run the optimizers until there is nothing left to do."""
+        """Run the optimizers until they have nothing left to do."""
         self.shard.optimize()
 
     def query(self, asked: list[tuple[list[float], Any]], k: int, how: dict[str, Any]) -> list[list[int]]:
-        """The rows that answer each vector with its filter."""
+        """Nearest rows of each vector under its filter."""
         api, params = self.api, search_params(self.api, how)
         requests = [
             api.QueryRequest(limit=k, query=api.Query.Nearest(vector), filter=condition, params=params)
@@ -87,12 +83,12 @@ class Shard:
         return info.points_count, info.indexed_vectors_count, info.segments_count
 
     def size_bytes(self) -> int:
-        """Bytes of the folder on disk, which are fewer than its sparse files claim."""
+        """Bytes of the folder on disk; its files are sparse."""
         files = (each.stat() for each in self.folder.path.rglob("*"))
         return sum(each.st_blocks * 512 if hasattr(each, "st_blocks") else each.st_size for each in files)
 
     def version(self) -> str | None:
-        """None: the version of the library says it."""
+        """None: the library's version is used."""
         return None
 
     def close(self) -> None:
@@ -103,11 +99,11 @@ class Shard:
 
 
 class Server:
-    """A collection of its own on a server; closing drops it."""
+    """A new collection on a server; `close` drops it."""
 
     call = "HTTP round trip"
     patience: ClassVar[float] = 10
-    """Seconds that a server may be idle with points that it has not indexed."""
+    """Seconds without progress, while points are unindexed, after which waiting stops."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
         from qdrant_client import QdrantClient, models
@@ -146,7 +142,7 @@ class Server:
         self.client.upsert(self.collection, points, wait=True)
 
     def settle(self, indexed: int) -> None:
-        """Wait until the optimizers are done and so many points are indexed, while there is progress."""
+        """Wait until the optimizers are done and this many points are indexed; give up without progress."""
         since, before = time.monotonic(), -1
         while True:
             info = self.client.get_collection(self.collection)
@@ -160,7 +156,7 @@ class Server:
             time.sleep(0.1)
 
     def query(self, asked: list[tuple[list[float], Any]], k: int, how: dict[str, Any]) -> list[list[int]]:
-        """The rows that answer each vector with its filter."""
+        """Nearest rows of each vector under its filter."""
         api, params = self.api, search_params(self.api, how)
         requests = [
             api.QueryRequest(query=vector, limit=k, filter=condition, params=params, with_payload=False)
@@ -179,7 +175,7 @@ class Server:
         return info.points_count or 0, info.indexed_vectors_count or 0, info.segments_count
 
     def size_bytes(self) -> None:
-        """A server does not tell."""
+        """None: a server does not report it."""
 
     def version(self) -> str | None:
         """The version that the server reports."""
@@ -189,7 +185,7 @@ class Server:
 
     def close(self) -> None:
         """Drop the collection."""
-        # A collection that was never created, for lack of a server, needs no warning.
+        # If the server was unreachable, there is no collection to warn about.
         with dropping("qdrant", self.collection) if self.created else contextlib.suppress(Exception):
             self.client.delete_collection(self.collection)
         self.client.close()
@@ -205,40 +201,3 @@ def hnsw(parameters: dict[str, Any]) -> dict[str, int]:
     """The graph parameters under Qdrant's names."""
     names = {"m": "M", "ef_construct": "ef_construct", "full_scan_threshold": "full_scan_threshold"}
     return {theirs: parameters[ours] for theirs, ours in names.items()}
-
-
-def qdrant_filter(condition: Filter, api: Any) -> Any:
-    """A reduced filter in the classes of `api`, which are the shard's or the client's."""
-    match condition:
-        case And(operands):
-            return api.Filter(must=[qdrant_filter(each, api) for each in operands])
-        case Or(operands):
-            return api.Filter(should=[qdrant_filter(each, api) for each in operands])
-        case Not(operand):
-            return api.Filter(must_not=[qdrant_filter(operand, api)])
-        case Exists(key):
-            return api.Filter(must_not=[api.FieldCondition(key=key, is_empty=True)])
-        case In(key, values):
-            return api.Filter(should=[api.FieldCondition(key=key, **_equal(value, api)) for value in values])
-        case Range(key):
-            if any(isinstance(value, str) for value in condition.bounds().values()):
-                raise EngineError("qdrant cannot compare text with < or >")
-            return api.Filter(must=[api.FieldCondition(key=key, range=_bounds(api, **condition.bounds()))])
-    raise FilterError(f"{type(condition).__name__} is not a filter")
-
-
-def qdrant_payload(payload: dict[str, Any]) -> dict[str, Any]:
-    """Values as `qdrant_filter` looks for them."""
-    return {key: int(value) if isinstance(value, bool) else value for key, value in payload.items()}
-
-
-def _equal(value: Literal, api: Any) -> dict[str, Any]:
-    """Qdrant matches no fractional numbers; a range of one value does."""
-    if isinstance(value, float):
-        return {"range": _bounds(api, gte=value, lte=value)}
-    # The shard takes true for the number 1, so booleans are stored as numbers.
-    return {"match": api.MatchValue(value=int(value) if isinstance(value, bool) else value)}
-
-
-def _bounds(api: Any, **bounds: Any) -> Any:
-    return (api.RangeFloat if hasattr(api, "RangeFloat") else api.Range)(**bounds)

@@ -1,8 +1,8 @@
-"""The parent process of a user's program: it kills the program and all descendants when we end.
+"""The parent process of a user's program, which kills the program and its descendants when recallatk ends.
 
-A script of the standard library alone: `python -I -S reaper.py SOCKET PROGRAM ARGUMENTS...`. The program gets
-the standard streams. The reaper tells through the socket whether the program was started, and ends as it
-does. When the other end of the socket closes, which kill -9 brings about too, it kills everything at once.
+Needs only the standard library: `python -I -S reaper.py SOCKET PROGRAM ARGUMENTS...`. The program gets the
+standard streams. The reaper reports through the socket whether the program started, and exits with
+its exit code. When the other end of the socket closes, even by kill -9, it kills all descendants at once.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import sys
 from pathlib import Path
 
 _SUBREAPER = 36
-# Signals that a program expects to have their usual effect, and that Python or the reaper ignores.
+# Signals that Python or the reaper ignores; the program gets their default handling back.
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, *_IGNORED)
 
 
 def main(descriptor: int, arguments: list[str]) -> None:
-    """Start the program and stay until it has ended."""
+    """Start the program and wait until it has ended."""
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
     _adopt_orphans()
@@ -30,7 +30,7 @@ def main(descriptor: int, arguments: list[str]) -> None:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     try:
-        # A process group of its own, so that systems without orphans to adopt can kill it as one.
+        # A separate process group, so that systems that cannot adopt orphans can kill the group.
         program = os.posix_spawnp(arguments[0], arguments, os.environ, setpgroup=0, setsigdef=_RESTORED)
     except OSError as problem:
         control.sendall(b"%d" % (problem.errno or -1))
@@ -38,7 +38,7 @@ def main(descriptor: int, arguments: list[str]) -> None:
     control.sendall(b"0")
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        # The end of the program is the end of its streams only when nobody else holds them.
+        # The streams close with the program only if the reaper does not hold copies.
         os.dup2(null, stream)
     status = None
     while status is None:
@@ -52,7 +52,7 @@ def main(descriptor: int, arguments: list[str]) -> None:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of all descendants whose parents end, which Linux alone can do."""
+    """Become the parent of all orphaned descendants (Linux only)."""
     if sys.platform == "linux":
         import ctypes
 
@@ -60,7 +60,7 @@ def _adopt_orphans() -> None:
 
 
 def _wake_on_child() -> int:
-    """Open a pipe that can be read whenever a child has ended."""
+    """Open a pipe that becomes readable when a child ends."""
     waking, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -69,7 +69,7 @@ def _wake_on_child() -> int:
 
 
 def _reaped(program: int) -> int | None:
-    """Collect the children that have ended; the exit code of the program if it is among them."""
+    """Reap ended children; return the program's exit code if it is among them."""
     found = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -84,7 +84,7 @@ def _reaped(program: int) -> int | None:
 def _kill_all(program: int) -> None:
     with contextlib.suppress(OSError):
         os.killpg(program, signal.SIGKILL)
-    # Children of the dead become ours, so in the end all descendants are children.
+    # Orphans become children of this process, so repeated kills reach all descendants.
     while children := _children():
         for each in children:
             with contextlib.suppress(OSError):
@@ -94,7 +94,7 @@ def _kill_all(program: int) -> None:
 
 
 def _children() -> list[int]:
-    """The processes whose parent is this one; none where the system does not list them."""
+    """Child processes; empty if the system does not list them."""
     own, found = str(os.getpid()), []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

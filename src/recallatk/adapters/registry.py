@@ -1,4 +1,4 @@
-"""The engines by name, from the entry points of every package; each imported on demand, and described."""
+"""Registry of engines: found through entry points of installed packages, imported on demand, described."""
 
 from __future__ import annotations
 
@@ -38,10 +38,13 @@ _LIVE = {
     "voyager:Index": "voyager:LiveVoyager",
 }
 
+# A client alone does not say which collection is meant.
+_IN_PAIRS = "qdrant_client:QdrantClient"
+
 
 @dataclass(frozen=True)
 class Registered:
-    """One engine that some package declares."""
+    """One engine declared by an installed package."""
 
     name: str
     path: str
@@ -52,7 +55,7 @@ class Registered:
 
 @cache
 def registered() -> dict[str, Registered]:
-    """Every engine by its name, in alphabetical order; ours win over others of the same name."""
+    """Every engine by name, in alphabetical order; on a name clash, ours wins."""
     found: dict[str, Registered] = {}
     points = [
         Registered(point.name, point.value, "recallatk" if point.dist is None else point.dist.name)
@@ -79,19 +82,20 @@ def get_engine(name: str) -> type[Engine]:
 
 
 def live_engine(held: object, names: Collection[str] = ()) -> type[LiveIndex] | None:
-    """The engine for an index object that the caller holds; None where the object is of no known kind.
+    """The engine for an index object that the caller holds; None if its class is unknown.
 
-    Whoever holds an object has imported its library, so nothing is imported to recognize it.
+    The caller must have imported the object's library, so recognition imports nothing.
 
     Args:
         held: the object; a Qdrant collection is `(client, "collection")`.
-        names: search parameters that the settings state.
+        names: names of the search parameters in the settings.
     """
-    told = held[0] if isinstance(held, tuple) and len(held) == 2 else held
+    pair = isinstance(held, tuple) and len(held) == 2
+    told = held[0] if isinstance(held, tuple) and pair else held
     for known, path in _LIVE.items():
         module, _, name = known.partition(":")
         kind = getattr(sys.modules.get(module), name, None)
-        if isinstance(kind, type) and isinstance(told, kind):
+        if isinstance(kind, type) and isinstance(told, kind) and (not pair or known == _IN_PAIRS):
             ours, _, attribute = path.partition(":")
             found: type[LiveIndex] = getattr(importlib.import_module(f"recallatk.adapters.{ours}"), attribute)
             return found.of(held, names)
@@ -100,16 +104,16 @@ def live_engine(held: object, names: Collection[str] = ()) -> type[LiveIndex] | 
 
 @dataclass(frozen=True)
 class Described:
-    """One engine for people and programs: what it is, whether it is installed, what it can do."""
+    """Description of one engine: class, installation, metrics, abilities and parameters."""
 
     name: str
     family: str | None
     about: str
-    """The first line of its class's docstring, or why it cannot be imported."""
+    """First line of the class docstring, or the reason why the class cannot be imported."""
     installed: str | None
-    """The version of its library; of one without a library, that of the package that declares it."""
+    """Version of its library, or of the declaring package if it needs no library."""
     install: str
-    """The line that installs it."""
+    """The command that installs it."""
     package: str
     metrics: list[str]
     abilities: dict[str, bool]
@@ -121,7 +125,7 @@ def describe(name: str) -> Described:
     """One engine by its name."""
     entry = registered().get(name)
     if entry is None:
-        get_engine(name)  # refuses it, with the known ones
+        get_engine(name)  # raises an error that lists the known engines
         raise AssertionError
     try:
         engine = get_engine(name)
@@ -152,7 +156,7 @@ def describe(name: str) -> Described:
 
 
 def catalogue() -> list[Described]:
-    """All of them, by name."""
+    """All engines, by name."""
     return [describe(name) for name in registered()]
 
 

@@ -1,4 +1,4 @@
-"""scann: partitions, quantized scores and exact ones for the best, in process."""
+"""scann: a partitioning tree, quantized scoring and exact reordering, in process."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Scann(Library):
     quantized = True
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
-        """Learn the partitions and the codes, and encode every row."""
+        """Train the partitions and the codes, and encode every row."""
         from scann import scann_ops_pybind
 
         self.close()
         vectors = float32_matrix(corpus.vectors.read(0, corpus.rows), unit=metric is Metric.COSINE)
-        # Its authors advise it for inner products; under l2 an error in every direction counts alike.
+        # Its authors recommend it for inner products; under l2, errors in all directions count equally.
         threshold = float("nan") if metric is Metric.L2 else 0.2
         distance = "squared_l2" if metric is Metric.L2 else "dot_product"
         leaves = parameters["num_leaves"]
@@ -69,15 +69,15 @@ class Scann(Library):
             raise EngineError(f"scann cannot build an index of {corpus.rows:,} rows: {problem}") from problem
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows of the partitions that it opened."""
+        """Nearest rows in the searched partitions."""
         ask = self.index.search_batched_parallel if self.threads > 1 else self.index.search_batched
         effort = self.settings["reorder"], self.settings["leaves_to_search"]
         found, scores = ask(float32_matrix(batch.vectors), k, *effort)
-        # Places that were not filled have row 0 and no score.
+        # Unfilled places have row 0 and no score.
         return np.where(np.isnan(scores), -1, found).astype(np.int64)
 
     def held(self) -> str:
-        """The rows that its partitions hold."""
+        """The number of rows in the partitions."""
         return f"partitions of {self.index.get_health_stats()['sum_partition_sizes']:,} rows"
 
     def work(self) -> str:
@@ -86,20 +86,20 @@ class Scann(Library):
         return f"{self.searched:,} searches of {leaves} partitions, {reorder} rows scored exactly"
 
     def size_bytes(self) -> int:
-        """The files that it would write."""
+        """Size of the serialized index."""
         with ScratchFolder() as folder:
             self.index.serialize(str(folder))
             return sum(file.stat().st_size for file in folder.iterdir())
 
     def set_threads(self, count: int) -> None:
-        """Threads of learning and of batches."""
+        """Set the number of threads for training and batches."""
         super().set_threads(count)
         if self.index is not None:
             self.index.set_num_threads(count)
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Learn the partitions and codes, search with both efforts."""
+        """Code that trains partitions and codes, and searches with both efforts."""
         leaves, search = setting.build["num_leaves"], setting.search
         euclidean = setting.metric is Metric.L2
         distance = "squared_l2" if euclidean else "dot_product"
@@ -160,7 +160,7 @@ class LiveScann(LiveIndex):
 
     @classmethod
     def require_data(cls, corpus: Corpus, metric: Metric) -> None:
-        """Search for one row, which shows a wrong dimension."""
+        """Search for one row, which fails if the dimension differs."""
         super().require_data(corpus, metric)
         try:
             cls.held_object.search(float32_matrix(corpus.vectors.read(0, 1))[0], 1)
@@ -169,9 +169,13 @@ class LiveScann(LiveIndex):
                 f"{cls.name} rejects vectors of {corpus.dimension} dimensions: {problem}"
             ) from problem
 
+    def scanned(self) -> str | None:
+        """All rows, where the searcher has no partitions."""
+        return None if "partitioning" in str(self.index.config()) else "all rows: it was built without tree()"
+
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """One search of the partitions."""
         effort = self.settings.get("reorder") or None, self.settings.get("leaves_to_search") or None
         found, scores = self.index.search_batched(batch.vectors, k, *effort)
-        # Places that were not filled have row 0 and no score.
+        # Unfilled places have row 0 and no score.
         return np.where(np.isnan(scores), -1, found).astype(np.int64)

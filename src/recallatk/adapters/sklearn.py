@@ -1,4 +1,4 @@
-"""sklearn: a fitted `NearestNeighbors` that the caller holds; there is no engine that builds one."""
+"""sklearn: a fitted `NearestNeighbors` that the caller holds; no engine builds one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LiveNearestNeighbors(LiveIndex):
         return "sklearn.NearestNeighbors"
 
     def facts(self) -> IndexFacts:
-        """The metric that fitting decided on, and the shape of the data."""
+        """Metric after fitting, and the shape of the data."""
         if not hasattr(self.index, "n_samples_fit_"):
             raise EngineError(f"{self.name} is not fitted. Call fit(vectors) first")
         metric = self.index.effective_metric_
@@ -47,8 +47,12 @@ class LiveNearestNeighbors(LiveIndex):
         return np.asarray(self.index._fit_X[labels])
 
     def held(self) -> str:
-        """The object, its rows and the algorithm that fitting decided on."""
+        """The object, its rows and the algorithm chosen by fitting."""
         return f"{super().held()} ({self.index._fit_method})"
+
+    def scanned(self) -> str | None:
+        """All rows, where fitting made no tree."""
+        return "all rows: it was fitted without a tree (brute)" if self.index._fit_method == "brute" else None
 
     def ask(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """One call of `kneighbors`."""

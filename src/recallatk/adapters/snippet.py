@@ -1,4 +1,4 @@
-"""Snippets: a setting as code to paste; each engine writes its own, and JSON stands in for the others."""
+"""Snippets: a setting as code to paste, written by each engine; JSON for engines without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNIT = "vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)"
 
 @dataclass(frozen=True)
 class Setting:
-    """An engine with all of its parameters, and the number of neighbors asked for."""
+    """An engine with all of its parameters and k."""
 
     engine: str
     metric: Metric
@@ -32,7 +32,7 @@ class Setting:
 
     @property
     def unit(self) -> bool:
-        """Whether a library that knows only inner products needs vectors of unit length."""
+        """Whether an inner-product library needs normalized vectors."""
         return self.metric is Metric.COSINE
 
 
@@ -44,15 +44,15 @@ def snippet(
     k: int,
     dimension: int | None = None,
 ) -> str:
-    """The code that builds the index and searches it, with these parameters and the others at our defaults.
+    """Code that builds and searches the index with these parameters, and our defaults for the others.
 
     Args:
         engine: its name.
         metric: cosine, ip or l2.
         build: the build parameters.
         search: the search parameters.
-        k: the number of neighbors asked for.
-        dimension: of the vectors, where the code has to state it.
+        k: the number of neighbors to request.
+        dimension: dimension of the vectors, for code that has to state it.
     """
     # The engine contract declares snippets, so it imports this module.
     from recallatk.adapters.base import Engine, resolved, resolved_search
@@ -64,7 +64,7 @@ def snippet(
     except RecallError:
         return json_snippet(given)
     if kind.snippet.__func__ is Engine.snippet.__func__:  # type: ignore[attr-defined]
-        return kind.snippet(given)  # JSON of what was given: defaults would add noise
+        return kind.snippet(given)  # only the given parameters: defaults would add noise
     whole = replace(
         given,
         build=resolved(engine, kind.build_knobs, given.build),
@@ -74,12 +74,12 @@ def snippet(
 
 
 def lines(*parts: str | None) -> str:
-    """One text of the lines that are not None."""
+    """Join the lines that are not None."""
     return "\n".join(part for part in parts if part is not None)
 
 
 def json_snippet(setting: Setting) -> str:
-    """The parameters as JSON under a sentence, without secrets."""
+    """The parameters as redacted JSON below an introductory sentence."""
     parameters = {
         "engine": setting.engine,
         "metric": str(setting.metric),
@@ -92,7 +92,7 @@ def json_snippet(setting: Setting) -> str:
 
 
 def _parsed(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, with those parsed that are themselves JSON."""
+    """The parameters; those that hold JSON text are parsed."""
     return {name: _value(value) for name, value in given.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,22 @@ import pyarrow.compute as pc
 from recallatk.adapters.base import Engine
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.errors import EngineError, FilterError
-from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
+from recallatk.filters import (
+    And,
+    ContainsAll,
+    ContainsAny,
+    Equals,
+    Exists,
+    Filter,
+    In,
+    Not,
+    Or,
+    Prefix,
+    Range,
+)
+from recallatk.filters.columns import comparable, incomparable, is_text, tag_type
 from recallatk.filters.expression import literal_text
+from recallatk.filters.moments import is_moment, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +42,7 @@ if TYPE_CHECKING:
     from recallatk.filters.expression import Literal
 
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
+_INTEGERS, _TEXTS = pa.large_list(pa.int64()), pa.large_list(pa.large_string())
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
@@ -36,9 +51,9 @@ class Column:
     """One column of metadata as a database holds it."""
 
     identifier: str
-    """Its name in the database; the user's name may hold anything, and stays out of every statement."""
+    """Its name in the database; the user's name may contain anything, so no statement uses it."""
     kind: str
-    """boolean, integer, float or text."""
+    """boolean, integer, float, text, or lists of them: integers or texts."""
     type: pa.DataType
     """Its type in the data."""
     values: pa.ChunkedArray
@@ -69,25 +84,22 @@ def _stored(column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray | None]:
         return "integer", column.cast(pa.int64())
     if types.is_floating(kind):
         wide = column.cast(pa.float64())
-        # Databases compare NaN as a number, and our filters take it for null.
+        # Databases compare NaN as a number, but our filters treat it as null.
         return "float", pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if is_text(kind) or types.is_null(kind):
         return "text", column.cast(pa.large_string())
-    if types.is_null(kind):
-        return "text", column.cast(pa.large_string())
-    if types.is_temporal(kind) and not types.is_interval(kind):
-        return "integer", _ticks(column)
+    if is_moment(kind) or types.is_duration(kind):
+        # Every database compares whole numbers alike.
+        return "integer", ticks(column)
+    element = tag_type(kind)
+    if element is not None:
+        whole = types.is_int64(element)
+        return ("integers", column.cast(_INTEGERS)) if whole else ("texts", column.cast(_TEXTS))
     return "other", None
 
 
-def _ticks(column: Any) -> Any:
-    """Dates and times as whole numbers, which every database compares alike."""
-    narrow = pa.types.is_date32(column.type) or pa.types.is_time32(column.type)
-    return (column.cast(pa.int32()) if narrow else column).cast(pa.int64())
-
-
 def inserted_values(columns: dict[str, Column], metadata: pa.Table | None, rows: int) -> list[Any]:
-    """The metadata of inserted rows as the database stores it; columns that are missing are null."""
+    """Metadata of inserted rows as the database stores it; missing columns are null."""
     given = () if metadata is None else metadata.column_names
     return [
         _stored(metadata[name].cast(each.type))[1]
@@ -103,7 +115,7 @@ class SqlEngine(Engine):
     connection: Any = None
 
     def call(self) -> str:
-        """One statement, in a library of this process."""
+        """One statement, in process."""
         return "SQL statement in this process"
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
@@ -124,7 +136,7 @@ class SqlEngine(Engine):
         k: int,
         ask: Callable[[NDArray[np.float32], Filter | None], Sequence[tuple[int]]],
     ) -> NDArray[np.int64]:
-        """The rows found for each query, in the shape of an answer."""
+        """Run one statement per query and collect the rows in a matrix."""
         found = np.full((batch.count, k), -1, np.int64)
         with self.reported("cannot search"):
             for number, query in enumerate(float32_matrix(batch.vectors)):
@@ -134,13 +146,16 @@ class SqlEngine(Engine):
 
 
 class SqlFilters:
-    """Filters compiled for one table; without a placeholder, values are literals in the text."""
+    """Filters compiled to SQL for one table; without a placeholder, values become literals.
+
+    Prefixes and lists use DataFusion's functions; subclasses use those of other databases.
+    """
 
     def __init__(self, columns: dict[str, Column], placeholder: str | None) -> None:
         self.columns, self.placeholder = columns, placeholder
 
     def compile(self, condition: Filter) -> tuple[str, list[Literal]]:
-        """The condition as SQL, and the values of its placeholders in their order."""
+        """The condition as SQL, and its placeholder values in order."""
         values: list[Literal] = []
         for name in sorted(condition.columns()):
             if name not in self.columns:
@@ -158,6 +173,10 @@ class SqlFilters:
                 return f"(NOT {self._text(operand, values)})"
             case Exists(name):
                 return f"({self.columns[name].identifier} IS NOT NULL)"
+            case Prefix(name):
+                return self._starting(condition, values)
+            case ContainsAny(name) | ContainsAll(name):
+                return self._containing(condition, values)
             case Equals(name, value):
                 return self._among(name, (value,), values)
             case In(name, wanted):
@@ -173,14 +192,47 @@ class SqlFilters:
         possible = [value for value in plain if value is not None]
         if not possible:
             return self._wherever_valid(column, False)
-        listed = ", ".join(self._bound(value, values) for value in possible)
+        listed = ", ".join(self.bound(value, values) for value in possible)
         return f"({column.identifier} IN ({listed}))"
 
-    def _bounded(self, name: str, bound: str, value: Literal, values: list[Literal]) -> str:
+    def _starting(self, condition: Prefix, values: list[Literal]) -> str:
+        column = self.columns[condition.column]
+        if pa.types.is_null(column.type):
+            return self._wherever_valid(column, False)
+        if column.kind != "text":
+            raise incomparable(column.type, condition.column, condition.prefix)
+        return self.starts(condition, values)
+
+    def _containing(self, condition: ContainsAny | ContainsAll, values: list[Literal]) -> str:
+        column, name = self.columns[condition.column], condition.column
+        elements = {"integers": "integer", "texts": "text"}.get(column.kind)
+        if pa.types.is_null(column.type):
+            return self._wherever_valid(column, False)
+        if elements is None:
+            raise FilterError(
+                f"column {name!r} holds {column.type}, which is no list of text or whole numbers"
+            )
+        element = replace(column, kind=elements, type=tag_type(column.type))
+        plain = [_plain(element, name, value) for value in condition.values]
+        possible = [value for value in plain if value is not None]
+        if not possible or (isinstance(condition, ContainsAll) and len(possible) < len(plain)):
+            return f"({column.identifier} IS NULL AND NULL)"
+        return self.contains(column, condition.word, [self.bound(value, values) for value in possible])
+
+    def starts(self, condition: Prefix, values: list[Literal]) -> str:
+        """Whether text starts with a prefix, by bytes."""
+        column = self.columns[condition.column].identifier
+        return f"starts_with({column}, {self.bound(condition.prefix, values)})"
+
+    def contains(self, column: Column, word: str, wanted: list[str]) -> str:
+        """Whether a list has any or all of these values; null where the list is null."""
+        return f"array_has_{word}({column.identifier}, [{', '.join(wanted)}])"
+
+    def _bounded(self, name: str, bound: str, literal: Literal, values: list[Literal]) -> str:
         column, lower = self.columns[name], bound in ("gte", "gt")
-        plain = _plain(column, name, value)
+        plain, value = _plain(column, name, literal), comparable(column.type, name, literal)
         if plain is None and not isinstance(value, str) and column.kind != "text":
-            # No number of the column's type equals this one: the bound moves to the nearest inside.
+            # The column's type cannot represent this bound: move it to the nearest value inside the range.
             if column.kind == "float":
                 plain = float(value)
                 bound = ("gte" if plain > value else "gt") if lower else ("lt" if plain > value else "lte")
@@ -188,55 +240,41 @@ class SqlFilters:
                 bound, plain = ("gte", math.ceil(value)) if lower else ("lte", math.floor(value))
         if plain is None:
             return self._wherever_valid(column, not isinstance(value, str) and lower == (value < 0))
-        return f"({column.identifier} {_OPERATORS[bound]} {self._bound(plain, values)})"
+        return f"({column.identifier} {_OPERATORS[bound]} {self.bound(plain, values)})"
 
-    def _bound(self, value: Literal, values: list[Literal]) -> str:
+    def bound(self, value: Literal, values: list[Literal]) -> str:
+        """The text of a value; with a placeholder, the value goes to `values`."""
         if self.placeholder is None:
             return literal_text(value)
         values.append(value)
         return self.placeholder
 
     def _wherever_valid(self, column: Column, truth: bool) -> str:
-        """True or false where the column has a value, and null where it has none."""
+        """A constant condition that is null where the column is null."""
         return f"({column.identifier} {'=' if truth else '<>'} {column.identifier})"
 
 
 def _plain(column: Column, name: str, value: Literal) -> Literal | None:
-    """The value as the database takes it; None when no value of the column can equal it."""
+    """The value in the column's type; None if no value of the column can equal it."""
     if pa.types.is_null(column.type):
         return None
-    if isinstance(value, bool):
+    found = comparable(column.type, name, value)
+    if isinstance(found, bool):
         if column.kind == "boolean":
-            return value
-    elif isinstance(value, str):
-        if pa.types.is_temporal(column.type):
-            return _moment(column, name, value)
+            return found
+    elif isinstance(found, str):
         if column.kind == "text":
-            return str(value)
+            return str(found)
     elif column.kind == "float":
-        # An integer beyond 64 bits is a float to SQL, and so it is here.
-        return float(value) if abs(value) >= 2**63 or float(value) == value else None
-    elif column.kind == "integer" and not pa.types.is_temporal(column.type):
-        return int(value) if _LOWEST <= value <= _HIGHEST and int(value) == value else None
-    raise _incomparable(column, name, value)
-
-
-def _moment(column: Column, name: str, value: str) -> int:
-    try:
-        ticks: int = _ticks(pa.array([value]).cast(column.type))[0].as_py()
-    except pa.ArrowException as problem:
-        raise _incomparable(column, name, value) from problem
-    return ticks
-
-
-def _incomparable(column: Column, name: str, value: Literal) -> FilterError:
-    return FilterError(
-        f"column {name!r} has type {column.type}, which cannot be compared with {literal_text(value)}"
-    )
+        # SQL reads an integer beyond 64 bits as a float, so compare it as one.
+        return float(found) if not -(2**63) < found < 2**63 or float(found) == found else None
+    elif column.kind == "integer" and not pa.types.is_duration(column.type):
+        return int(found) if _LOWEST <= found <= _HIGHEST and int(found) == found else None
+    raise incomparable(column.type, name, value)
 
 
 def packaged(package: str, pattern: str) -> list[Path]:
-    """Files of an installed package, found without importing it."""
+    """Matching files of an installed package, found without importing it."""
     found = importlib.util.find_spec(package)
     places = [] if found is None else found.submodule_search_locations or []
     return sorted(file for place in places for file in Path(place).glob(pattern))

@@ -1,7 +1,8 @@
-"""sqlite-vec: the vec0 table of SQLite, which compares every row; its filters are subqueries in SQL."""
+"""sqlite-vec: an exact scan in SQLite's vec0 table, with filters as SQL subqueries."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters.base import Abilities, Constraint
@@ -15,11 +16,35 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.filters import Filter
+    from recallatk.adapters.sql import Column
+    from recallatk.filters import Filter, Prefix
+    from recallatk.filters.expression import Literal
 
 # The library's own limit.
 _MOST_NEIGHBORS = 4096
-_TYPES = {"boolean": "INTEGER", "integer": "INTEGER", "float": "REAL", "text": "TEXT"}
+_TYPES = {
+    "boolean": "INTEGER",
+    "integer": "INTEGER",
+    "float": "REAL",
+    "text": "TEXT",
+    "integers": "TEXT",  # as JSON
+    "texts": "TEXT",
+}
+
+
+class JsonFilters(SqlFilters):
+    """Filters on lists in JSON, and on prefixes as ranges, which is how SQLite itself optimizes LIKE."""
+
+    def starts(self, condition: Prefix, values: list[Literal]) -> str:
+        """The bounds of the prefix: SQLite compares text by bytes."""
+        return self._text(condition.range(), values)
+
+    def contains(self, column: Column, word: str, wanted: list[str]) -> str:
+        """Whether elements of the JSON list equal these values; null where the list is null."""
+        groups = [[each] for each in wanted] if word == "all" else [wanted]
+        listed = f"FROM json_each({column.identifier}) WHERE value IN"
+        parts = [f"EXISTS (SELECT 1 {listed} ({', '.join(group)}))" for group in groups]
+        return f"(CASE WHEN {column.identifier} IS NOT NULL THEN {' AND '.join(parts)} END)"
 
 
 class SqliteVec(SqlEngine):
@@ -30,12 +55,12 @@ class SqliteVec(SqlEngine):
     distribution = "sqlite-vec"
     extra = "sqlite-vec"
     metrics = frozenset({Metric.L2, Metric.COSINE})
-    # Its database is in memory, where no second connection can see it.
+    # An in-memory database cannot be shared with a second connection.
     abilities = Abilities(filters=True, updates=True, batch=False, deterministic=True, exact_search=True)
     constraints = (Constraint(f"k of at most {_MOST_NEIGHBORS:,}", ("k",), lambda k: k <= _MOST_NEIGHBORS),)
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
-        """Fill a table of vectors, and one of metadata beside it."""
+        """Fill a table of vectors and a table of metadata."""
         import apsw
         import sqlite_vec
 
@@ -45,7 +70,7 @@ class SqliteVec(SqlEngine):
         self.connection.load_extension(sqlite_vec.loadable_path())
         self.connection.enable_load_extension(False)
         columns = metadata_columns(corpus)
-        self.filters = SqlFilters(columns, "?")
+        self.filters = JsonFilters(columns, "?")
         listed = "".join(f", {each.identifier} {_TYPES[each.kind]}" for each in columns.values())
         with self.reported("cannot build"):
             self.connection.execute(
@@ -57,25 +82,29 @@ class SqliteVec(SqlEngine):
             self._add(block, [each.values.slice(start, len(block)) for each in columns.values()])
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows, one statement a query."""
+        """Nearest rows, one statement per query."""
         return self.answers(batch, k, lambda query, where: self._rows(query, k, where))
 
     def _rows(self, query: NDArray[np.float32], k: int, condition: Filter | None) -> list[Any]:
         among = ""
         values: list[Any] = []
         if condition is not None:
-            where, values = self.filters.compile(condition)
+            where, values = self.compiled(condition)
             among = f"AND rowid IN (SELECT number FROM metadata WHERE {where})"  # noqa: S608
         statement = f"SELECT rowid FROM items WHERE vector MATCH ? AND k = ? {among}"  # noqa: S608
         found: list[Any] = self.connection.execute(statement, (query.tobytes(), k, *values)).fetchall()
         return found
 
+    def compiled(self, condition: Filter) -> tuple[str, list[Any]]:
+        """The condition on the table of metadata, and its values."""
+        return self.filters.compile(condition)
+
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """What it does anyway."""
+        """The same search: this engine is always exact."""
         return self.nearest(batch, k)
 
     def exercised(self) -> str:
-        """A vec0 table has no index to miss."""
+        """Evidence of a scan: a vec0 table has no index that a search could bypass."""
         if self.connection is None:
             raise self.unbuilt()
         with self.reported("cannot count its rows"):
@@ -89,7 +118,7 @@ class SqliteVec(SqlEngine):
     def _add(self, vectors: NDArray[Any], values: list[pa.ChunkedArray]) -> None:
         numbers = range(self.rows, self.rows + len(vectors))
         stored = zip(numbers, (each.tobytes() for each in float32_matrix(vectors)), strict=True)
-        beside = zip(numbers, *(each.to_pylist() for each in values), strict=True)
+        beside = zip(numbers, *(_cells(each) for each in values), strict=True)
         places = ", ".join("?" * (1 + len(values)))
         with self.reported("cannot insert"), self.connection:
             self.connection.executemany("INSERT INTO items (rowid, vector) VALUES (?, ?)", stored)
@@ -104,7 +133,7 @@ class SqliteVec(SqlEngine):
             )
 
     def size_bytes(self) -> int:
-        """The pages of the database."""
+        """Bytes of the database's pages."""
         ((pages,),) = self.connection.execute("PRAGMA page_count").fetchall()
         ((page,),) = self.connection.execute("PRAGMA page_size").fetchall()
         return int(pages * page)
@@ -123,7 +152,7 @@ class SqliteVec(SqlEngine):
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Fill the table and ask it; it has no parameters."""
+        """Code that fills the table and searches it; there are no parameters."""
         return lines(
             "import apsw  # its SQLite can load extensions, Python's own often cannot",
             "import sqlite_vec",
@@ -147,3 +176,8 @@ class SqliteVec(SqlEngine):
             "    [row for (row,) in connection.execute(statement, (query.tobytes(),))] for query in queries",
             "]",
         )
+
+
+def _cells(values: pa.ChunkedArray) -> list[Any]:
+    """Values as SQLite takes them: lists as JSON."""
+    return [json.dumps(each) if isinstance(each, list) else each for each in values.to_pylist()]

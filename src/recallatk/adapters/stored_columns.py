@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recallatk.adapters.batch import completed
 from recallatk.errors import EngineError, FilterError
-from recallatk.filters import And, Equals, Exists, Filter, In, Not, Or, Range
+from recallatk.filters import (
+    And,
+    ContainsAll,
+    ContainsAny,
+    Equals,
+    Exists,
+    Filter,
+    In,
+    Not,
+    Or,
+    Prefix,
+    Range,
+)
+from recallatk.filters.columns import comparable, is_text, tag_type
 from recallatk.filters.expression import Literal, literal_text
+from recallatk.filters.moments import is_moment, ticks, ticks_per_second
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from recallatk.core import Corpus
 
-# Databases compare bounds in float64, where integers from here on are not exact.
+    Leaf: TypeAlias = Equals | In | Range | Prefix | ContainsAny | ContainsAll
+
+# Days from 1970 to the first and the last day that Python's datetimes can be, and so those of clients.
+_YEARS = tuple(day.toordinal() - dt.date(1970, 1, 1).toordinal() for day in (dt.date.min, dt.date.max))
+# Databases compare bounds in float64, where integers from here on are inexact.
 EXACT_WHOLE = 2**53
+
+
+_STORED = ("text", "whole", "number", "truth", "moment", "clock", "texts", "wholes")
 
 
 @dataclass
@@ -26,43 +49,70 @@ class Column:
 
     key: str
     kind: str
-    """text, whole, number, truth, nothing (only nulls), or the Arrow type where it cannot be stored."""
+    """text, whole, number, truth, moment (date or timestamp), clock (time of day), texts or wholes (lists),
+    nothing (only nulls), or the Arrow type if it cannot be stored."""
+    type: pa.DataType
     nullable: bool = False
     """Whether a null has been stored."""
+    loss: str = ""
+    """What of its values could not be stored, in words."""
+
+    @property
+    def scale(self) -> int:
+        """Ticks of the data in a stored tick: databases know microseconds, and no finer."""
+        return 1000 if self.kind in ("moment", "clock") and "[ns" in str(self.type) else 1
+
+    @property
+    def per_second(self) -> Fraction:
+        """Stored ticks in a second."""
+        return ticks_per_second(self.type) / self.scale
 
 
 class StoredColumns:
-    """The columns of a corpus that an engine stores beside the vectors; a null is stored as no value."""
+    """The corpus columns that an engine stores with the vectors; nulls are left out."""
 
     def __init__(self, engine: str, corpus: Corpus) -> None:
         self.engine, self.corpus = engine, corpus
         names, schema = corpus.metadata_names, corpus.columns.schema
+        types = {name: _plain_type(schema.field(name).type) for name in names if names.count(name) == 1}
         self.columns = {
-            name: Column(f"c{number}", _kind(schema.field(name).type))
+            name: Column(f"c{number}", _kind(types[name]), types[name])
             for number, name in enumerate(names)
-            if names.count(name) == 1
+            if name in types
         }
+
+    def limit_lists(self, most: int) -> None:
+        """Leave out columns with a list of more elements than the engine can store."""
+        import pyarrow.compute as pc
+
+        for name, column in self.stored.items():
+            if column.kind in ("texts", "wholes"):
+                read = self.corpus.columns.read([name], 0, self.corpus.rows)
+                longest = pc.max(pc.list_value_length(read[name])).as_py() or 0
+                if longest > most:
+                    column.kind = (
+                        f"lists of up to {longest:,} elements; {self.engine} stores at most {most:,}"
+                    )
 
     @property
     def stored(self) -> dict[str, Column]:
         """The columns that can be stored."""
-        kinds = ("text", "whole", "number", "truth")
-        return {name: column for name, column in self.columns.items() if column.kind in kinds}
+        return {name: column for name, column in self.columns.items() if column.kind in _STORED}
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
-        """The values beside each of these rows, by key, without nulls."""
+        """The values of each of these rows, by key, without nulls."""
         if not self.stored:
             return [{} for _ in range(start, stop)]
         return self._payloads(self.corpus.columns.read(list(self.stored), start, stop))
 
     def inserted(self, metadata: pa.Table | None, rows: int) -> list[dict[str, Any]]:
-        """The values beside inserted rows; columns that are missing are null."""
+        """The values of inserted rows; missing columns are null."""
         return self._payloads(completed(metadata, self.corpus.columns.schema, rows))
 
     def _payloads(self, table: pa.Table) -> list[dict[str, Any]]:
         payloads: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
         for name, column in self.stored.items():
-            for payload, value in zip(payloads, table[name].to_pylist(), strict=True):
+            for payload, value in zip(payloads, _values(column, table[name]), strict=True):
                 if value is None or value != value:
                     column.nullable = True
                 else:
@@ -70,7 +120,7 @@ class StoredColumns:
         return payloads
 
     def reduced(self, condition: Filter, negated: bool = False) -> Filter | bool:
-        """The filter over keys, without nulls: negations move to the leaves, and test for a value first."""
+        """The filter over keys in two-valued logic: negations move to the leaves, which exclude nulls."""
         match condition:
             case Not(operand):
                 return self.reduced(operand, not negated)
@@ -80,7 +130,7 @@ class StoredColumns:
             case Exists(name):
                 known = self._known(self._column(name))
                 return known if not negated else (not known if isinstance(known, bool) else Not(known))
-            case Equals(name) | In(name) | Range(name):
+            case Equals(name) | In(name) | Range(name) | Prefix(name) | ContainsAny(name) | ContainsAll(name):
                 column = self._column(name)
                 leaf = False if column.kind == "nothing" else self._leaf(condition, column)
                 if isinstance(leaf, bool):
@@ -94,6 +144,8 @@ class StoredColumns:
         column = self.columns[name]
         if column.kind != "nothing" and name not in self.stored:
             raise EngineError(f"{self.engine} cannot filter by {name!r}, which holds {column.kind}")
+        if column.loss:
+            raise EngineError(f"{self.engine} cannot filter by {name!r} exactly, which holds {column.loss}")
         return column
 
     def _known(self, column: Column) -> Filter | bool:
@@ -101,9 +153,18 @@ class StoredColumns:
             return False
         return Exists(column.key) if column.nullable else True
 
-    def _leaf(self, condition: Equals | In | Range, column: Column) -> Filter | bool:
-        if isinstance(condition, Range):
-            return self._range(condition, column)
+    def _leaf(self, condition: Leaf, column: Column) -> Filter | bool:
+        match condition:
+            case Range():
+                return self._range(condition, column)
+            case Prefix(name, prefix):
+                if column.kind != "text":
+                    raise FilterError(
+                        f"column {name!r} holds {column.kind} and has no prefix. Accepted: text"
+                    )
+                return Prefix(column.key, prefix)
+            case ContainsAny() | ContainsAll():
+                return _contained(condition, column)
         values = (condition.value,) if isinstance(condition, Equals) else condition.values
         typed = [
             each for each in (_typed(column, condition.column, value) for value in values) if each is not None
@@ -113,33 +174,108 @@ class StoredColumns:
     def _range(self, condition: Range, column: Column) -> Range:
         bounds: dict[str, Literal] = {}
         for bound, value in condition.bounds().items():
-            # For the check of the type alone: a bound need not be a value of the column.
+            # Checks the type only: a bound need not be a value of the column.
             _typed(column, condition.column, value)
-            if isinstance(value, str):
+            if column.kind in ("moment", "clock"):
+                bounds |= _inside(bound, comparable(column.type, condition.column, value), column.scale)
+            elif isinstance(value, str):
                 bounds[bound] = value
             elif (column.kind == "whole" and abs(value) >= EXACT_WHOLE) or float(value) != value:
                 raise EngineError(f"{self.engine} cannot compare exactly with {literal_text(value)}")
-            elif column.kind == "whole" and int(value) != value:
-                lower = bound in ("gte", "gt")
-                bounds["gte" if lower else "lte"] = math.ceil(value) if lower else math.floor(value)
+            elif column.kind == "whole":
+                bounds |= _inside(bound, value, 1)
             else:
-                bounds[bound] = int(value) if column.kind == "whole" else float(value)
+                bounds[bound] = float(value)
         return Range(column.key, **bounds)
+
+
+def _inside(bound: str, value: Any, scale: int) -> dict[str, Literal]:
+    """A bound as a whole number; between two of them, the nearest one inside."""
+    exact = Fraction(value) / scale
+    if exact.denominator == 1:
+        return {bound: int(exact)}
+    return {"gte": math.ceil(exact)} if bound in ("gte", "gt") else {"lte": math.floor(exact)}
+
+
+def _contained(condition: ContainsAny | ContainsAll, column: Column) -> Filter | bool:
+    """The condition on a list, without values that it cannot have."""
+    element = {"texts": "text", "wholes": "whole"}.get(column.kind)
+    if element is None:
+        raise FilterError(f"column {condition.column!r} holds {column.kind}, which is no list")
+    of_element = Column(column.key, element, column.type)
+    found = [_typed(of_element, condition.column, value) for value in condition.values]
+    typed = tuple(each for each in found if each is not None)
+    if not typed or (isinstance(condition, ContainsAll) and len(typed) < len(found)):
+        return False
+    return type(condition)(column.key, typed)
+
+
+def _values(column: Column, values: pa.ChunkedArray) -> list[Any]:
+    """The values of some rows as they are stored: dates and times in ticks, lists without nulls."""
+    if column.kind in ("moment", "clock"):
+        return _stored_ticks(column, values)
+    found: list[Any] = values.to_pylist()
+    if column.kind in ("texts", "wholes"):
+        return [each and [value for value in each if value is not None] for each in found]
+    return found
+
+
+def _stored_ticks(column: Column, values: pa.ChunkedArray) -> list[int | None]:
+    found: list[int | None] = ticks(values).to_pylist()
+    days = (ticks_per_second(column.type) * 86_400 * day for day in _YEARS)
+    low, high = next(days), next(days)
+    for place, value in enumerate(found):
+        if value is None:
+            continue
+        if value % column.scale:
+            column.loss = "nanoseconds"
+        if not low <= value <= high:
+            column.loss = "years before 1 or after 9999"
+        found[place] = value // column.scale
+    return found
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def own_columns(engine: str, corpus: Corpus) -> StoredColumns:
+    """Columns that the user has stored under their own names."""
+    import pyarrow.compute as pc
+
+    found = StoredColumns(engine, corpus)
+    for name, column in found.columns.items():
+        column.key = name
+        if column.kind != "nothing":
+            values = corpus.metadata[name]
+            column.nullable = bool(pc.any(pc.is_null(values, nan_is_null=True)).as_py())
+        # How the user's own collection holds dates and null lists is not known.
+        if column.kind in ("moment", "clock") or (column.nullable and column.kind in ("texts", "wholes")):
+            column.kind = str(column.type)
+    return found
 
 
 def _kind(kind: pa.DataType) -> str:
     import pyarrow as pa
 
-    types, plain = pa.types, kind.value_type if pa.types.is_dictionary(kind) else kind
-    if types.is_integer(plain) and not types.is_uint64(plain):
+    types, element = pa.types, tag_type(kind)
+    if types.is_integer(kind) and not types.is_uint64(kind):
         return "whole"
+    if is_moment(kind):
+        return "clock" if types.is_time(kind) else "moment"
+    if element is not None:
+        return "wholes" if types.is_integer(element) else "texts"
     named = {"float": "number", "double": "number", "halffloat": "number", "bool": "truth", "null": "nothing"}
-    textual = types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain)
-    return "text" if textual else named.get(str(plain), str(plain))
+    return "text" if is_text(kind) else named.get(str(kind), str(kind))
 
 
 def _typed(column: Column, name: str, value: Literal) -> Literal | None:
-    """The value as the column holds it; None where no value of the column can equal it."""
+    """The value in the column's type; None if no value of the column can equal it."""
+    if column.kind in ("moment", "clock"):
+        exact = Fraction(comparable(column.type, name, value)) / column.scale
+        return int(exact) if exact.denominator == 1 else None
     if column.kind == "text" and isinstance(value, str):
         return value
     if column.kind == "truth" and isinstance(value, bool):
@@ -154,7 +290,7 @@ def _typed(column: Column, name: str, value: Literal) -> Literal | None:
 
 
 def _joined(parts: list[Filter | bool], every: bool) -> Filter | bool:
-    """All or any of the parts, without constant ones."""
+    """Conjunction or disjunction of the parts, with constant parts folded."""
     if (not every) in parts:
         return not every
     open_parts = tuple(each for each in parts if isinstance(each, Filter))

@@ -1,4 +1,4 @@
-"""usearch: a graph index that can keep its vectors in fewer bits, in process."""
+"""usearch: an HNSW graph with optional low-precision storage, in process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _METRICS = {Metric.COSINE: "cos", Metric.IP: "ip", Metric.L2: "l2sq"}
 # Bytes of a stored value.
 _VALUE_BYTES = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0, "b1": 0.125}
-# For each row a place in its table of keys, a pointer, and what its allocator rounds up.
+# Per row: an entry of the key table, a pointer, and the allocator's rounding.
 _ROW_BYTES = 110
 
 
@@ -60,7 +60,7 @@ class Usearch(Library):
         self.close()
         self.signs = parameters["storage"] == "b1"
         self.index = Index(
-            # usearch packs eight signs a byte, and wants whole bytes.
+            # usearch packs eight signs into a byte, and the dimension must fill whole bytes.
             ndim=-(-corpus.dimension // 8) * 8 if self.signs else corpus.dimension,
             metric="hamming" if self.signs else _METRICS[metric],
             dtype=parameters["storage"],
@@ -71,19 +71,19 @@ class Usearch(Library):
             self.insert(block)
 
     def configure(self, **parameters: int) -> None:
-        """Set how many candidates a search keeps."""
+        """Set the number of candidates that a search keeps."""
         super().configure(**parameters)
         self.index.expansion_search, self.compared = parameters["expansion"], 0
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows that the walk over the graph found."""
+        """Nearest rows found by walking the graph."""
         found = self.index.search(self._kept(batch.vectors), k, threads=self.threads)
         compared = found.computed_distances
-        self.compared += compared  # without a call, as the count of searches
+        self.compared += compared  # free of calls, so that += stays atomic under the GIL
         return _rows(found, k)
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """Every vector as it is stored, compared with every query."""
+        """Compare every stored vector with every query."""
         self.refuse_filters(batch)
         return _rows(self.index.search(self._kept(batch.vectors), k, threads=self.threads, exact=True), k)
 
@@ -97,7 +97,7 @@ class Usearch(Library):
         return f"graph of {len(self.index):,} nodes, {self.index.max_level + 1} levels"
 
     def work(self) -> str:
-        """How much of the corpus the walks compared, which a scan could not show."""
+        """The share of the corpus that the walks compared; a scan would compare all of it."""
         return f"{self.compared / self.searched:,.0f} comparisons per query"
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
@@ -111,17 +111,17 @@ class Usearch(Library):
         self.index.remove(np.asarray(rows, np.uint64))
 
     def size_bytes(self) -> int:
-        """The index as usearch would write it."""
+        """Size of the serialized index."""
         return int(self.index.serialized_length)
 
     @classmethod
     def content(cls, build: Mapping[str, Any], dimension: int, metric: Metric) -> Content:
-        """The graph, with vectors in the storage that the build chooses."""
+        """Bytes of the graph, with vectors in the build's storage type."""
         return graph_content(build["connectivity"], _VALUE_BYTES[build["storage"]] * dimension, _ROW_BYTES)
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Add every row, set the expansion, search."""
+        """Code that adds every row, sets the expansion, and searches."""
         build = setting.build
         signs = build["storage"] == "b1"
         stored, asked = (
@@ -149,7 +149,7 @@ class Usearch(Library):
 
 
 def _rows(found: Any, k: int) -> NDArray[np.int64]:
-    """One query's matches are cut where they end; those of several are filled up with key 0."""
+    """Pad matches with -1: usearch truncates those of one query and fills those of several with key 0."""
     keys: NDArray[np.int64] = found.keys.view(np.int64)
     if keys.ndim == 1:
         if len(keys) < k:
@@ -199,5 +199,5 @@ class LiveUsearch(LiveIndex):
         return _rows(self.index.search(batch.vectors, k, threads=self.threads), k)
 
     def size_bytes(self) -> int | None:
-        """The index as usearch would write it."""
+        """Size of the serialized index."""
         return int(self.index.serialized_length)

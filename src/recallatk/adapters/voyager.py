@@ -1,4 +1,4 @@
-"""voyager: Spotify's graph index, which can keep a value in one byte, in process."""
+"""voyager: Spotify's HNSW graph with optional 8-bit storage, in process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Voyager(HnswLibrary):
     whole_vectors = ("storage", ("f32",))
 
     def create(self, corpus: Corpus, metric: Metric, parameters: dict[str, Any]) -> None:
-        """An empty index with room for the corpus."""
+        """Create an empty index with capacity for the corpus."""
         import voyager
 
         self.index = voyager.Index(
@@ -51,36 +51,36 @@ class Voyager(HnswLibrary):
         )
 
     def add(self, vectors: NDArray[Any], numbers: NDArray[np.int64]) -> None:
-        """Insert nodes; voyager makes room by itself."""
+        """Insert nodes; voyager resizes itself."""
         try:
             self.index.add_items(float32_matrix(vectors).copy(), numbers.tolist(), num_threads=self.threads)
         except (RuntimeError, ValueError) as problem:
             raise EngineError(f"voyager rejects these vectors: {problem}") from problem
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows that the walk over the graph found."""
+        """Nearest rows found by walking the graph."""
         possible, ef = min(k, self.live), self.settings["ef"]
         asked = float32_matrix(batch.vectors)
-        if not asked.flags.writeable:  # voyager refuses arrays that it could not write to
+        if not asked.flags.writeable:  # voyager refuses read-only arrays
             asked = asked.copy()
         try:
             found = self.index.query(asked, possible, self.threads, ef)[0]
-        except Exception as problem:  # its error of too few answers is a bare Exception
+        except Exception as problem:  # voyager raises a bare Exception for too few answers
             raise EngineError(f"voyager at k = {possible} and ef = {ef}: {problem}") from problem
         rows: NDArray[np.int64] = found.view(np.int64)
         return rows
 
     def nodes(self) -> int:
-        """The number of nodes in the graph, deleted ones among them."""
+        """The number of nodes in the graph, including deleted ones."""
         return int(self.index.num_elements)
 
     def size_bytes(self) -> int:
-        """The index as voyager would write it."""
+        """Size of the serialized index."""
         return len(self.index.as_bytes())
 
     @classmethod
     def snippet(cls, setting: Setting) -> str:
-        """Add every row, and search with its own ef."""
+        """Code that adds every row and searches with ef."""
         build = setting.build
         return lines(
             "import voyager",
@@ -135,7 +135,7 @@ class LiveVoyager(LiveIndex):
         asked = batch.vectors if batch.vectors.flags.writeable else batch.vectors.copy()
         try:
             found = self.index.query(asked, k, self.threads)[0]
-        except Exception as problem:  # its error of too few answers is a bare Exception
+        except Exception as problem:  # voyager raises a bare Exception for too few answers
             raise EngineError(f"{self.name} at k = {k} and ef = {self.index.ef}: {problem}") from problem
         rows: NDArray[np.int64] = found.view(np.int64)
         return rows

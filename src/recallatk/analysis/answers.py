@@ -310,6 +310,19 @@ def _corpus_rows(ids: pa.Array, corpus: Corpus) -> NDArray[np.int64]:
     return rows
 
 
+def last_answer(answers: Any) -> int:
+    """The highest rank at which any query has an answer; padding is none."""
+    if isinstance(answers, np.ndarray) and answers.ndim == 2 and answers.dtype.kind in "iu":
+        return int(np.flatnonzero((answers != -1).any(axis=0)).max(initial=-1)) + 1
+    given = answers if isinstance(answers, Answers) else answers_from_lists(answers)
+    valid = given.ids.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(given.ids.type):
+        valid &= given.ids.fill_null(-1).to_numpy(zero_copy_only=False) != -1
+    first, rank = given.offsets[:-1], np.arange(len(valid)) + given.offsets[0]
+    rank = rank - np.repeat(first, np.diff(given.offsets))
+    return int(rank[valid].max(initial=-1)) + 1
+
+
 def longest(lists: Any) -> int:
     """How many ids the longest list has."""
     return max((len(row) for row in _lists(lists)), default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from recallatk.analysis import planning
 from recallatk.analysis.answer_scores import ScoreTies, score_ties
 from recallatk.analysis.answers import ABSENT, PADDING, Aligned, align
 from recallatk.analysis.betting import lower_bound
+from recallatk.analysis.compared import Compared
 from recallatk.analysis.comparison import Difference, compare
 from recallatk.analysis.diagnosis import Diagnosis, deeper_measure, diagnose
 from recallatk.analysis.distribution import FEWEST_RESAMPLED, Distribution, distribution
@@ -26,7 +27,8 @@ from recallatk.analysis.measures import (
 )
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
-from recallatk.analysis.score import comparable_truth, score_aligned, wanted_measures
+from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
+from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, by_column, segments
 from recallatk.core import Answers, Truth
 from recallatk.display import renderer
@@ -64,6 +66,8 @@ class Assessment:
     """Ties by score at rank k, for answers that are ordered by score."""
     differences: tuple[Difference, ...] = ()
     """Differences from other answers to the same queries."""
+    rows: RowSegments | None = None
+    """True neighbors found by corpus column, and rows that are lost; None unless columns were named."""
 
     def __str__(self) -> str:
         shown: str = renderer().assessment_text(self)
@@ -80,6 +84,7 @@ def assess(
     *,
     measures: Sequence[Measure | str] = (),
     by: Sequence[str] = (),
+    by_row: Sequence[str] = (),
     against: Sequence[Answers] = (),
     qrels: Mapping[str, Mapping[str, int]] | None = None,
     corpus: Corpus | None = None,
@@ -94,6 +99,7 @@ def assess(
         at: values of k for recall.
         measures: further measures.
         by: columns to group queries by, in addition to the automatic groups.
+        by_row: columns of the corpus to group true neighbors by.
         against: other answers to the same queries to compare with.
         qrels: relevance judgments: grades by query id and corpus id.
         corpus: the corpus, to detect unknown ids.
@@ -101,12 +107,14 @@ def assess(
         row_numbers: the answers are row numbers, even if the corpus has ids.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
-    wanted = _wanted(truth, at, measures)
+    cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
+    wanted = _wanted(truth, cutoffs, measures)
+    groupings = row_groupings(corpus, by_row)
     truth = comparable_truth(truth, wanted, corpus, dataset)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
-    scored = _scored(aligned, truth, wanted, dataset)
+    scored = replace(_scored(aligned, truth, wanted, dataset), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
     spread = {name: distribution(values) for name, values in recalls.items()}
     headline = str(Recall(main))
@@ -126,6 +134,7 @@ def assess(
         relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels),
         score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
+        rows=segments_by_row(Compared(truth, aligned.rows), main, groupings) if groupings else None,
     )
 
 

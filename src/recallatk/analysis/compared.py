@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.analysis.matching import count_marked, find_places
+from recallatk.analysis.matching import Places, count_marked, find_places
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,18 +58,20 @@ class Compared:
     @cached_property
     def beyond(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Queries and ranks of answers that tie beyond the depth."""
-        none = np.empty(0, np.int64)
-        if self.truth.overflow is None or not len(self.truth.overflow[1]):
-            return none, none
-        offsets, rows = self.truth.overflow
-        lengths = np.diff(offsets)
-        some = np.flatnonzero(lengths)
-        inside = np.arange(lengths.max()) < lengths[some, None]
-        lists = np.full(inside.shape, -1, np.int64)
-        lists[inside] = rows
-        found = find_places(lists, self.answers[some])
+        some, _, found = self.overflow_places
         line, column = np.nonzero(found.is_found)
         return some[line], found.stands[line, column].astype(np.int64)
+
+    @cached_property
+    def overflow_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Places]:
+        """Queries with ties beyond the depth, the rows of these (-1 after the last), and their places."""
+        offsets, rows = self.truth.overflow or (np.zeros(1, np.int64), np.empty(0, np.int64))
+        lengths = np.diff(offsets)
+        some = np.flatnonzero(lengths)
+        inside = np.arange(lengths.max(initial=0)) < lengths[some, None]
+        lists = np.full(inside.shape, -1, np.int64)
+        lists[inside] = rows
+        return some, lists, find_places(lists, self.answers[some])
 
     def ties_with_previous(self, which: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mask of neighbors that tie with the previous one, for some queries."""
@@ -82,7 +84,7 @@ class Compared:
         return tied
 
     def _cut_in_a_tie(self, k: int) -> NDArray[np.int64]:
-        """Mask of queries in which a row after the first k ties with the k-th."""
+        """Queries in which a row after the first k ties with the k-th."""
         truth = self.truth
         if k == truth.depth:
             if truth.overflow is None:
@@ -109,16 +111,21 @@ class Compared:
         which = self._cut_in_a_tie(k)
         if len(which):
             tie_aware = strict.copy()
-            tie_aware[which] = self._hits_with_ties(which, k, within)
+            tie_aware[which] = self._hits_with_ties(k, within)
         return Hits(tie_aware, strict, cut)
 
-    def _hits_with_ties(self, which: NDArray[np.int64], k: int, within: int) -> NDArray[np.int64]:
+    def tie_blocks(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Queries with a tie across rank k, and the ranks from 0 where it begins and where it ends."""
+        which = self._cut_in_a_tie(k)
         fresh = ~self.ties_with_previous(which)
         fresh[:, 0] = True
         columns = np.arange(self.truth.depth)
         first = np.where(fresh[:, :k], columns[:k], 0).max(axis=1)
         ends = np.where(fresh[:, k:], columns[k:], self.truth.depth)
-        end = ends.min(axis=1, initial=self.truth.depth)
+        return which, first, ends.min(axis=1, initial=self.truth.depth)
+
+    def _hits_with_ties(self, k: int, within: int) -> NDArray[np.int64]:
+        which, first, end = self.tie_blocks(k)
         ranks = self.places.ranks[which]
         found = self.places.stands[which] < min(within, self.places.never)
         better = count_marked(found & (ranks < first[:, None]), most=k)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
-from recallatk.analysis.distribution import FEWEST_RESAMPLED
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, plain_mean
 from recallatk.analysis.intervals import Interval, mean_interval
 from recallatk.errors import MismatchError, UsageError
 
@@ -76,7 +76,7 @@ def compare(values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 
             Difference(
                 first,
                 second,
-                float(each.mean()),
+                plain_mean(each),
                 low,
                 high,
                 p_value,

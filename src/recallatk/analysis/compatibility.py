@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recallatk.core import Origin
+from recallatk.core.data import different_models
 from recallatk.errors import MismatchError
 from recallatk.fingerprint import fingerprint_queries
 from recallatk.ids import row_numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from recallatk.core import Corpus, Dataset, Truth
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None, k: int) -> None:
     """Refuse data that differ from the truth's in size, ids, metric or filters, without reading vectors."""
     if corpus is not None:
+        here = {"corpus": corpus.models} if corpus.models else {}
+        require_same_models(truth, here if dataset is None else dataset.models)
         if truth.corpus_rows not in (None, corpus.rows):
             raise MismatchError(
                 f"corpus mismatch: the truth has {truth.corpus_rows:,} rows, the corpus has {corpus.rows:,}"
@@ -42,6 +47,16 @@ def require_same(truth: Truth, corpus: Corpus | None, dataset: Dataset | None, k
     if known is not None and known != fingerprint_queries(dataset.queries):
         raise MismatchError("query mismatch: query vectors or filters differ from the truth's")
     require_complete(truth, dataset.eligibility, k)
+
+
+def require_same_models(truth: Truth, models: Mapping[str, Sequence[str]]) -> None:
+    """Refuse vectors of other embedding models than the truth's, where both are known."""
+    different = different_models(truth.models, models)
+    if different:
+        raise MismatchError(
+            f"embedding model mismatch: the truth differs in {' and '.join(different)}. Compute the truth "
+            "for these vectors: recallatk truth"
+        )
 
 
 def _require_same_ids(truth: Truth, corpus: Corpus) -> None:

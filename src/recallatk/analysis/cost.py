@@ -27,6 +27,12 @@ class MachinePrice:
         """Cost of a million queries at a throughput in queries per second; None without one."""
         return self.per_hour / 3600 * 1e6 / qps if qps else None
 
+    def said(self, qps: float | None) -> str | None:
+        """The same in words."""
+        cost = self.per_million(qps)
+        currency = f" {self.currency}" if self.currency else ""
+        return None if cost is None else f"{cost:.3g}{currency} per million queries"
+
     @property
     def unit(self) -> str:
         """Column heading for costs."""

@@ -33,8 +33,14 @@ def mean_of(
     known = recorded_measure(measure) if isinstance(measure, str) else measure
     interval = interval_of(values, is_share=known.is_share)
     low, high = (None, None) if interval is None else interval
-    ids = None if by_ids is None else float(by_ids.mean())
-    return Mean(float(values.mean()), ids, len(values), low, high)
+    ids = None if by_ids is None else plain_mean(by_ids)
+    return Mean(plain_mean(values), ids, len(values), low, high)
+
+
+def plain_mean(values: NDArray[np.float64]) -> float:
+    """The mean of at least one value; that of equal values is their value, without rounding."""
+    least = float(values.min())
+    return least if least == values.max() else float(values.mean())
 
 
 def interval_of(values: NDArray[np.float64], *, is_share: bool) -> Interval | None:

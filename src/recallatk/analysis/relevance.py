@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.distribution import interval_of
+from recallatk.analysis.distribution import interval_of, plain_mean
 from recallatk.core import Mean
 from recallatk.errors import MismatchError, UsageError
 
@@ -79,7 +79,7 @@ def _run(answers: Answers) -> dict[str, dict[str, float]]:
 def _mean(values: Any) -> Mean:
     interval = interval_of(values, is_share=bool(np.isin(values, (0.0, 1.0)).all()))
     low, high = (None, None) if interval is None else interval
-    return Mean(float(values.mean()), None, len(values), low, high)
+    return Mean(plain_mean(values), None, len(values), low, high)
 
 
 _MEASURES = {"ndcg": "nDCG", "mrr": "RR"}

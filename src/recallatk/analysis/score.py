@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from recallatk.analysis.answers import (
     Aligned,
     align,
     bounded,
+    last_answer,
     longest,
     query_names,
     truth_from_lists,
@@ -55,7 +57,8 @@ def score(
         truth: a Truth, or right answers: lists of ids, best first.
         answers: Answers, one list of ids per query, best first, or a matrix of ids. -1 and None are padding.
             Queries are matched by id if the answers have query ids, by position otherwise.
-        at: values of k for recall, each within the truth's depth. Default: those of 1, 10 and 100 that are.
+        at: values of k for recall, each within the truth's depth. Default: those of 1, 10 and 100 that are
+            and that some query has answers for.
         measures: further measures, for example `"robust(0.9)@10"` or `"mrr@10"`.
         corpus: the corpus, to detect unknown ids.
         dataset: corpus, queries and filters, to detect ineligible answers; measures of vectors need it.
@@ -65,10 +68,28 @@ def score(
     if dataset is not None:
         corpus = dataset.corpus if corpus is None else corpus
         eligibility = dataset.eligibility if eligibility is None else eligibility
-    wanted = wanted_measures(truth, at, measures)
+    cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
+    wanted = wanted_measures(truth, cutoffs, measures)
     truth = comparable_truth(truth, wanted, corpus, dataset)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
-    return score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
+    scored = score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
+    return replace(scored, unreached=unreached)
+
+
+def usual_cutoffs(truth: Any, answers: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Default values of k within the truth's depth: those with answers, and those that no query reaches."""
+    depth, last = _depth(truth), last_answer(answers)
+    possible = _usual(depth)
+    reached = tuple(k for k in possible if k <= max(1, last))
+    return reached, tuple(k for k in possible if k not in reached)
+
+
+def _depth(truth: Any) -> int:
+    return truth.depth if isinstance(truth, Truth) else longest(truth)
+
+
+def _usual(depth: int) -> list[int]:
+    return [k for k in USUAL if k <= depth] or [max(1, depth)]
 
 
 def comparable_truth(
@@ -111,6 +132,7 @@ def score_aligned(
         anomalies=count_anomalies(compared, aligned.missing, deepest, eligibility, told=told),
         per_query={name: values for name, (_, values) in found.items()},
         sampled_from=truth.sampled_from,
+        synthetic=truth.synthetic,
         missing=query_names(truth, aligned.missing) if aligned.missing.any() else (),
     )
 
@@ -122,9 +144,8 @@ def _measured(compared: Compared, measure: Measure) -> tuple[Mean, NDArray[np.fl
 
 def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> list[Measure]:
     """Recall at every k, then the further measures; one error names all that are impossible."""
-    depth = truth.depth if isinstance(truth, Truth) else longest(truth)
-    usual = [k for k in USUAL if k <= depth] or [max(1, depth)]
-    cutoffs = usual if at is None else _cutoffs(at)
+    depth = _depth(truth)
+    cutoffs = _usual(depth) if at is None else _cutoffs(at)
     wanted: list[Measure] = [Recall(k) for k in cutoffs]
     given = [measures] if isinstance(measures, str) else measures
     wanted += [parse_measure(each) if isinstance(each, str) else each for each in given]
@@ -138,7 +159,9 @@ def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> l
 
 
 def _cutoffs(at: Any) -> list[int]:
-    values = list(at) if isinstance(at, Iterable) and not isinstance(at, str) else []
+    values = (
+        [at] if _is_cutoff(at) else list(at) if isinstance(at, Iterable) and not isinstance(at, str) else []
+    )
     if not values or not all(map(_is_cutoff, values)):
         raise UsageError(f"at = {at!r}. Accepted: one or more whole numbers, for example at=(1, 10)")
     return [int(k) for k in values]
@@ -243,6 +266,7 @@ def score_repeated(
         anomalies=count_anomalies(compared, never, deepest, eligibility, told=True),
         per_query={str(each): found[0] for each, found in values.items()},
         sampled_from=truth.sampled_from,
+        synthetic=truth.synthetic,
     )
 
 

@@ -75,6 +75,8 @@ SELECTIVITY, TEXT_LENGTH = "filter selectivity", "text length"
 AUTOMATIC = (DIMENSION, CONTRAST, SELECTIVITY, TEXT_LENGTH)
 
 _QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")
+# Smaller segments are marked and not ranked: their recall is mostly chance.
+FEWEST = 10
 # Numeric columns with more values than this are split into quartiles.
 _MOST_VALUES = 64
 _BINARY = (
@@ -83,6 +85,8 @@ _BINARY = (
     pa.types.is_fixed_size_binary,
     pa.types.is_binary_view,
 )
+# Dates that span more years are grouped by year, others by quarter.
+_MOST_YEARS = 2
 _LENGTHS = ((5, "up to 5 words"), (10, "6 to 10 words"), (20, "11 to 20 words"))
 
 
@@ -129,7 +133,7 @@ def _or_one(value: float | None) -> float:
 
 
 def by_column(columns: pa.Table | None, name: str) -> Grouping:
-    """Group by the values of a column; numeric columns with many values by quartile."""
+    """Group by the values of a column: numbers with many values by quartile, dates by year or quarter."""
     if columns is None or name not in columns.column_names:
         known = [] if columns is None else columns.column_names
         raise UsageError(
@@ -143,8 +147,27 @@ def by_column(columns: pa.Table | None, name: str) -> Grouping:
     if numeric and len(pc.unique(column)) > _MOST_VALUES:
         values = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
         return _ranges(name, values)
-    texts = column.cast(pa.string()).to_pylist()
-    return Grouping(name, np.array(texts, object))
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        return _periods(name, column)
+    return Grouping(name, _texts(column))
+
+
+def _texts(column: pa.Array) -> NDArray[Any]:
+    """The values as text, None for null; equal values share one string, for columns may be long."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
+    values = np.array([*encoded.dictionary.cast(pa.string()).to_pylist(), None], object)
+    return np.asarray(values[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+
+
+def _periods(name: str, column: pa.Array) -> Grouping:
+    """Calendar years; quarters where the dates span at most two years."""
+    years = pc.year(column).cast(pa.string())
+    if len(pc.unique(years.drop_null())) > _MOST_YEARS:
+        texts = years
+    else:
+        texts = pc.binary_join_element_wise(years, pc.quarter(column).cast(pa.string()), " Q")
+    labels = _texts(texts)
+    return Grouping(name, labels, tuple(sorted({each for each in labels if each is not None})))
 
 
 def _ranges(name: str, values: NDArray[np.float64]) -> Grouping:

@@ -48,7 +48,7 @@ def truth_first(function: Callable[P, R]) -> Callable[P, R]:
             name = function.__name__
             raise UsageError(
                 f"{name}: which argument is the truth? Name both: {name}(truth=…, answers=…). "
-                "By position the truth comes first, and has to be a Truth: load_truth(…)"
+                "As positional arguments, the truth comes first and must be a Truth: load_truth(…)"
             )
         return function(*given, **named)  # type: ignore[arg-type]
 
@@ -74,7 +74,8 @@ def score(
         answers: anything that `read_answers` takes: a file, a data frame, a matrix of ids, or one list of
             ids per query, best first. -1 and None are padding. Queries are matched by id if the answers have
             query ids, by position otherwise.
-        at: values of k for recall, each within the truth's depth. Default: those of 1, 10 and 100 that are.
+        at: values of k for recall, each within the truth's depth. Default: those of 1, 10 and 100 that are
+            and that some query has answers for; `Score.unreached` has the others.
         measures: further measures, for example `"robust(0.9)@10"` or `"mrr@10"`.
         corpus: the corpus in any form, to detect unknown ids.
         dataset: corpus, queries and filters, to detect ineligible answers; measures of vectors need it.
@@ -102,6 +103,7 @@ def assess(
     *,
     measures: Sequence[Measure | str] = (),
     by: Sequence[str] = (),
+    by_row: Sequence[str] = (),
     against: Sequence[Any] | Mapping[str, Any] = (),
     qrels: Any = None,
     corpus: Any = None,
@@ -116,6 +118,7 @@ def assess(
         at: values of k for recall.
         measures: further measures.
         by: columns to group queries by, beside the groups that the truth implies.
+        by_row: columns of the corpus to group true neighbors by; the corpus is needed.
         against: other answers to the same queries to compare with; a mapping names them.
         qrels: relevance judgments: a file, or grades by query id and corpus id.
         corpus: the corpus in any form, to detect unknown ids.
@@ -129,6 +132,7 @@ def assess(
         at,
         measures=measures,
         by=by,
+        by_row=by_row,
         against=list(_others(against)),
         qrels=read_qrels(qrels) if is_path(qrels) else qrels,
         corpus=known,

@@ -1,4 +1,4 @@
-"""Measurement of an engine on a dataset: in a process of its own, timed call by call."""
+"""Measurement of an engine on a dataset: in a separate process, timed call by call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Limits", "measure", "read_settings", "run"]
 
-# A worker imports from this room and should not pay for all of it.
+# Names are imported on first use: a worker needs only a few of these modules.
 _ROOMS = {
     "Limits": "process_usage",
     "measure": "index_measurement",

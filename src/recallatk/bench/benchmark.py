@@ -28,8 +28,8 @@ _RUNS = "runs"
 class Benchmark:
     """The data, truth, goals and engines of one benchmark; a tuning or an audit needs no engines.
 
-    Paths in the settings are opened as they say, URLs included, and `${NAME}` is expanded. A run folder may
-    come from anybody: `RecordedBenchmark` opens what it records.
+    Paths and URLs in the settings are opened, and `${NAME}` is expanded. A run folder may come from anybody:
+    open it with `RecordedBenchmark` instead.
 
     Args:
         settings: `read_settings` reads them from a bench file, `implied` makes them for a corpus.
@@ -45,7 +45,7 @@ class Benchmark:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The data, split and sampled, which every engine can search."""
+        """The data, split and sampled, after checking that every engine can search them."""
         if self._given is None:
             return open_data(self.settings)
         require_able_engines(self.settings, self._given)
@@ -57,7 +57,7 @@ class Benchmark:
         A truth file that cannot be used is an error, as it is for a run.
 
         Args:
-            depths: depths to prefer in the store to the one that a run uses.
+            depths: depths to look for in the store before the one that a run uses.
         """
         asked, data = self.settings.truth, self.dataset
         if self._truth is None and asked.file is not None:
@@ -107,7 +107,7 @@ class Benchmark:
 
     @cached_property
     def plan(self) -> Plan:
-        """Every build and trial; goals that the data cannot answer are refused."""
+        """Every build and trial; goals that these data cannot decide are refused."""
         targets, _ = sort_goals([*self.settings.tune.target, *self.settings.tune.budget])
         require_answerable(targets, self.dataset)
         corpus = self.dataset.corpus

@@ -1,4 +1,4 @@
-"""Warnings about a run: every reason to doubt its numbers that measuring can show."""
+"""Warnings about a run: reasons to doubt its numbers, found while measuring."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from recallatk.core import Measurement
 
-# Differences of the size by which the machine's own pace varies are meaningless.
+# Latency differences below the machine's own drift are meaningless.
 DRIFT = 0.10
-# More than half of the cores busy with something else before anything was measured.
+# More than half of the cores were busy before the first measurement.
 BUSY_SHARE = 0.5
 LATE_SHARE = 0.01
 # Facts that must not change when a run is resumed.
@@ -35,7 +35,7 @@ def cautions_of(
 
     Args:
         measurements: the finished trials.
-        before: load averages of the machine before the first.
+        before: load averages of the machine before the first trial.
         cores: number of cores.
     """
     found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements), *_refused(measurements)]
@@ -45,7 +45,7 @@ def cautions_of(
 
 
 def _below_k(measurements: Sequence[Measurement]) -> Iterator[Caution]:
-    """Efforts below k that gave the same answers: some libraries search with at least k candidates."""
+    """The warning that efforts below k gave equal answers: some libraries keep at least k candidates."""
     groups: dict[Any, list[Measurement]] = {}
     for each in measurements:
         trial = each.trial
@@ -80,7 +80,7 @@ def _refused(measurements: Sequence[Measurement]) -> Iterator[Caution]:
 
 
 def _effort_below_k(one: Measurement, other: Measurement) -> str | None:
-    """The only parameter in which two trials differ, if both or one of its values is below k."""
+    """The only parameter in which two trials differ, if at least one of its values is below k."""
     before, after = dict(one.trial.search), dict(other.trial.search)
     differ = [name for name in before if before[name] != after.get(name)]
     if len(differ) != 1 or before.keys() != after.keys():

@@ -1,4 +1,4 @@
-"""Processes that do not outlive the one that started them, and threads that wake up on time."""
+"""Child processes that end with their parent, and threads that wake up on time."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 def belong_to(parent: int) -> None:
-    """Leave the end of this process to its parent, of this number: it ends with it, and answers no signal.
+    """Tie this process to its parent with this pid: it ends with the parent, and handles no signals itself.
 
-    Whoever stops a service asks all of its processes to end. The parent ends this one then; if this one went
-    first, its trial would count as failed.
+    A service manager signals all processes of a service. The parent then ends this process; if this process
+    ended first, its trial would count as failed.
     """
     for number in _ENDING:
-        # Not ignored: programs that an engine starts would inherit that.
+        # Handled, not ignored: programs that an engine starts would inherit SIG_IGN.
         signal.signal(number, lambda *_: None)
     end_with_parent()
-    # The parent may have ended before the system was asked.
+    # The parent may have ended before the request to the kernel.
     if sys.platform == "linux" and os.getppid() != parent:
         os._exit(1)
 
 
 def end_with_parent() -> None:
-    """Let the system kill this process when the thread that started it ends."""
+    """Ask the kernel to kill this process when the thread that started it ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def ring_on_time() -> None:
-    """Let sleeps of this thread end when they should, and not up to 50 microseconds later."""
+    """Let sleeps of this thread end on time instead of up to 50 microseconds late."""
     _prctl(_PR_SET_TIMERSLACK, 1)
 
 
 def _prctl(option: int, value: int) -> None:
-    # Elsewhere sleeps are as they are, and children see that a pipe was closed.
+    # On other systems sleeps are not adjusted, and children notice that a pipe was closed.
     if sys.platform == "linux":
         unused = (ctypes.c_ulong(0),) * 3
         ctypes.CDLL(None).prctl(ctypes.c_int(option), ctypes.c_ulong(value), *unused)
@@ -52,9 +52,9 @@ def _prctl(option: int, value: int) -> None:
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Defer SIGINT, SIGTERM and SIGHUP until the end of this: by then the new process can be ended."""
+    """Defer SIGINT, SIGTERM and SIGHUP until the new process is registered and can be ended."""
     if threading.current_thread() is not threading.main_thread():
-        # Signals are handled in the main thread alone.
+        # Python handles signals only in the main thread.
         yield
         return
     came: list[int] = []

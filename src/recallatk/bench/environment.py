@@ -19,7 +19,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def describe_environment() -> dict[str, Any]:
-    """Facts to know before comparing two measurements; None where the system does not tell."""
+    """Facts to compare before comparing two measurements; None if the system does not report one."""
     import psutil
 
     return {
@@ -47,12 +47,12 @@ def usable_cores() -> int:
 
 
 def possible_cores() -> list[int] | None:
-    """The cores that a process started from here may be pinned to; None where the system cannot pin."""
+    """Cores to which a child process may be pinned; None if the system cannot pin."""
     if sys.platform != "linux":
         return None
     before = os.sched_getaffinity(0)
     try:
-        # The system leaves out the cores that do not exist or that a container does not give us.
+        # The kernel drops cores that do not exist or that the container excludes.
         os.sched_setaffinity(0, range(_MOST_CORES))
         return sorted(os.sched_getaffinity(0))
     finally:
@@ -87,13 +87,13 @@ def _processor() -> str:
 
 
 def _processor_limit() -> float | None:
-    """Number of cores that the control group allows."""
+    """Number of cores that the cgroup allows."""
     quota, _, period = (_first_line(_GROUPS / "cpu.max") or "").partition(" ")
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
 def _blas() -> list[str]:
-    """The libraries behind matrix products, with version and threads."""
+    """BLAS libraries with version and number of threads."""
     import numpy as np
     from threadpoolctl import threadpool_info
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
+from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.score import USUAL
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
-from recallatk.bench.measurement import conclude, describe_run, require_measurable, require_separate_queries
+from recallatk.bench.measurement import (
+    conclude,
+    describe_run,
+    labels_of,
+    require_measurable,
+    require_separate_queries,
+)
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.run_sink import MemorySink
@@ -22,10 +30,12 @@ from recallatk.bench.settings.grid import combine, read_axes
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from recallatk.bench.progress import Watch
     from recallatk.core.trials import Parameters
     from recallatk.filters import Filter
@@ -47,9 +57,9 @@ def measure(
     where: Filter | str | None = None,
     truth: Any = None,
     build: Settings | None = None,
-    search: Settings = ({},),
+    search: Settings | None = None,
     load: Load | Sequence[Load] | None = None,
-    at: int | Sequence[int] = (1, 10, 100),
+    at: int | Sequence[int] | None = None,
     measures: str | Sequence[str] = (),
     rounds: int = 5,
     builds: int = 1,
@@ -60,38 +70,40 @@ def measure(
 ) -> Run:
     """Measure recall, latency and throughput of one index at every setting, under every load.
 
-    An engine that is given by name is built and searched in a worker process. An index object, a function or
-    a class that is not registered is searched in this process: its memory is not measured and no limit
-    applies. An index object is neither rebuilt nor copied, and its parameters are put back afterwards.
+    A registered engine is built and searched in a worker process. An index object, a function or an
+    unregistered class is searched in this process: memory is not measured, and limits do not
+    apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
 
     Args:
         index: the name of an engine, an Engine class, an index object that you hold, or a function
             `search(queries, k, **parameters)` that returns ids.
-        corpus: the vectors that can be found, as `open_dataset` takes them, or a Dataset.
-        queries: the query vectors, likewise; none beside a Dataset.
+        corpus: the corpus vectors in any form that `open_dataset` takes, or a Dataset.
+        queries: the query vectors, likewise; leave out with a Dataset.
         metric: cosine, ip or l2; a Dataset states its own.
         where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
-        load: how clients send queries, one client and one query at a time by default; several loads are
+        load: how clients send queries; by default one client sends one query at a time. Several loads are
             measured one after the other.
-        at: cutoffs to score; each call requests the largest.
+        at: cutoffs to score, 1, 10 and 100 by default; each call requests the largest.
         measures: further measures, for example `"robust(0.9)@10"`.
-        rounds: how often every query is sent at every setting.
-        builds: how often to build, each time but the first with the rows in another order.
-        seed: random seed for all orders.
-        threads: threads of a search.
+        rounds: number of times each query is sent at each setting.
+        builds: number of builds; each but the first inserts the rows in another order.
+        seed: random seed for the order of rows, trials and queries.
+        threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
-        watch: called with the progress.
+        watch: called with a Progress after each step.
     """
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
-    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
+    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search or {})
     engine = _engine(index, searches)
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, limits or Limits())
+    _require_counts(1, rounds=rounds, builds=builds, threads=threads)
+    _require_counts(0, seed=seed)
+    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits))
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -108,7 +120,7 @@ def _measured(
         runner.run()
         return _concluded(runner, sink)
     runner.run_here(engine, _questions(engine, runner.k, dataset))
-    return _concluded(runner, sink, _in_this_process(engine))
+    return _concluded(runner, sink, *_scan(engine), _in_this_process(engine))
 
 
 def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
@@ -116,33 +128,59 @@ def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filt
 
     if isinstance(corpus, Dataset) and queries is not None:
         raise UsageError(
-            "a Dataset has queries of its own. Give measure(index, dataset) or (index, corpus, queries)"
+            "a Dataset already has queries. Call measure(index, dataset) or measure(index, corpus, queries)"
         )
     return open_dataset(corpus, queries, metric=metric, where=where)
 
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:
     given = [settings] if isinstance(settings, Mapping) else settings
-    if isinstance(given, str) or not all(isinstance(each, Mapping) for each in given):
-        raise UsageError(f'{settings!r} are no parameters. Accepted: a dict such as {{"nprobe": [1, 8]}}')
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Mapping) for each in given)
+    ):
+        raise UsageError(f'{settings!r} is not a dict of parameters. Accepted: {{"nprobe": [1, 8]}}')
     return [{name: _values(value) for name, value in each.items()} for each in given]
 
 
 def _values(value: Any) -> Any:
-    """Arrays and ranges of values as lists."""
+    """Convert arrays and ranges of values to lists."""
     return list(value) if isinstance(value, range) else value.tolist() if hasattr(value, "tolist") else value
 
 
+def _require_counts(least: int, **given: Any) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+            raise UsageError(f"{name} = {value!r}. Accepted: whole numbers from {least}")
+
+
+def _limits(given: Any) -> Limits:
+    if given is not None and not isinstance(given, Limits):
+        raise UsageError(f"limits = {given!r}. Accepted: recallatk.Limits(…)")
+    return given or Limits()
+
+
 def _cutoffs(at: Any) -> tuple[int, ...]:
+    if at is None:
+        return USUAL
     given = [at] if isinstance(at, Integral) else at
-    if isinstance(given, str) or not all(isinstance(each, Integral) for each in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Integral) for each in given)
+    ):
         raise UsageError(f"at = {at!r}. Accepted: whole numbers, such as at=[1, 10]")
     return tuple(int(each) for each in given)
 
 
 def _loads(load: Any) -> tuple[Load, ...]:
     given = [load or Load()] if load is None or isinstance(load, Load) else load
-    if isinstance(given, str) or not all(isinstance(each, Load) for each in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, Load) for each in given)
+    ):
         raise UsageError(
             f'load = {load!r}. Accepted: a Load, such as recallatk.Load("throughput", clients=4)'
         )
@@ -157,8 +195,10 @@ def _engine(index: Any, searches: Sequence[Mapping[str, Any]]) -> type[Engine]:
     found = live_engine(index, {name for each in searches for name in each})
     if found is not None:
         return found
+    if isinstance(index, type):
+        raise UsageError(f"{index.__name__} is a class. Pass an index that holds the corpus, or a function")
     if not callable(index):
-        raise UsageError(f"cannot measure a {type(index).__name__}. Accepted: {_ACCEPTED}")
+        raise UsageError(f"cannot measure an object of type {type(index).__name__}. Accepted: {_ACCEPTED}")
     from recallatk.adapters.callable import Callable as Function
 
     return Function.of(index)
@@ -199,7 +239,7 @@ def _plan(
     repeats: int,
     timing: TrialSettings,
 ) -> Plan:
-    """The plan for one engine, with every grid expanded and every parameter resolved."""
+    """The plan for one engine, with grids expanded and parameters resolved."""
     if not builds or not searches or not loads or repeats < 1 or timing.rounds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
     if repeats > 1 and not _is_registered(engine):
@@ -245,6 +285,16 @@ def _questions(engine: type[Engine], k: int, dataset: Dataset) -> Questions:
     return Questions(vectors, k, filters)
 
 
+def _scan(engine: type[Engine]) -> Iterator[Caution]:
+    """The caution that an index object has no index to measure, or one that lacks rows."""
+    scanned = engine().scanned() if issubclass(engine, LiveIndex) else None
+    if scanned is not None:
+        yield Caution(
+            "scan",
+            f"{engine.name} scans {scanned}. Its recall and latency are not those of an index",
+        )
+
+
 def _in_this_process(engine: type[Engine]) -> Caution:
     return Caution(
         "in process",
@@ -258,7 +308,11 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
     run = sink.run()
     if not run.measurements and run.failures:
         first = run.failures[0]
-        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}")
+        problem = runner.problem
+        # The user's own exception is what helps, not our wrapping of it.
+        cause = problem.__cause__ if isinstance(problem, RecallError) and problem.__cause__ else problem
+        raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}") from cause
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
-    sink.update(seconds=runner.seconds, cautions=(*conclude(run), *left_out, *more))
+    labels = labels_of(runner.dataset)
+    sink.update(seconds=runner.seconds, cautions=(*labels, *conclude(run), *left_out, *more))
     return sink.run()

@@ -1,4 +1,4 @@
-"""The job of a worker: its settings, its trials and its data, as plain files in a folder."""
+"""The job of a worker: settings, trials and data as plain files in a folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ID, _METADATA = "id", "metadata."
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """How every index is built and every trial is measured."""
+    """Settings shared by all builds and trials of a run."""
 
     at: tuple[int, ...] = (1, 10, 100)
     """The values of k to score."""
@@ -44,15 +44,15 @@ class TrialSettings:
     rounds: int = 5
     seed: int = 0
     build_threads: int | None = None
-    """None: as many as there are cores."""
+    """None: one per core."""
     search_threads: int = 1
     affinity: tuple[int, ...] | None = None
-    """The cores to run on; None: all."""
+    """Cores to pin to; None: all."""
     limits: Limits = field(default_factory=Limits)
 
     @property
     def k(self) -> int:
-        """Number of neighbors that every call asks for."""
+        """Number of neighbors that every call requests."""
         return max(*self.at, *(parse_measure(each).k for each in self.measures), 1)
 
     @property
@@ -66,14 +66,14 @@ class Task:
     """One trial of a job."""
 
     number: int
-    """Its place among all trials of the run."""
+    """Its position among all trials of the run."""
     search: dict[str, Any]
     load: Load
 
 
 @dataclass(frozen=True)
 class Job:
-    """One engine, how it is measured, and the trials to measure on each of its builds."""
+    """One engine, its trial settings, and the trials to measure on each build."""
 
     engine: str
     metric: str
@@ -89,7 +89,7 @@ class Job:
 
 def write_job(folder: Path, job: Job) -> None:
     """Write the job for the worker of a folder."""
-    # Settled here: a worker that is pinned sees fewer cores.
+    # Resolve the thread count here: a pinned worker sees fewer cores.
     settled = replace(job.settings, build_threads=job.settings.threads_to_build)
     _write_text(folder / _JOB, json.dumps(asdict(replace(job, settings=settled))))
 
@@ -114,9 +114,9 @@ def result_file(folder: Path, number: int) -> Path:
 
 
 def remember_secrets(engine: str, *parameters: Mapping[str, Any]) -> None:
-    """Redact the secrets that an engine is given or reads itself wherever something is written or shown.
+    """Register the engine's secrets for redaction: those in its parameters and those it reads itself.
 
-    Called in the worker, which words its errors, and in its parent, which writes everything else.
+    Called in the worker, which formats errors, and in its parent, which writes all files.
     """
     if engine in registered():
         remember_variables(get_engine(engine).secret_variables)
@@ -130,12 +130,12 @@ def insertion_order(seed: int, repeat: int, rows: int) -> NDArray[np.int64] | No
 
 
 def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:
-    """Write what the workers of a run share: vectors as arrays that can be mapped, and metadata for filters.
+    """Write the data that all workers of a run share: vectors as arrays to map, and metadata for filters.
 
     Args:
-        folder: where to write.
+        folder: the destination.
         dataset: the data.
-        needs_ids: whether some engine answers with the user's ids.
+        needs_ids: whether any engine returns the user's ids.
     """
     _write_vectors(folder / "corpus.npy", dataset.corpus.vectors)
     _write_vectors(folder / "queries.npy", dataset.queries.vectors)
@@ -153,7 +153,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
-    """Write the ids, which attached engines answer with, and the metadata that filters need."""
+    """Write the ids for attached engines, and the metadata that filters need."""
     corpus = dataset.corpus
     columns = {_ID: corpus.ids} if needs_ids and corpus.id_column is not None else {}
     names = sorted(distinct_filters(dataset.queries.filters or ()).columns())
@@ -167,7 +167,7 @@ def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
 
 def _write_vectors(path: Path, vectors: Vectors) -> None:
     header = {"descr": np.lib.format.dtype_to_descr(vectors.dtype), "fortran_order": False}
-    # Written block by block: in a mapped file, a full disk would be a SIGBUS.
+    # Written block by block: on a full disk, a mapped file would raise SIGBUS.
     with scratch_writing(path), path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header | {"shape": vectors.shape})
         for _, block in blocks(vectors):
@@ -175,7 +175,7 @@ def _write_vectors(path: Path, vectors: Vectors) -> None:
 
 
 def read_corpus(folder: Path, order: NDArray[np.int64] | None = None) -> Corpus:
-    """The corpus of a folder: its vectors mapped, or only these rows, gathered in this order."""
+    """The corpus of a folder: all vectors mapped, or copies of these rows in this order."""
     vectors = read_vectors(folder, "corpus")
     vectors = vectors if order is None else vectors[order]
     if not (folder / _COLUMNS).exists():
@@ -195,7 +195,7 @@ def read_vectors(folder: Path, name: str) -> NDArray[Any]:
 
 
 def read_filters(folder: Path) -> list[Filter | None] | None:
-    """The filter of each query; None where there are no filters."""
+    """The filter of each query; None if no query has one."""
     if not (folder / _FILTERS).exists():
         return None
     plain, numbers = json.loads((folder / _FILTERS).read_text())

@@ -1,4 +1,4 @@
-"""Run a benchmark against the ground truth; an interrupted run is resumed."""
+"""Running a benchmark against the ground truth, with resume."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recallatk.analysis.compatibility import require_complete
+from recallatk.analysis.compatibility import require_complete, require_same_models
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.environment import describe_environment, possible_cores
@@ -17,6 +17,7 @@ from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Metric, Run, Truth
+from recallatk.core.measured import SYNTHETIC_FILTERS
 from recallatk.errors import MismatchError, UsageError
 from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
@@ -39,12 +40,12 @@ def run(
     watch: Watch | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
-    """Measure every setting of a benchmark; an interrupted run is resumed.
+    """Measure every setting of a benchmark; resume an interrupted run.
 
     Args:
-        settings: a bench file, the settings that `read_settings` made of one, or an open Benchmark.
-        dataset: its data, if open already.
-        out: the run folder; by default the one that the file names, else `runs/NAME`.
+        settings: a bench file, the result of `read_settings`, or an open Benchmark.
+        dataset: the data, if open already.
+        out: the run folder; by default the one in the bench file, else `runs/NAME`.
         fresh: remove an earlier run in that folder.
         retry_failed: measure failed trials again.
         watch: called with the progress of the measurements.
@@ -75,7 +76,7 @@ def run(
         if runner.worked:
             machine = {**sink.described.environment, "load_average_during": runner.loads}
             sink.update(environment=machine)
-        sink.update(cautions=(*conclude(sink.run()), *moved))
+        sink.update(cautions=(*labels_of(dataset), *conclude(sink.run()), *moved))
         return sink.run()
 
 
@@ -86,7 +87,7 @@ def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None) -> 
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:
-    """Settings as a run records them, with the goals that its report evaluates and the price."""
+    """Settings as a run records them, with goals and price."""
     aims = {"target": list(settings.tune.target), "budget": list(settings.tune.budget)}
     price = settings.cost.model_dump(exclude_none=True)
     return (
@@ -101,7 +102,7 @@ def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str
 
 
 def trial_settings_of(settings: Settings) -> TrialSettings:
-    """How trials are measured."""
+    """Trial settings from the settings of a benchmark."""
     measure, limits = settings.measure, settings.limits
     _require_cores(settings)
     return TrialSettings(
@@ -127,7 +128,7 @@ def _require_cores(settings: Settings) -> None:
 
 
 def _ranges(cores: list[int]) -> str:
-    """Core numbers in the notation of the system: `0-3,8`."""
+    """Core numbers in the kernel's notation: `0-3,8`."""
     firsts = [core for core in cores if core - 1 not in cores]
     lasts = [core for core in cores if core + 1 not in cores]
     pairs = zip(firsts, lasts, strict=True)
@@ -144,7 +145,7 @@ def require_separate_queries(dataset: Dataset) -> None:
 
 
 def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> None:
-    """Refuse queries that cannot be scored and a truth of other data, before anything is built."""
+    """Before any build, refuse queries that cannot be scored and a truth for other data."""
     require_separate_queries(dataset)
     if not at or not 1 <= min(at) <= max(at) <= truth.depth:
         raise UsageError(f"at = {list(at)}. Accepted: from 1 to {truth.depth}, the depth of the truth")
@@ -155,6 +156,7 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
     beyond = truth.overflow[1] if truth.overflow else truth.rows
     if max(truth.rows.max(initial=-1), beyond.max(initial=-1)) >= dataset.corpus.rows:
         raise MismatchError(f"the truth names rows beyond the corpus of {dataset.corpus.rows}")
+    require_same_models(truth, dataset.models)
     found = fingerprints(dataset)
     other = [part for part, text in truth.fingerprints.items() if found.get(part) != text]
     if other:
@@ -163,7 +165,7 @@ def require_measurable(dataset: Dataset, truth: Truth, at: Sequence[int]) -> Non
 
 
 def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[str, Any]) -> Run:
-    """A run before anything is measured."""
+    """The record of a run before its first measurement."""
     return Run(
         dataset=dataset.name,
         metric=Metric(dataset.metric),
@@ -174,9 +176,15 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
         planned=plan.trials,
         settings=settings,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
+        models=dataset.models,
     )
 
 
+def labels_of(dataset: Dataset) -> tuple[Caution, ...]:
+    """What every result on these data must say."""
+    return (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
+
+
 def conclude(run: Run) -> tuple[Caution, ...]:
-    """The cautions that a reader of the run needs."""
+    """The cautions for a finished run."""
     return cautions_of(run.measurements, run.environment.get("load_average"), run.environment["cores"])

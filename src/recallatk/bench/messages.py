@@ -1,6 +1,6 @@
 """Messages between a worker and its parent, one JSON object per line: requests go in, events come out.
 
-The parent sends a request when the last one is answered by `Ready`, so that nobody works while it measures.
+The parent sends a request after `Ready` answered the last one, so that it is idle while the worker measures.
 Arrays go through files in the folder of the job.
 """
 
@@ -17,16 +17,16 @@ from recallatk.errors import RecallError
 from recallatk.redaction import redact_text
 
 NO_SPACE = "no space"
-"""The kind of a failure that no engine causes: a temporary file could not be written."""
+"""Kind of a failure not caused by an engine: a temporary file could not be written."""
 
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """Build an index, and drop the one before."""
+    """Build an index, dropping the previous one."""
 
     parameters: dict[str, Any]
     rows: str | None = None
-    """File in the folder with the corpus rows to insert, in their order; None: all, in their own order."""
+    """File in the folder with the corpus rows to insert, in order; None: all rows in corpus order."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class AskRequest:
     warm: bool = False
     """Whether to warm up first."""
     pace: bool = False
-    """Whether to time a fixed piece of work afterwards."""
+    """Whether to run the sentinel afterwards."""
 
 
 Request: TypeAlias = BuildRequest | MeasureRequest | AskRequest
@@ -66,7 +66,7 @@ class Built:
     seconds: float | None
     cpu_seconds: float | None
     before_bytes: int
-    """Private memory of the process before the build."""
+    """Private memory of the process before the build, in bytes."""
     memory_bytes: int | None
     size_bytes: int | None
     version: str | None
@@ -87,7 +87,7 @@ class Blocked:
     number: int
     round: int
     seconds: float
-    """Spent inside calls of the engine, warm-up included."""
+    """Seconds in calls of the engine, including warm-up."""
     p95_ms: float | None
 
 
@@ -100,7 +100,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """A trial or a request failed, or the build of all of them."""
+    """A trial, a request, or the build failed."""
 
     number: int | None
     kind: str
@@ -128,7 +128,7 @@ _KINDS: dict[str, type[Any]] = {
 
 
 def _redact(event: Built | Failed, *names: str) -> None:
-    """Redact what an engine said, in the worker and again in its parent."""
+    """Redact text from an engine, in the worker and again in its parent."""
     for name in names:
         text = getattr(event, name)
         object.__setattr__(event, name, None if text is None else redact_text(text))
@@ -140,13 +140,13 @@ def to_line(message: Request | Event) -> str:
 
 
 def from_line(line: str) -> Any:
-    """The request or event of a line."""
+    """Parse a line into a request or event."""
     plain = json.loads(line)
     return _KINDS[plain.pop("type")](**plain)
 
 
 def in_words(problem: BaseException) -> str:
-    """The message of an exception, with its type unless it is one of ours."""
+    """The message of an exception, prefixed with its type unless it is a RecallError."""
     if isinstance(problem, RecallError):
         return str(problem)
     said = f"{type(problem).__name__}: {problem}"

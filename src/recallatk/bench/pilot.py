@@ -1,4 +1,4 @@
-"""Estimates of the time and memory that a plan takes, from small builds."""
+"""Estimates of the time and memory that a plan needs, from small builds."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 # Two sizes, so that growth is measured and not assumed.
 _ROWS = (1_500, 6_000)
 _QUERIES = 50
-# No cost of an index grows faster than this, or shrinks; anything beyond is noise of small builds.
+# Costs grow with an exponent between 0 and this; anything outside is noise of small builds.
 _STEEPEST = 1.3
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """Expected cost of one build and its trials; None where it is unknown."""
+    """Expected cost of one build and its trials; None if unknown."""
 
     planned: PlannedBuild
     build_seconds: float | None
@@ -43,9 +43,9 @@ class CostEstimate:
 
 
 def estimate(plan: Plan, dataset: Dataset, settings: TrialSettings) -> list[CostEstimate]:
-    """Build every planned index small, twice, and extrapolate to the whole corpus.
+    """Build every planned index on two small samples and extrapolate to the whole corpus.
 
-    Programs, services and servers of the user are neither started nor contacted: their cost stays unknown.
+    The user's programs, services and servers are neither started nor contacted: their cost stays unknown.
     """
     if dataset.corpus.rows <= _ROWS[-1]:
         sizes: tuple[int, ...] = (dataset.corpus.rows,)
@@ -62,7 +62,7 @@ def _reached(planned: PlannedBuild) -> str | None:
 
 
 def _measured(small: Plan, dataset: Dataset, rows: int, settings: TrialSettings) -> MemorySink:
-    """Each build on a few rows, at its first and last search setting."""
+    """Measure each build on a few rows, at its first and last search setting."""
     few = dataset if rows == dataset.corpus.rows else sampled(dataset, rows)
     few = replace(few, queries=sample_queries(few.queries, min(_QUERIES, few.queries.rows)))
     quick = replace(settings, at=tuple(min(k, rows) for k in settings.at), measures=(), rounds=1)
@@ -113,7 +113,7 @@ def _seconds(planned: PlannedBuild, per_call: float | None, queries: int, rounds
 
 
 def _length(load: Load, per_call: float | None, queries: int) -> float | None:
-    """The seconds of one round."""
+    """Seconds of one round."""
     if load.seconds is not None:
         return load.seconds
     if load.rate is not None:
@@ -122,7 +122,7 @@ def _length(load: Load, per_call: float | None, queries: int) -> float | None:
 
 
 def _grown(values: Sequence[float | None], sizes: tuple[int, ...], rows: int) -> float | None:
-    """The value at this many rows, by the power law through the two measured ones."""
+    """Extrapolate two measurements to this many rows with a power law."""
     known = [value for value in values if value is not None]
     if len(known) != len(values):
         return None

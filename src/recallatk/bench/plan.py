@@ -40,7 +40,7 @@ class PlannedBuild:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run measures."""
+    """All builds and trials of a run."""
 
     builds: tuple[PlannedBuild, ...]
     dropped: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def _times(count: int) -> str:
 
 
 def _loads(engine: type[Engine], loads: tuple[Load, ...]) -> tuple[Load, ...]:
-    """The loads that the engine supports: a batch has to be one call."""
+    """The loads that the engine supports; batches need an engine that takes many queries per call."""
     return loads if engine.abilities.batch else tuple(load for load in loads if load.batch == 1)
 
 

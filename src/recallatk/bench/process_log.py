@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TAIL_LINES = 20
 _TAIL_WIDTH = 500
-# Longer lines are cut; a progress bar ends its lines with a carriage return.
+# Longer lines are truncated; progress bars end lines with a carriage return.
 _LONGEST = 1 << 16
 _READ_BYTES = 1 << 16
 # A pipe holds at most a megabyte unless resized.
@@ -28,10 +28,10 @@ _LINE_END = re.compile(rb"(?<=[\r\n])")
 
 
 class ProcessLog:
-    """A log file behind a pipe: everything written into the pipe is appended without secrets.
+    """A log file behind a pipe: everything written into the pipe is redacted and appended.
 
     Args:
-        path: the file, which is appended to.
+        path: the log file; new lines are appended.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,11 +49,11 @@ class ProcessLog:
 
     @property
     def descriptor(self) -> int:
-        """The end of the pipe for the process's standard error."""
+        """The write end of the pipe, for the standard error of the process."""
         return self._writing
 
     def handed_over(self) -> None:
-        """Close our copy of that end, once the process has its own; may be called twice."""
+        """Close our copy of the write end once the process has its own; may be called twice."""
         if self._writing >= 0:
             os.close(self._writing)
             self._writing = -1
@@ -92,7 +92,7 @@ class ProcessLog:
         self.close()
 
     def _follow(self) -> None:
-        """Empty the pipe whenever there is something in it: a full one would stop the process."""
+        """Read the pipe continuously: a full pipe would block the process."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._reading, selectors.EVENT_READ)
             selector.register(self._waking, selectors.EVENT_READ)
@@ -101,19 +101,19 @@ class ProcessLog:
                 if self._waking in ready:
                     return
                 while self._wanted.is_set():
-                    # A lock is not given to whoever waits longest.
+                    # Locks are not fair: without a pause, `tail` might wait forever.
                     time.sleep(_GIVE_WAY_SECONDS)
                 with self._lock:
                     self._take()
 
     def _drain(self) -> None:
-        """Take what was in the pipe when this was called; more may keep coming."""
+        """Read what is in the pipe at the time of the call; more may arrive meanwhile."""
         for _ in range(_MOST_READS):
             if self._ended or not self._take():
                 return
 
     def _take(self) -> bool:
-        """Read once, and return whether there was anything."""
+        """Read once; return whether there was anything to read."""
         try:
             some = os.read(self._reading, _READ_BYTES)
         except BlockingIOError:
@@ -127,7 +127,7 @@ class ProcessLog:
         return True
 
     def _append(self, lines: list[bytes]) -> None:
-        """Append lines; the rest of an endless line is left out."""
+        """Append lines; the rest of an overlong line is dropped."""
         hide = hiding()
         written = b""
         for line in filter(None, lines):
@@ -141,7 +141,7 @@ class ProcessLog:
         self._write(written)
 
     def _write(self, text: bytes) -> None:
-        """Write as much as there is room for; a full disk must not stop the process."""
+        """Write as much as fits; a full disk must not stop the process."""
         try:
             while text and not self._full:
                 text = text[self._file.write(text) :]
@@ -150,11 +150,11 @@ class ProcessLog:
 
 
 def _shown(line: bytes, hide: Callable[[str], str]) -> str:
-    """A line without secrets and line end, cut where it is endless."""
+    """A redacted line without its line end, truncated if overlong."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
-        # Half of the line stays: a secret at the cut was whole when it was redacted.
+        # Keep half of the line: a secret at the cut was still whole when redacted.
         return redact_text(text, hide)[: _LONGEST // 2]
     except Exception:
-        # An exception would end the thread that empties the pipe, and the process would wait forever.
+        # An exception would end the reading thread, and the process would block forever.
         return HIDDEN

@@ -1,4 +1,4 @@
-"""Memory and time that a worker takes, and the limits on them."""
+"""Memory and time of a worker, and the limits on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ROLLUP = Path("/proc/self/smaps_rollup")
 _BUILDING = ("start", "preparing", "build")
 BETWEEN = "between"
-"""The phase of a worker that neither builds nor searches."""
+"""Phase of an idle worker."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Limits:
     trial_seconds: float | None = None
     build_seconds: float | None = None
     memory_bytes: int | None = None
-    """Private memory of the process and of those that it started."""
+    """Private memory of the process and its descendants."""
 
 
 def private_bytes() -> int:
-    """Anonymous memory of this process, after returning what its allocator only keeps.
+    """Anonymous memory of this process in bytes, after releasing the allocator's free memory.
 
     Mapped files are not counted: they belong to the page cache. Systems without /proc report the
     unique set size, which is the nearest they have.
@@ -41,7 +41,7 @@ def private_bytes() -> int:
     gc.collect()
     if sys.platform == "linux" and _ROLLUP.exists():
         library = ctypes.CDLL(None)
-        # Not every C library has it.
+        # Not every C library has malloc_trim.
         if hasattr(library, "malloc_trim"):
             library.malloc_trim(0)
         lines = (line.split() for line in _ROLLUP.read_text().splitlines())
@@ -53,9 +53,9 @@ def private_bytes() -> int:
 
 
 def held_bytes(pid: int, *, family: bool) -> int:
-    """Anonymous memory of a process now, with its descendants' if `family`; 0 when it has ended.
+    """Anonymous memory of a process, including descendants if `family`; 0 if it has ended.
 
-    Cheap enough to call often: the allocator returns nothing first.
+    Cheap enough to poll: the allocator's free memory is not released first.
     """
     import psutil
 
@@ -80,7 +80,7 @@ def _held(pid: int) -> int:
 
 
 class UsageWatch:
-    """The phase of a worker, how long it has lasted, and how much memory the worker holds."""
+    """The phase of a worker, its duration, and the worker's memory."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -93,13 +93,13 @@ class UsageWatch:
         self._open: set[int] = set()
 
     def begin(self, *, build: bool) -> None:
-        """Count from now: the worker is about to receive a request."""
+        """Start the clock: the worker is about to receive a request."""
         self._since, self.peak = time.monotonic(), 0
         if build and self.phase == BETWEEN:
             self.phase = "build"
 
     def seen(self, event: Event) -> Event:
-        """Take an event in; a build gets its peak memory here."""
+        """Process an event; a finished build gets its peak memory."""
         now = time.monotonic()
         if self.number is not None:
             self._spent[self.number] = self._spent.get(self.number, 0.0) + now - self._since
@@ -126,14 +126,14 @@ class UsageWatch:
         return max(self.peak - built.before_bytes, built.memory_bytes)
 
     def _look(self) -> int:
-        # Descendants are few and cost more to find.
+        # Finding descendants is expensive, so it is done less often.
         self._looks += 1
         held = held_bytes(self.pid, family=self._looks % 10 == 0)
         self.peak = max(self.peak, held)
         return held
 
     def exceeded(self, limits: Limits) -> Failed | None:
-        """The limit that the worker has exceeded, if any."""
+        """Description of an exceeded limit; None if there is none."""
         if self.phase == "build" or limits.memory_bytes is not None:
             held = self._look()
             if limits.memory_bytes is not None and held > limits.memory_bytes:
@@ -152,5 +152,5 @@ class UsageWatch:
         return None
 
     def unfinished(self, code: int) -> bool:
-        """Whether the worker ended before its work did; one that has measured and then rested did not."""
+        """Whether the worker ended before its work was done; False if it was idle."""
         return bool(self._open) or self.phase in _BUILDING or (code != 0 and not self._spent)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from recallatk.core import Failure, Measurement, Trial
 
 
-# A viewer shows a few; a run may have thousands, each with all of its calls.
+# Viewers show only a few; a run may have thousands, each with all of its calls.
 _LATEST = 8
 
 
@@ -44,7 +44,7 @@ class Pace:
             self.blocks_left = max(0, self.blocks_left - 1)
 
     def left(self) -> float | None:
-        """Estimated seconds for the rest, at the mean pace; None before there is one."""
+        """Estimated seconds left at the mean pace; None before the first step."""
         parts = ((self.builds_left, self.build_seconds), (self.blocks_left, self.block_seconds))
         if any(count and not taken for count, taken in parts):
             return None
@@ -53,20 +53,20 @@ class Pace:
 
 @dataclass
 class Progress:
-    """Trials done, the trial under way, and how long the rest may take."""
+    """Finished trials, the current trial, and an estimate of the time left."""
 
     trials: int
     """Number of trials in the plan."""
     done: int = 0
-    """Number measured or failed, earlier runs included."""
+    """Number of trials measured or failed, including those before a resume."""
     failed: int = 0
-    """Number failed."""
+    """Number of failed trials."""
     phase: str = "preparing"
     trial: Trial | None = None
     p95_ms: float | None = None
     """p95 of the last block."""
     latest: deque[Measurement | Failure] = field(default_factory=lambda: deque(maxlen=_LATEST))
-    """Outcomes of the last trials, newest at the end, without those of earlier runs."""
+    """Outcomes of the last trials of this session, newest last."""
     pace: Pace = field(default_factory=Pace)
 
     def add(self, outcome: Measurement | Failure) -> None:
@@ -76,7 +76,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds for the rest; None before there is a pace to go by."""
+        """Estimated seconds left; None before the first step."""
         return self.pace.left()
 
 

@@ -1,7 +1,7 @@
 """The benchmark that a run records, opened without trust in the run folder.
 
 A run folder may come from anybody: no URL in it is opened and nothing in it is expanded. Local files are
-opened if they still are those of the run; the user may name others.
+opened if they are still those of the run; the user may name others.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class NamedFiles:
 
 
 class RecordedBenchmark:
-    """The settings, data and truth of a run, each opened on first use; None if it cannot be opened.
+    """The settings, data and truth of a run, each opened on first use; None for a part that cannot be opened.
 
     Args:
         run: the run.
         folder: its folder, whose bench file and truth file are used too.
-        named: files that the user names; they take precedence, and must open.
+        named: files that the user names; they take precedence, and a failure to open one is an error.
         same: refuse data and truth that differ from those of the run. A linter accepts others.
     """
 
@@ -83,7 +83,7 @@ class RecordedBenchmark:
 
     @property
     def dataset(self) -> Dataset | None:
-        """The data, as the user or the run names them."""
+        """The data that the user or the run names."""
         return self._data[0]
 
     @property
@@ -163,13 +163,13 @@ class RecordedBenchmark:
             if wanted in (None, fingerprint_truth(truth)):
                 return truth, ""
         if in_files and not self.same:
-            # A stored truth of other depth says nothing about the run; a file that it names does.
+            # A stored truth of another depth does not belong to the run; a file that the run names does.
             return in_files[0], ""
         why = reasons[0] if reasons else "the truth that the run was scored against was not found"
         return None, f"{why}. Name it: --truth TRUTH" if "--truth" not in why else why
 
     def _in_files(self, corpus: Corpus | None, reasons: list[str]) -> Iterator[Truth]:
-        """Candidates in files; the reasons receive why one cannot be opened."""
+        """Candidates in files; `reasons` collects why a file cannot be opened."""
         files = [each.truth.file for each in self._stated if each.truth.file is not None]
         if self.folder is not None and (self.folder / _TRUTH_FILE).is_file():
             files.append(str(self.folder / _TRUTH_FILE))
@@ -192,7 +192,7 @@ class RecordedBenchmark:
 
 
 def recorded_verdict(run: Run, folder: Path | None = None) -> Verdict:
-    """The verdict on the goals of a run; data and truth are opened only for goals that it did not measure."""
+    """The verdict on the goals of a run; opens data and truth only for goals that the run did not measure."""
     found = run_verdict(run)
     if not any(each.outcome is Outcome.NOT_MEASURED and not each.note for each in found.goals):
         return found
@@ -217,7 +217,7 @@ def _in_run_file(run: Run) -> Settings | None:
 
 
 def _require_local(key: str, text: str | None) -> None:
-    """Refuse a URL from a run folder: its author would choose the server and what it is asked for."""
+    """Refuse a URL from a run folder: its author would choose the server and the request."""
     if text is not None and is_url(text):
         raise UsageError(
             f"URLs from a run folder are not opened: {without_secrets(text)}. Name it: --{key} URL"

@@ -1,4 +1,4 @@
-"""Where the trials of a run go: the contract, and a run that stays in memory."""
+"""The destination of a run's trials: the contract, and a sink in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RunSink(Protocol):
-    """Takes finished trials; `storage.RunFolder` is one, and `MemorySink`."""
+    """Destination of finished trials: a `storage.RunFolder` or a `MemorySink`."""
 
     @property
     def finished(self) -> Mapping[Trial, Measurement]:

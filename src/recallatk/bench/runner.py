@@ -1,4 +1,4 @@
-"""Carrying out a plan: build after build, every trial saved as soon as it is finished."""
+"""Execution of a plan: build by build, saving every trial as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def _until_lost(
     job: Job, measure: Callable[[Sequence[int]], Iterator[Event | TrialResult]]
 ) -> Generator[Event | TrialResult]:
-    """Measure load by load; once a failure costs all trials that are left, the other loads have none."""
+    """Measure load by load; stop after a failure that ends all remaining trials."""
     for numbers in job.by_load():
         lost = False
         for event in measure(numbers):
@@ -47,15 +47,15 @@ def _until_lost(
 
 
 class Runner:
-    """Measures the trials of a plan.
+    """Execute a plan.
 
     Args:
         plan: the builds and trials.
         dataset: corpus and queries.
-        truth: the right answers, to score with.
-        sink: takes finished trials, and knows those of an earlier run.
-        settings: how every index is built and every trial is measured.
-        logs: the folder for what workers print; by default it is not kept.
+        truth: the ground truth for scoring.
+        sink: receives finished trials, and holds those from before a resume.
+        settings: settings shared by all builds and trials.
+        logs: the folder for worker logs; by default they are discarded.
         watch: called with the progress.
         filters: what the filters of the queries admit, to be recorded with every trial.
     """
@@ -80,14 +80,18 @@ class Runner:
         self.k = min(settings.k, dataset.corpus.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
         self.loads: list[float | None] = []
+        self.problem: Exception | None = None
+        """The first exception in this process that cost a trial."""
         self.worked = False
         """Whether there was anything left to measure."""
         failed = len(sink.failed)
-        self.progress = Progress(len(self.trials), len(sink.finished) + failed, failed)
+        # The folder may hold trials that the plan no longer names.
+        finished = sum(trial in sink.finished for trial in self.trials)
+        self.progress = Progress(len(self.trials), finished + failed, failed)
         self.progress.pace.plan(list(plan.builds), set(sink.missing()), settings.rounds)
 
     def run(self) -> None:
-        """Measure all missing trials, each build in a process of its own."""
+        """Measure all missing trials, each build in its own process."""
         self.worked = bool(self.sink.missing())
         if not self.worked:
             return
@@ -102,7 +106,7 @@ class Runner:
                 self._measure(planned, data, folder / f"build-{number}")
 
     def run_here(self, engine: type[Engine], questions: Questions) -> None:
-        """Measure the builds of the plan in this very process, where nothing can limit them."""
+        """Measure the builds of the plan in this process, without limits."""
         for planned in self.plan.builds:
             with closing(self._in_this_process(engine, planned, questions)) as events:
                 self._take(planned, events)
@@ -111,12 +115,13 @@ class Runner:
         self, engine: type[Engine], planned: PlannedBuild, questions: Questions
     ) -> Generator[Event | TrialResult]:
         job = self.job(planned, self._missing(planned))
-        with Session(engine, job, questions) as session:
+        with Session(engine, job, questions, has_log=False) as session:
             yield from session.build(self.dataset.corpus, dict(planned.parameters))
             yield from _until_lost(job, session.measure)
+            self.problem = self.problem or session.problem
 
     def _measure(self, planned: PlannedBuild, data: Path, folder: Path) -> None:
-        """Build until every trial is settled; a trial that ends its process costs only itself."""
+        """Rebuild until every trial has a result; a trial that crashes its process fails alone."""
         while wanted := self._missing(planned):
             with closing(self._in_worker(planned, self.job(planned, wanted), data, folder)) as events:
                 self._take(planned, events)

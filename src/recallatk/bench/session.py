@@ -37,37 +37,40 @@ if TYPE_CHECKING:
     from recallatk.bench.trial_result import TrialResult
     from recallatk.core import Corpus
 
-# A small index first, so that loading or compiling a library is no part of a build.
+# A small index is built first, so that loading or compiling a library does not count as build time.
 _FEW_ROWS = 1_000
 
 
 class NoEvidenceError(EngineError):
-    """The index did not show that it answered."""
+    """The engine gave no evidence that its index answered."""
 
 
 class Session:
-    """One index at a time, built as often as requested.
+    """Builds and searches of one engine, one index at a time.
 
     Args:
         kind: the class of the engine.
-        job: settings, and the trials to measure on each build.
+        job: settings and the trials to measure on each build.
         questions: the queries.
+        has_log: whether this process prints to a log, which is where tracebacks go.
     """
 
-    def __init__(self, kind: type[Engine], job: Job, questions: Questions) -> None:
-        self.kind, self.job, self.questions = kind, job, questions
+    def __init__(self, kind: type[Engine], job: Job, questions: Questions, *, has_log: bool = True) -> None:
+        self.kind, self.job, self.questions, self.has_log = kind, job, questions, has_log
+        self.problem: Exception | None = None
+        """The first exception that cost a trial."""
         self.engine: Engine | None = None
         self.order: NDArray[np.int64] | None = None
-        """Corpus row of each row of the index; None: the same."""
+        """Corpus row of each index row; None if they are equal."""
         self.untouched = True
-        """Whether no query was sent since the build."""
+        """Whether no query has been sent since the build."""
         self.refused: Refusals | None = None
         """Queries that the index cannot answer because of their filters; never sent."""
         self._prepared = False
 
     @cached_property
     def sentinel(self) -> Sentinel:
-        """The fixed piece of work that shows the machine's own pace."""
+        """The fixed piece of work that measures machine drift."""
         return Sentinel(self.job.settings.seed)
 
     @property
@@ -80,7 +83,7 @@ class Session:
     def build(
         self, corpus: Corpus, parameters: dict[str, Any], order: NDArray[np.int64] | None = None
     ) -> Iterator[Event]:
-        """Build an index from a corpus, whose rows are these of the whole one, and drop the index before."""
+        """Drop the previous index and build one from a corpus; `order` maps its rows to the whole corpus."""
         self.close()
         self.engine, self.order = self.kind(), order
         if not self._prepared:
@@ -99,7 +102,7 @@ class Session:
         yield event
 
     def _load_library(self, corpus: Corpus, parameters: dict[str, Any]) -> None:
-        """Load the library and start its servers with a small build, which may be impossible."""
+        """Load the library and start its servers with a small build; ignore a failure."""
         from recallatk.datasets.opening import make_corpus
 
         if self.kind.abilities.attaches or corpus.rows <= _FEW_ROWS:
@@ -157,14 +160,14 @@ class Session:
             return Answered(block.rows, block.calls.latency_ns, seconds, evidence, pace)
 
     def evidence(self) -> str:
-        """What the index says that it did; an index that cannot tell has no result."""
+        """Evidence that the index answered; without it, the trial fails."""
         try:
             return self.built.exercised()
         except EngineError as problem:
             raise NoEvidenceError(str(problem)) from problem
 
     def close(self) -> None:
-        """Drop the index, to make room for the next; may be called twice."""
+        """Drop the index and release its memory; may be called twice."""
         gc.enable()
         gc.unfreeze()
         if self.engine is not None:
@@ -181,7 +184,7 @@ class Session:
 
 
 class _Rounds:
-    """All trials of one load: every round sends the same queries to each, in an order drawn anew."""
+    """All trials of one load; every round sends the same queries to each, in a new random order."""
 
     def __init__(self, session: Session, tasks: list[Task]) -> None:
         self.session, self.tasks = session, tasks
@@ -229,10 +232,11 @@ class _Rounds:
             yield Blocked(task.number, turn, seconds, percentile(block.calls.latency_ns, 0.95))
         except Exception as problem:
             del self.blocks[task.number]
-            yield failure_of(problem, phase, task.number)
+            self.session.problem = self.session.problem or problem
+            yield failure_of(problem, phase, task.number, has_log=self.session.has_log)
 
     def _ready(self, task: Task, order: NDArray[np.int64]) -> float:
-        """Configure, warm up, and check that the index answers, before anything counts."""
+        """Configure, warm up, and check that the index answers, before timing starts."""
         require_supported(self.engine, self.load)
         self.engine.configure(**task.search)
         started = time.perf_counter()
@@ -244,7 +248,7 @@ class _Rounds:
         return seconds
 
     def _settled(self, task: Task, order: NDArray[np.int64]) -> Load:
-        """The load, with the highest rate found where it states none."""
+        """The load; if it states no rate, with the highest sustained rate."""
         if self.load.mode is not Mode.RATE or self.load.rate is not None:
             return self.load
         if task.number not in self.rates:
@@ -270,10 +274,12 @@ def refusals_of(engine: Engine, questions: Questions) -> Refusals | None:
     return Refusals(places[distinct.numbers], tuple(refused)) if refused else None
 
 
-def failure_of(problem: Exception, phase: str, number: int | None = None) -> Failed:
-    """The exception being handled as an event; its traceback goes to the log, if there is room for it."""
+def failure_of(problem: Exception, phase: str, number: int | None = None, *, has_log: bool = True) -> Failed:
+    """The current exception as an event; its traceback goes to the log unless the disk is full."""
     if isinstance(problem, NoEvidenceError):
         return Failed(number, "no evidence", phase, str(problem))
+    if not has_log:
+        return Failed(number, "exception", phase, in_words(problem), traceback.format_exc())
     with contextlib.suppress(OSError):
         traceback.print_exc()
     return Failed(number, "exception", phase, in_words(problem))

@@ -47,7 +47,7 @@ def starter(
     Args:
         corpus: a file, a pattern, a folder or a URL; it holds the queries too if `queries` is None.
         queries: likewise.
-        metric: cosine, ip or l2; needed unless the file states it or all vectors have length 1.
+        metric: cosine, ip or l2; required unless the file states it or all vectors have length 1.
         engine: name of the first engine.
         folder: folder of the bench file, the base of its paths; by default the current one.
         format: format of the files, if it cannot be detected.
@@ -86,12 +86,12 @@ def implied(
 
     Args:
         corpus: a file, a pattern, a folder or a URL.
-        queries: likewise; left out where the corpus has them.
-        engines: names of the engines; may be empty, as a tuning chooses its own.
+        queries: likewise; leave out if the corpus file contains them.
+        engines: names of the engines; may be empty, because tuning chooses its own.
         metric: cosine, ip or l2.
         k: cutoffs to score.
         folder: base of relative paths, by default the current folder.
-        parameters: `build` and `search` parameters of engines, in place of the sweep.
+        parameters: `build` and `search` parameters of engines, instead of the sweep.
         others: further tables of a bench file, such as `measure={"rounds": 5}`.
     """
     given = {"corpus": corpus, "queries": queries, "metric": metric}
@@ -109,7 +109,7 @@ def _entry(name: str, k: int, given: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 
 def _sweep(name: str, k: int) -> dict[str, Any]:
-    # Unknown names are refused with all other problems of the settings.
+    # Unknown names are reported with all other problems of the settings.
     engine = find_engine(name, (), Problems())
     return {} if engine is None else effort_sweep(engine, {"k": k})
 
@@ -164,9 +164,9 @@ def _measure(k: tuple[int, ...], profile: DataProfile) -> str:
 # depth = {max(100, k[-1])}  # neighbors to keep for each query, at least the largest k
 
 [measure]
-at = {toml_value(list(k))}  # recall@k for each k; every call asks for the largest
+at = {toml_value(list(k))}  # recall@k for each k; every call requests the largest
 # measures = ["robust(0.9)@{k[-1]}"]  # in addition to recall@k
-{groups if profile.groups else ""}rounds = 5  # how often every query is sent at every setting
+{groups if profile.groups else ""}rounds = 5  # number of times each query is sent at each setting
 builds = 1  # more builds show how insertion order changes recall
 # threads = {{ build = {usable_cores()}, search = 1 }}
 """

@@ -1,4 +1,4 @@
-"""A worker as its parent sees it: started, sent requests, held to its limits, and ended."""
+"""The parent's side of a worker: starts it, sends requests, enforces limits, and ends it."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ _THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-# Short against any build, long against the cost of a look.
+# Polling interval: short compared with any build, long compared with the cost of a poll.
 _LOOK_SECONDS = 0.05
-# Servers that an engine started may need a moment to notice that it has ended.
+# Servers that an engine started may need this long to notice that it has ended.
 _LEAVE_SECONDS = 10.0
 # A worker without requests has this long to close its engine and end.
 _CLOSE_SECONDS = 60.0
 
 
-class TrialFailed(EngineError):  # noqa: N818 - it is a fact about a trial more than an error of ours
+class TrialFailed(EngineError):  # noqa: N818 - a result of a trial rather than an error of ours
     """A build or a search failed."""
 
     def __init__(self, kind: str, phase: str, message: str, log: str = "") -> None:
@@ -68,13 +68,13 @@ class TrialFailed(EngineError):  # noqa: N818 - it is a fact about a trial more 
 
 
 class WorkerProcess:
-    """One worker, which holds one index at a time; it ends with this object, or with this process.
+    """One worker process with one index at a time; it ends with this object or with the parent process.
 
     Args:
         data: the folder that `write_data` filled.
-        folder: a scratch folder of its own.
-        job: the engine, how it is measured, and the trials.
-        log: the file for what it prints; by default in its folder.
+        folder: the worker's scratch folder.
+        job: the engine, its trial settings, and the trials.
+        log: the log file; by default in its folder.
     """
 
     def __init__(self, data: Path, folder: Path, job: Job, log: Path | None = None) -> None:
@@ -101,7 +101,7 @@ class WorkerProcess:
     def building(
         self, parameters: Mapping[str, Any], rows: NDArray[np.int64] | None = None
     ) -> Iterator[Event]:
-        """Build an index of all rows, or of these in their order, and pass on the events."""
+        """Build an index of all rows, or of these rows in order, and yield the events."""
         remember_secrets(self.job.engine, parameters)
         if rows is None:
             yield from self._send(BuildRequest(dict(parameters)))
@@ -113,7 +113,7 @@ class WorkerProcess:
         path.unlink()
 
     def measuring(self, numbers: Sequence[int]) -> Iterator[Event | TrialResult]:
-        """Measure trials of the job, all of one load, and pass on the events and results."""
+        """Measure trials of the job, all of one load, and yield the events and results."""
         for event in self._send(MeasureRequest(list(numbers))):
             if isinstance(event, Finished):
                 path = result_file(self.folder, event.number)
@@ -123,7 +123,7 @@ class WorkerProcess:
                 yield event
 
     def build(self, parameters: Mapping[str, Any], rows: NDArray[np.int64] | int | None = None) -> Built:
-        """Build an index of all rows, of the first `rows`, or of these; the index before is dropped.
+        """Drop the previous index and build one of all rows, of the first `rows`, or of these rows.
 
         Raises:
             TrialFailed: the build failed, or the process ended.
@@ -169,9 +169,9 @@ class WorkerProcess:
         raise TrialFailed("crash", phase, message, self._log.tail())
 
     def _send(self, request: Request) -> Iterator[Event]:
-        """Send a request and pass on the events until the worker is ready for another.
+        """Send a request and yield events until the worker is ready for the next.
 
-        A limit that is exceeded, or a process that ends too early, becomes a Failed.
+        An exceeded limit, or a process that ends too early, becomes a Failed event.
         """
         if not self.alive or self._process.stdin is None:
             return
@@ -201,7 +201,7 @@ class WorkerProcess:
             yield Failed(self._watch.number, "crash", self._watch.phase, message, self._log.tail())
 
     def _ended(self) -> int:
-        """Exit code; a process that has closed its output and stays is killed."""
+        """Exit code; a process that closed its output but keeps running is killed."""
         try:
             return self._process.wait(_CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -209,7 +209,7 @@ class WorkerProcess:
             return self._process.wait()
 
     def finish(self, seconds: float = _CLOSE_SECONDS) -> None:
-        """Let a worker that waits for a request close its engine for up to `seconds`, then end it."""
+        """Give an idle worker up to `seconds` to close its engine, then end it."""
         try:
             if self.alive and self._watch.phase == BETWEEN and self._process.stdin is not None:
                 self._process.stdin.close()
@@ -219,7 +219,7 @@ class WorkerProcess:
             self.close()
 
     def close(self) -> None:
-        """Kill the process and all that it started; may be called twice."""
+        """Kill the process and its descendants; may be called twice."""
         if self.alive:
             self.alive = False
             process = self._process
@@ -244,36 +244,36 @@ class WorkerProcess:
 def _started(data: Path, folder: Path, job: Job, log: ProcessLog) -> subprocess.Popen[bytes]:
     # -P: a file in the user's folder must not be imported in place of a library.
     module = [sys.executable, "-P", "-m", "recallatk.bench.worker"]
-    # Counts the cores of this process, so it must be made before the thread is pinned.
+    # Counts the cores of this process, so it must be built before the thread is pinned.
     environment = _environment(job, folder)
     with _on_cores(job.settings.affinity):
         return subprocess.Popen(
             [*module, str(data), str(folder), str(os.getpid())],
-            # Unbuffered: what a process that has ended did not take must not be tried again at the end.
+            # Unbuffered: data that an ended process did not read must not be flushed again on close.
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log.descriptor,
             env=environment,
-            # Ctrl-C is for the parent to answer, and all that the process starts can be found again.
+            # A new session: the parent handles Ctrl-C, and can find every process that the worker starts.
             start_new_session=True,
         )
 
 
 def _environment(job: Job, folder: Path) -> dict[str, str]:
-    """The environment of a worker: threads for every library, and a place for their files."""
+    """Environment of a worker: thread counts for every library, and a folder for temporary files."""
     threads = str(max(job.settings.threads_to_build, job.settings.search_threads))
     return {
         **os.environ,
         **dict.fromkeys(_THREAD_VARIABLES, threads),
-        # Files that a library had there when the process was killed go with the folder.
+        # If the process is killed, its temporary files are removed with the folder.
         **temporary_below(folder / "tmp"),
     }
 
 
 @contextlib.contextmanager
 def _on_cores(affinity: Sequence[int] | None) -> Iterator[None]:
-    """Pin this thread meanwhile: a process started in here inherits its cores."""
+    """Pin this thread temporarily: a process started in this context inherits its cores."""
     if affinity is None or sys.platform != "linux":
         yield
         return
@@ -286,7 +286,7 @@ def _on_cores(affinity: Sequence[int] | None) -> Iterator[None]:
 
 
 def _lines_of(worker: subprocess.Popen[bytes]) -> Generator[str | None]:
-    """Whole lines as they come, and None whenever it is time to look at the process."""
+    """Whole lines as they arrive, and None whenever it is time to poll the process."""
     pipe = worker.stdout
     if pipe is None:
         return
@@ -307,7 +307,7 @@ def _lines_of(worker: subprocess.Popen[bytes]) -> Generator[str | None]:
 
 
 def _clear_group(group: int) -> None:
-    """Wait until all that the process had started have ended, and kill those that stay."""
+    """Wait for the descendants of the process to end, and kill those that remain."""
     if not hasattr(os, "killpg"):
         return
     until = time.monotonic() + _LEAVE_SECONDS

@@ -1,4 +1,4 @@
-"""What a trial or a request measured, before it is scored: collected in the worker, read by its parent."""
+"""Raw results of a trial or a request before scoring: collected in the worker, read by its parent."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class TrialResult:
     """Every call of a trial, and every answer that differs from the first."""
 
     number: int
-    """Its place among all trials of the run."""
+    """Its position among all trials of the run."""
     calls: Calls
     answers: NDArray[np.int64]
-    """(queries, k) corpus rows as first returned."""
+    """(queries, k) corpus rows of the first answer to each query."""
     times: NDArray[np.int64]
     """Number of answers to each query."""
     others: Others | None
@@ -86,7 +86,7 @@ class TrialResult:
 
 
 class TrialBlocks:
-    """The blocks of one trial so far; only answers that differ from the first are kept twice."""
+    """The blocks of one trial so far; repeated answers are stored only if they differ from the first."""
 
     def __init__(self, number: int, queries: int, k: int, refused: Refusals | None = None) -> None:
         self.number, self.refused = number, refused
@@ -100,7 +100,7 @@ class TrialBlocks:
         self.highest_rate: float | None = None
 
     def add(self, block: Block, order: NDArray[np.int64] | None) -> None:
-        """Add a block; `order` maps each row of the index to its corpus row, None where they are the same."""
+        """Add a block; `order` maps index rows to corpus rows, None if they are equal."""
         rows = block.rows if order is None else _corpus_rows(block.rows, order)
         queries, first = np.unique(block.answered, return_index=True)
         new = self.times[queries] == 0
@@ -113,14 +113,14 @@ class TrialBlocks:
         self.rounds.append(block.calls)
 
     def add_warm_up(self, found: WarmUp) -> None:
-        """Add the warm-up of a block to those before."""
+        """Add the warm-up of a block."""
         before = self.warm_up
         if before is not None:
             found = WarmUp(before.calls + found.calls, before.settled and found.settled, before.cold_ns)
         self.warm_up = found
 
     def result(self) -> TrialResult:
-        """All blocks together."""
+        """The merged result of all blocks."""
         columns = {name: np.concatenate([getattr(each, name) for each in self.rounds]) for name in _CALLS}
         calls = Calls(
             **columns,
@@ -144,7 +144,7 @@ class TrialBlocks:
 
 
 def _corpus_rows(rows: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of the index as rows of the corpus; numbers outside the index stay as they are."""
+    """Map index rows to corpus rows; numbers outside the index are left unchanged."""
     known = (rows >= 0) & (rows < len(order))
     return np.where(known, order[np.where(known, rows, 0)], rows)
 
@@ -154,12 +154,12 @@ class Answered:
     """Answers to some queries, in the order in which they were sent."""
 
     rows: NDArray[np.int64]
-    """(queries, k) rows of the index; -1 where there was no answer."""
+    """(queries, k) rows of the index, padded with -1."""
     latencies_ns: NDArray[np.int64]
     seconds: float
     evidence: str
     pace_ns: int | None = None
-    """Time of a fixed piece of work right after the calls; None where nobody asked for it."""
+    """Time of the sentinel right after the calls; None if not requested."""
 
     def save(self, path: Path) -> None:
         """Write it as one file of arrays."""

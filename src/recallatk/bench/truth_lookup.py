@@ -43,13 +43,13 @@ class TruthFile:
 
         Args:
             corpus: resolves the ids of other formats; a lone neighbors file requires it.
-            metric: the metric of distances in other formats, if the file does not state it.
+            metric: the metric of the distances, for formats that do not state it.
         """
         return self._own or load_truth(self.path, corpus=corpus, metric=metric)
 
 
 def stored_truths(folder: PathLike | None, dataset: Dataset, depths: Iterable[int]) -> Iterator[Truth]:
-    """The truths of a dataset that a store has at these depths, in their order.
+    """Stored truths of a dataset at these depths, in the order of the depths.
 
     Args:
         folder: the store; by default the one in the user's cache directory.
@@ -61,4 +61,4 @@ def stored_truths(folder: PathLike | None, dataset: Dataset, depths: Iterable[in
     for depth in dict.fromkeys(depths):
         found = store.find(Identity(prints, dataset.metric, depth, dataset.corpus.sampled_from))
         if found is not None:
-            yield with_columns(found, dataset.queries)
+            yield with_columns(found, dataset)

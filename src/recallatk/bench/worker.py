@@ -1,7 +1,7 @@
 """The worker: a process that builds and searches indexes of one engine, and records every call.
 
 Started as `python -m recallatk.bench.worker DATA FOLDER PARENT` with thread counts in the environment.
-It answers requests until there are no more; whatever an engine prints goes to standard error.
+It answers requests until its input closes; whatever an engine prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Channel:
-    """Standard input and output for messages alone: engines read nothing and print to standard error."""
+    """Standard input and output, reserved for messages: engines read nothing and print to standard error."""
 
     def __init__(self) -> None:
         self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -62,20 +62,20 @@ class Channel:
         self._out.flush()
 
     def requests(self) -> Iterator[Request]:
-        """Requests as they come, until the parent sends no more."""
+        """Requests as they arrive, until the parent closes the input."""
         while line := self._back.readline():
             yield from_line(line)
 
 
 class Worker:
-    """Answers requests with events; arrays go through files in its folder."""
+    """Request handler: yields events; arrays go through files in its folder."""
 
     def __init__(self, data: Path, folder: Path) -> None:
         self.data, self.folder = data, folder
         self.job = read_job(folder)
         self._remember(*(task.search for task in self.job.tasks))
         questions = Questions(np.array(read_vectors(data, "queries")), self.job.k, read_filters(data))
-        # The engine is imported here, while nobody waits for it.
+        # Import the engine now, before any limit or clock applies.
         self.session = Session(get_engine(self.job.engine), self.job, questions)
 
     def _remember(self, *parameters: dict[str, object]) -> None:
@@ -101,7 +101,7 @@ class Worker:
 
     def _build(self, request: BuildRequest) -> Iterator[Event]:
         self._remember(request.parameters)
-        # The index before goes first: there may be no room for two corpora.
+        # Drop the previous index first: memory may not hold two corpora.
         self.session.close()
         order = None if request.rows is None else np.load(self.folder / request.rows, allow_pickle=False)
         yield from self.session.build(read_corpus(self.data, order), request.parameters, order)
@@ -123,7 +123,7 @@ class Worker:
 
 
 def main(data: str, folder: str, parent: str) -> int:
-    """Answer requests until there are no more."""
+    """Answer requests until the input closes."""
     belong_to(int(parent))
     channel = Channel()
     try:

@@ -61,10 +61,8 @@ def report_run(
     with progress("audit and report"):
         known = before.measured(run, truth)
         found, verdict = audit(known), run_verdict(run, known.truth, known.dataset)
-        write_text(
-            folder / MARKDOWN,
-            f"{to_markdown(run, verdict=verdict, truth=known.truth)}\n{findings_to_markdown(found)}",
-        )
+        text = to_markdown(run, verdict=verdict, truth=known.truth, dataset=known.dataset)
+        write_text(folder / MARKDOWN, f"{text}\n{findings_to_markdown(found)}")
         write_text(folder / HTML, to_html(run, truth=known.truth, dataset=known.dataset, findings=found))
     return found, verdict
 

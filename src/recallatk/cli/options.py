@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from recallatk.bench.benchmark import Benchmark
+    from recallatk.bench.recorded_benchmark import RecordedBenchmark
     from recallatk.core import Run
 
 CorpusPath = Annotated[str, typer.Argument(help="Corpus: a file, a glob pattern, a folder or a URL.")]
@@ -31,8 +32,21 @@ Where = Annotated[
     typer.Option(help="Filter that every neighbor must pass, e.g. \"category = 'noun.animal'\"."),
 ]
 By = Annotated[list[str] | None, typer.Option(help="Query column to group results by; repeatable.")]
+ByRow = Annotated[
+    list[str] | None,
+    typer.Option("--by-row", help="Corpus column to group true neighbors by: who is not found; repeatable."),
+]
 IdColumn = Annotated[str | None, typer.Option(help="Column with the ids.")]
 VectorColumn = Annotated[str | None, typer.Option(help="Column with the vectors.")]
+ModelName = Annotated[
+    str | None, typer.Option("--model", help="Embedding model of all vectors; recorded and compared.")
+]
+QueryModel = Annotated[
+    str | None, typer.Option("--query-model", help="Embedding model of the queries, if it is another one.")
+]
+ModelColumn = Annotated[
+    str | None, typer.Option("--model-column", help="Column with the embedding model of each vector.")
+]
 Sample = Annotated[int | None, typer.Option(help="Use a random sample of this many queries.")]
 CorpusSample = Annotated[
     int | None, typer.Option(help="Use a random sample of this many corpus rows; the result is marked.")
@@ -92,12 +106,16 @@ class GivenOptions:
     where: str | None = None
     id_column: str | None = None
     vector_column: str | None = None
+    model: str | None = None
+    query_model: str | None = None
+    model_column: str | None = None
     engines: Sequence[str] | None = None
     search: Sequence[str] | None = None
     build: Sequence[str] | None = None
     settings: Sequence[str] | None = None
     at: str | None = None
     by: Sequence[str] | None = None
+    by_row: Sequence[str] | None = None
     sample: int | None = None
     corpus_sample: int | None = None
     rounds: int | None = None
@@ -114,6 +132,9 @@ class GivenOptions:
             "--where": self.where,
             "--id-column": self.id_column,
             "--vector-column": self.vector_column,
+            "--model": self.model,
+            "--query-model": self.query_model,
+            "--model-column": self.model_column,
             "--engine": self.engines,
             "--search": self.search,
             "--build": self.build,
@@ -130,7 +151,7 @@ class GivenOptions:
         price = None if self.price is None else parse_price(self.price)
         tables: dict[str, dict[str, Any]] = {
             "data": {"sample_queries": self.sample, "sample_corpus": self.corpus_sample},
-            "measure": {"by": list(self.by or ()), "rounds": self.rounds},
+            "measure": {"by": list(self.by or ()), "by_row": list(self.by_row or ()), "rounds": self.rounds},
             "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
             "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},
         }
@@ -169,7 +190,8 @@ def open_benchmark(file: str, asked: GivenOptions, *, at: str = "1", usual: Sequ
     for name in engines:
         get_engine(name)
     changes: dict[str, Any] = dict(asked.changes)
-    data = {"where": asked.where, "id_column": asked.id_column, "vector_column": asked.vector_column}
+    names = ("where", "id_column", "vector_column", "model", "query_model", "model_column")
+    data = {name: getattr(asked, name) for name in names}
     changes["data"] = {key: value for key, value in data.items() if value} | changes.get("data", {})
     parameters = engine_parameters(engines, asked.search or (), asked.build or (), asked.settings or ())
     k = cutoffs(asked.at or at)
@@ -204,16 +226,32 @@ def open_run(path: str) -> tuple[Run, Path]:
     return load_run(folder), folder
 
 
-def judged_by(run: Run, target: Sequence[str] | None, budget: Sequence[str] | None, price: str | None) -> Run:
-    """The run with these goals and this price in place of those that it recorded."""
+def judged_by(
+    run: Run,
+    target: Sequence[str] | None,
+    budget: Sequence[str] | None,
+    price: str | None,
+    by_row: Sequence[str] | None = None,
+) -> Run:
+    """The run with these goals, this price and these groups in place of those that it recorded."""
     require_goals(target or (), budget or ())
-    changes = GivenOptions(target=target, budget=budget, price=price).changes
+    changes = GivenOptions(target=target, budget=budget, price=price, by_row=by_row).changes
     if not changes:
         return run
     settings = dict(run.settings)
     if "tune" in changes:
         settings["tune"] = {"target": list(target or ()), "budget": list(budget or ())}
+    if "measure" in changes:
+        settings["measure"] = {**(settings.get("measure") or {}), **changes["measure"]}
     return replace(run, settings=settings | {key: changes[key] for key in ("cost",) if key in changes})
+
+
+def require_columns(data: RecordedBenchmark, by_row: Sequence[str] | None) -> None:
+    """Refuse columns of --by-row that the corpus of a run lacks; without its data the report says so."""
+    from recallatk.analysis.row_segments import require_corpus_columns
+
+    if by_row and data.dataset is not None:
+        require_corpus_columns(data.dataset.corpus, by_row)
 
 
 def cutoffs(at: str) -> list[int]:

@@ -10,6 +10,7 @@ COMMANDS = {
     "run": "Measure every setting of a bench file, or of the engines that you name.",
     "init": "Write a commented bench file for your data.",
     "truth": "Compute or verify exact ground truth.",
+    "workload": "Give queries synthetic filters of controlled selectivity and correlation.",
     "inspect": "Show shape, norms, duplicates and bad values of vector files.",
     "convert": "Write vectors in another format.",
     "engines": "List the engines with their parameters.",

@@ -10,6 +10,7 @@ import typer
 from recallatk.cli.exits import complain
 from recallatk.cli.options import (
     Budgets,
+    ByRow,
     PriceOption,
     RunCorpus,
     RunQueries,
@@ -17,6 +18,7 @@ from recallatk.cli.options import (
     Targets,
     judged_by,
     open_run,
+    require_columns,
 )
 from recallatk.errors import UsageError
 from recallatk.units import counted
@@ -46,6 +48,7 @@ def report(
     png: Png = None,
     svg: Svg = None,
     markdown: Markdown = None,
+    by_row: ByRow = None,
     target: Targets = None,
     budget: Budgets = None,
     price: PriceOption = None,
@@ -55,19 +58,16 @@ def report(
 ) -> None:
     """Write a self-contained HTML report: verdict, curves, segments, worst queries, provenance.
 
-    Further runs on the same data are compared with the first, query by query. --target, --budget and --price
-    replace those that the runs recorded. URLs that a run folder names are not opened: name them with
-    --corpus, --queries and --truth.
+    Further runs on the same data are compared with the first, query by query. --by-row, --target, --budget
+    and --price replace those that the runs recorded. URLs that a run folder names are not opened: name them
+    with --corpus, --queries and --truth.
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.files import require_writable, write_text
     from recallatk.linter import audit_run
-    from recallatk.reporting import to_markdown
-    from recallatk.reporting.document import Form
     from recallatk.reporting.html.page import render_html
-    from recallatk.reporting.markdown import render_markdown
     from recallatk.reporting.run_report import RunReport
 
     named = NamedFiles(corpus, queries, truth)
@@ -76,11 +76,12 @@ def report(
         _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
         return
     opened = [open_run(each) for each in runs]
-    found = [(judged_by(run, target, budget, price), folder) for run, folder in opened]
+    found = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in opened]
     first, folder = found[0]
     page = folder / FILE if out is None else out
     require_writable(page)
     data = RecordedBenchmark(first, folder, named)
+    require_columns(data, by_row)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
     findings = audit_run(first, dataset=data.dataset, truth=data.truth, settings=data.settings)
     made = RunReport(
@@ -97,9 +98,18 @@ def report(
     _note_omissions(made)
     _pictures(made.charts, {"png": png, "svg": svg})
     if markdown is not None:
-        compared = render_markdown(made.document(Form.MARKDOWN))
-        write_text(markdown, "\n\n".join([compared, *(to_markdown(run) for run in others)]))
-        typer.echo(str(markdown))
+        _write_markdown(made, markdown)
+
+
+def _write_markdown(made: RunReport, path: Path) -> None:
+    from recallatk.files import write_text
+    from recallatk.reporting import to_markdown
+    from recallatk.reporting.document import Form
+    from recallatk.reporting.markdown import render_markdown
+
+    compared = render_markdown(made.document(Form.MARKDOWN))
+    write_text(path, "\n\n".join([compared, *(to_markdown(run) for run in made.others)]))
+    typer.echo(str(path))
 
 
 def _note_omissions(made: RunReport) -> None:

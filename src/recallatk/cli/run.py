@@ -14,13 +14,17 @@ from recallatk.cli.options import (
     BenchQueries,
     Budgets,
     By,
+    ByRow,
     CorpusSample,
     EngineNames,
     GivenOptions,
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
     PriceOption,
+    QueryModel,
     Quiet,
     Sample,
     Strict,
@@ -55,7 +59,7 @@ Connection = Annotated[
 ]
 At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100.")]
 Rounds = Annotated[
-    int | None, typer.Option(help="How often every query is sent at every setting. Default: 5.")
+    int | None, typer.Option(help="Number of times each query is sent at each setting. Default: 5.")
 ]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
@@ -83,8 +87,12 @@ def run(
     price: PriceOption = None,
     where: Where = None,
     by: By = None,
+    by_row: ByRow = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
@@ -100,7 +108,7 @@ def run(
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
     Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --rounds, --target, --budget and --price override the file.
+    file, --sample, --corpus-sample, --by, --by-row, --rounds, --target, --budget and --price override it.
 
     Example: recallatk run bench.toml
 
@@ -108,22 +116,27 @@ def run(
     """
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, engines=engine, search=search, build=build,
-        settings=settings, at=at, by=by, sample=sample, corpus_sample=corpus_sample, rounds=rounds,
-        target=target, budget=budget, price=price,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column,
+        engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
+        sample=sample, corpus_sample=corpus_sample, rounds=rounds, target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
     if dry_run:
         _show_plan(benchmark, folder, as_json=as_json)
         return
-    if resume and not (folder / "run.json").exists():
-        raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
+    if resume:
+        _require_run(folder)
     found, findings = _measured_and_shown(
         benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
     )
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
+
+
+def _require_run(folder: Path) -> None:
+    if not (folder / "run.json").exists():
+        raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
 
 
 class Manner(NamedTuple):
@@ -167,10 +180,13 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
     from recallatk.reporting.findings import findings_to_dict
+    from recallatk.reporting.run_report import RunReport
 
     findings, verdict = report_run(found, folder, known, truth)
     if manner.as_json:
-        described = {**run_to_dict(found, verdict), "audit": findings_to_dict(findings), "out": str(folder)}
+        report = RunReport(found, truth, known.dataset, judged=verdict)
+        described = run_to_dict(found, verdict, report.segments[0], report.rows)
+        described |= {"audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:
         typer.echo(
@@ -179,6 +195,7 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
                 verdict=verdict,
                 verbose=manner.verbose,
                 truth=truth,
+                dataset=known.dataset,
                 findings=None if manner.quiet else findings,
                 logs=str(folder / "logs"),
                 files=() if manner.quiet else _files(folder),

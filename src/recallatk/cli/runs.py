@@ -44,11 +44,12 @@ def _lines(found: list[ListedRun], folder: str) -> list[str]:
 def _row(run: ListedRun) -> list[str]:
     planned = "" if run.planned is None else f" of {run.planned:,}"
     failed = f", {run.failed:,} failed" if run.failed else ""
+    kept = f", {run.kept:,} kept" if run.kept else ""
     return [
         run.name,
         run.dataset or "-",
         " ".join(run.engines) or "-",
-        f"{run.done:,}{planned}{failed}",
+        f"{run.done:,}{planned}{failed}{kept}",
         run.begun or "-",
         _size(run.size_bytes),
     ]

@@ -10,9 +10,13 @@ import typer
 from recallatk.cli.exits import warn_if_swapped
 from recallatk.cli.options import (
     By,
+    ByRow,
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
+    QueryModel,
     Quiet,
     Sample,
     VectorColumn,
@@ -24,7 +28,8 @@ from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Answers, Corpus, Dataset
+    from recallatk.core import Answers, Corpus, Dataset, Truth
+    from recallatk.datasets.model_labels import ModelLabels
 
 
 TruthPath = Annotated[
@@ -34,7 +39,10 @@ AnswersPath = Annotated[
     str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
 ]
 At = Annotated[
-    str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,10,100, up to the depth of the truth.")
+    str | None,
+    typer.Option(
+        help="Cutoffs k of recall@k. Default: 1,10,100, up to the truth's depth and the most answers."
+    ),
 ]
 Measures = Annotated[
     list[str] | None, typer.Option(help="Additional measure, e.g. robust(0.9)@10; repeatable.")
@@ -56,6 +64,7 @@ def score(
     answers: AnswersPath,
     at: At = None,
     by: By = None,
+    by_row: ByRow = None,
     measure: Measures = None,
     against: Against = None,
     qrels: Qrels = None,
@@ -67,6 +76,9 @@ def score(
     row_numbers: RowNumbers = False,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     sample: Sample = None,
     seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
     as_json: Json = False,
@@ -78,37 +90,43 @@ def score(
     Example: recallatk score truth.parquet answers.parquet --at 1,10 --by category
     """
     from recallatk.analysis import assess
+    from recallatk.analysis.compatibility import require_same_models
     from recallatk.bench.truth_lookup import TruthFile
     from recallatk.datasets import read_qrels
+    from recallatk.datasets.model_labels import ModelLabels
     from recallatk.reporting import assessment_to_dict, assessment_to_text
 
     set_quiet(quiet)
     file = TruthFile(truth)
     stated = metric or file.metric
-    known, dataset = _data(corpus, queries, stated, where, id_column, vector_column)
+    labels = ModelLabels(model, query_model, model_column)
+    known, dataset = _data(corpus, queries, stated, where, id_column, vector_column, labels)
     right = file.read(known, stated)
+    require_same_models(right, labels.models)
     warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
     given = [_read_answers(each, format) for each in (answers, *(against or ()))]
     if sample is not None:
-        from recallatk.cli.scored_sample import sampled_queries
-
-        right, dataset, given = sampled_queries(right, dataset, given, sample, seed)
+        right, dataset, given = _sampled(right, dataset, given, sample, seed)
     found = assess(
         right,
         given[0],
         None if at is None else cutoffs(at),
-        measures=measure or (),
-        by=by or (),
-        against=given[1:],
+        measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
-        corpus=known,
-        dataset=dataset,
-        row_numbers=row_numbers,
-    )
+        corpus=known, dataset=dataset, row_numbers=row_numbers,
+    )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
     else:
         typer.echo(assessment_to_text(found, verbose=verbose))
+
+
+def _sampled(
+    truth: Truth, dataset: Dataset | None, answers: list[Answers], count: int, seed: int
+) -> tuple[Truth, Dataset | None, list[Answers]]:
+    from recallatk.cli.scored_sample import sampled_queries
+
+    return sampled_queries(truth, dataset, answers, count, seed)
 
 
 def _read_answers(path: str, format: str | None) -> Answers:
@@ -127,16 +145,17 @@ def _data(
     where: str | None,
     id_column: str | None,
     vector_column: str | None,
+    labels: ModelLabels,
 ) -> tuple[Corpus | None, Dataset | None]:
     """The corpus, and with queries the whole data set, as far as they were named."""
     from recallatk.datasets import open_corpus, open_dataset
 
     if corpus is None:
-        if queries is not None or where is not None:
-            raise UsageError("--queries and --where need --corpus")
+        if queries is not None or where is not None or labels.column is not None:
+            raise UsageError("--queries, --where and --model-column need --corpus")
         return None, None
     if queries is None:
-        return open_corpus(corpus, id_column=id_column, vector_column=vector_column), None
+        return labels.on_corpus(open_corpus(corpus, id_column=id_column, vector_column=vector_column)), None
     dataset = open_dataset(
         corpus,
         queries,
@@ -145,4 +164,5 @@ def _data(
         id_column=id_column,
         vector_column=vector_column,
     )
+    dataset = labels.on(dataset)
     return dataset.corpus, dataset

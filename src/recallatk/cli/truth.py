@@ -18,7 +18,10 @@ from recallatk.cli.options import (
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
     QueriesPath,
+    QueryModel,
     Quiet,
     Sample,
     VectorColumn,
@@ -83,6 +86,9 @@ def compute(
     seed: Seed = 0,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -101,29 +107,24 @@ def compute(
     if out is not None:
         require_writable(out)
     dataset = open_dataset(
-        corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column
-    )
+        corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column,
+        model=model, query_model=query_model, model_column=model_column,
+    )  # fmt: skip
     warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     dataset = _sampled(dataset, sample, corpus_sample, seed)
     groups = [_grouping(dataset, name) for name in by or ()]
     started = time.perf_counter()
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = obtain_truth(
-            dataset,
-            depth=depth,
-            store=store,
-            memory=memory,
-            threads=threads,
-            backend=backend,
+            dataset, depth=depth, store=store, memory=memory, threads=threads, backend=backend,
             progress=step,
-        )
+        )  # fmt: skip
     seconds = time.perf_counter() - started
     if out is not None:
         save_truth(found.truth, out)
     written = out or str(found.path)
     if as_json:
-        segments = {name: _by_value(found.truth, labels) for name, labels in groups}
-        typer.echo(json.dumps(_as_json(found, seconds, written) | ({"by": segments} if by else {})))
+        typer.echo(json.dumps(_as_json(found, seconds, written) | _groups_as_json(found.truth, groups)))
     else:
         typer.echo("\n".join(_described(found, dataset, seconds, written) + _segments(found.truth, groups)))
 
@@ -200,6 +201,7 @@ def _as_json(found: Obtained, seconds: float, out: str) -> dict[str, Any]:
         "scanned_rows": found.scanned_rows,
         "redone_queries": found.redone_queries,
         "sampled_from": truth.sampled_from,
+        "synthetic_filters": truth.synthetic,
         "out": out,
         "fingerprint": fingerprint_truth(truth),
     }
@@ -220,6 +222,8 @@ def _described(found: Obtained, dataset: Dataset, seconds: float, out: str) -> l
         lines.append(
             f"  a sample of {truth.sampled_from:,} rows: recall on a sample does not transfer to all rows"
         )
+    if truth.synthetic:
+        lines.append("  the filters are synthetic")
     short = 0 if truth.eligible is None else int((truth.eligible < truth.depth).sum())
     if truth.depth > rows:
         lines.append(
@@ -254,6 +258,10 @@ def _by_value(truth: Truth, labels: list[str]) -> dict[str, dict[str, int]]:
         if truth.eligible is not None:
             found[value]["eligible_min"] = int(truth.eligible[inside].min())
     return found
+
+
+def _groups_as_json(truth: Truth, groups: Any) -> dict[str, Any]:
+    return {"by": {name: _by_value(truth, labels) for name, labels in groups}} if groups else {}
 
 
 def _segments(truth: Truth, groups: list[tuple[str, list[str]]]) -> list[str]:
@@ -306,7 +314,7 @@ def _line(wrong: Wrong) -> str:
     if wrong.neighbor is None:
         return f"{place}: the neighbor is {wrong.fault}"
     score = "" if wrong.score is None else f", score {wrong.score:.9g}"
-    gap = f", {wrong.gap:.3g} worse than the last that belongs" if wrong.gap else ""
+    gap = f", {wrong.gap:.3g} worse than the last correct one" if wrong.gap else ""
     return f"{place}: {wrong.neighbor} is {wrong.fault}{score}{gap}"
 
 

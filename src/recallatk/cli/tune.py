@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -20,7 +20,10 @@ from recallatk.cli.options import (
     IdColumn,
     Json,
     MetricName,
+    ModelColumn,
+    ModelName,
     PriceOption,
+    QueryModel,
     Quiet,
     Sample,
     Strict,
@@ -53,9 +56,6 @@ Time = Annotated[str | None, typer.Option(help="Time limit, e.g. 15min.")]
 Out = Annotated[Path | None, typer.Option(help="Output folder. Default: runs/NAME-tune.")]
 
 
-COST = "cost"
-
-
 class Wanted(NamedTuple):
     """Goals and limits of a tuning, from the options or the bench file."""
 
@@ -82,6 +82,9 @@ def tune(
     by: By = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
+    model: ModelName = None,
+    query_model: QueryModel = None,
+    model_column: ModelColumn = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
@@ -104,7 +107,8 @@ def tune(
 
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, sample=sample, corpus_sample=corpus_sample,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column,
+        sample=sample, corpus_sample=corpus_sample,
         target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked)
@@ -118,8 +122,7 @@ def tune(
     lint(known, strict=strict)
     found = _tuned(benchmark, wanted, truth, folder, seed)
     findings = report_tuning(found, folder, known, benchmark, seed=seed)
-    costs = _costs(found, wanted.price)
-    _print(found, findings, folder, costs, as_json=as_json, quiet=quiet, verbose=verbose)
+    _print(found, findings, folder, as_json=as_json, quiet=quiet, verbose=verbose)
     if not found.met or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
 
@@ -133,14 +136,14 @@ def _tuned(benchmark: Benchmark, wanted: Wanted, truth: Truth | None, folder: Pa
             benchmark.dataset,
             target=wanted.target,
             budgets=wanted.budget,
-            # At one price per hour, the highest throughput costs least per query.
-            prefer="qps" if wanted.prefer == COST else wanted.prefer,
+            prefer=wanted.prefer,
             engines=wanted.engine or None,
             seconds=wanted.seconds,
             by=wanted.by,
             seed=seed,
             out=folder,
             truth=truth,
+            price=wanted.price,
             watch=view.show,
         )
 
@@ -172,16 +175,15 @@ def _wanted(
 
 def _require(wanted: Wanted, file: str) -> None:
     """Refuse goals and preferences that cannot be read, all at once, before any file is opened."""
-    from recallatk.tuning.candidates import PREFERENCES
+    from recallatk.tuning.candidates import COST, PREFERENCES
 
     if not wanted.target:
         example = (
             'target = "recall@10 >= 0.95" under [tune] in the file, or ' if file.endswith(".toml") else ""
         )
         raise UsageError(f'no target. State one: {example}--target "recall@10 >= 0.95"')
-    accepted = (*PREFERENCES, COST)
-    if wanted.prefer not in accepted:
-        raise UsageError(f"--prefer: {unknown('preference', wanted.prefer, accepted)}")
+    if wanted.prefer not in PREFERENCES:
+        raise UsageError(f"--prefer: {unknown('preference', wanted.prefer, PREFERENCES)}")
     if wanted.prefer == COST and wanted.price is None:
         raise UsageError("--prefer cost needs the price of the machine. State it: --price 0.34/h")
     require_goals(wanted.target, wanted.budget)
@@ -202,20 +204,10 @@ def _stated_truth(benchmark: Benchmark) -> Truth | None:
         return benchmark.truth(step)
 
 
-def _costs(found: Tuned, price: MachinePrice | None) -> dict[str, Any]:
-    """The price, and the cost of a million queries at the throughput of the choice."""
-    if price is None:
-        return {}
-    chosen = found.choice or found.nearest
-    cost = None if chosen is None else price.per_million(chosen.qps)
-    return {"per_hour": price.per_hour, "currency": price.currency, "cost_per_million": cost}
-
-
 def _print(
     found: Tuned,
     findings: Sequence[Finding],
     folder: Path,
-    costs: dict[str, Any],
     *,
     as_json: bool,
     quiet: bool,
@@ -226,14 +218,10 @@ def _print(
     from recallatk.reporting.tuned_file import described
 
     if as_json:
-        priced = {"cost": costs} if costs else {}
-        whole = {**described(found, findings), **priced, "out": str(folder)}
+        whole = {**described(found, findings), "out": str(folder)}
         typer.echo(json.dumps(whole, ensure_ascii=False))
     else:
         report, name = shlex.quote(str(folder / HTML)), shlex.quote(str(folder))
         files = [] if quiet else [f"Report: {report}", f"Files: {name}"]
-        if costs.get("cost_per_million") is not None:
-            unit = f"{costs['currency']} " if costs["currency"] else ""
-            files.insert(0, f"Cost: {costs['cost_per_million']:.3g} {unit}per million queries")
         shown = None if quiet else findings
         typer.echo(tuned_to_text(found, verbose=verbose, findings=shown, files=files))

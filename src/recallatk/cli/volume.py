@@ -27,11 +27,11 @@ def note(message: str) -> None:
 
 def print_deprecations() -> None:
     """Print each use of an old name as a note of one line, where Python would hide it."""
-    warnings.filterwarnings("once", message=".* is deprecated and goes away in ", category=DeprecationWarning)
+    warnings.filterwarnings("once", message=".* will be removed in ", category=DeprecationWarning)
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
-        if issubclass(category, DeprecationWarning) and "goes away in" in str(message):
+        if issubclass(category, DeprecationWarning) and "will be removed in" in str(message):
             note(f"note: {message}")
         else:
             usual(message, category, *rest, **named)

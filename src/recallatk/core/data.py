@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +11,7 @@ from recallatk.errors import MismatchError, UsageError, unknown
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -143,6 +143,10 @@ class Records:
     columns: Columns
     id_column: str | None = None
     """Column with the user's ids; without one, the id is the row number."""
+    model: str | None = field(default=None, kw_only=True)
+    """The embedding model of all vectors, if known."""
+    model_column: str | None = field(default=None, kw_only=True)
+    """Column with the embedding model of each vector, in place of `model`."""
 
     @property
     def rows(self) -> int:
@@ -185,6 +189,14 @@ class Records:
         return ids
 
     @cached_property
+    def models(self) -> tuple[str, ...]:
+        """The embedding models of the vectors, sorted; empty if unknown."""
+        if self.model_column is None:
+            return () if self.model is None else (self.model,)
+        values = self.columns.read([self.model_column], 0, self.rows)[self.model_column].unique()
+        return tuple(sorted(str(each) for each in values.to_pylist() if each is not None))
+
+    @cached_property
     def metadata(self) -> pa.Table:
         """All columns except the id, in memory."""
         return self.columns.read(self.metadata_names, 0, self.rows)
@@ -219,6 +231,11 @@ class QuerySet(Records):
         """Whether every query has a filter."""
         return bool(self.filters) and all(each is not None for each in self.filters or ())
 
+    @property
+    def synthetic(self) -> bool:
+        """Whether any filter was made by `recallatk workload`."""
+        return any(each is not None and each.synthetic for each in set(self.filters or ()))
+
     def where(self, condition: Filter | None) -> QuerySet:
         """The same queries with this filter on each."""
         return replace(self, filters=None if condition is None else (condition,) * self.rows)
@@ -244,6 +261,12 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"<Dataset {self.name}, {self.metric}: {self.corpus!r}, {self.queries!r}>"
+
+    @property
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """The embedding models of `corpus` and `queries`, as far as they are known."""
+        found = {"corpus": self.corpus.models, "queries": self.queries.models}
+        return {part: models for part, models in found.items() if models}
 
     @cached_property
     def eligibility(self) -> Eligibility:
@@ -295,3 +318,12 @@ def swapped(rows: int | None, queries: int) -> str | None:
         f"the corpus has {counted(rows, 'row', 'rows')} and there are {asked}. Are corpus and queries "
         "swapped? The corpus comes first"
     )
+
+
+def different_models(there: Mapping[str, Sequence[str]], here: Mapping[str, Sequence[str]]) -> list[str]:
+    """The parts whose embedding models are known on both sides and differ, with both, in words."""
+    return [
+        f"the embedding model of the {part} ({', '.join(there[part])} there, {', '.join(here[part])} here)"
+        for part in ("corpus", "queries")
+        if part in there and part in here and set(there[part]) != set(here[part])
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from recallatk.errors import UsageError
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -77,10 +78,15 @@ class Score:
     """If the truth is for a sample, the number of rows of the full corpus."""
     missing: tuple[Any, ...] = ()
     """Ids of queries without answers; they score 0."""
+    synthetic: bool = False
+    """Whether the filters of the queries are synthetic."""
+    unreached: tuple[int, ...] = ()
+    """Default values of k that the truth has, left out because no query has that many answers."""
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} without answers" if self.missing else ""
-        return f"<Score of {counted(self.scored, 'query', 'queries')}{missing}: {_means(self)}>"
+        left_out = f", no query has {self.unreached[0]} answers" if self.unreached else ""
+        return f"<Score of {counted(self.scored, 'query', 'queries')}{missing}{left_out}: {_means(self)}>"
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -256,6 +262,12 @@ class Caution:
     limit: float | None = None
 
 
+SYNTHETIC_FILTERS = Caution(
+    "synthetic filters",
+    "the filters were made by recallatk workload and were not taken from real queries",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Measurements that belong together: one dataset, one truth, one machine."""
@@ -280,6 +292,8 @@ class Run:
     """Start time, ISO 8601 in UTC."""
     checked: bool = True
     """False if it was read from files without checksums, where damage goes unnoticed."""
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The embedding models of `corpus` and `queries`, as far as they are known."""
 
     def __str__(self) -> str:
         shown: str = renderer().run_text(self)
@@ -325,6 +339,11 @@ class Run:
         return found
 
     @property
+    def synthetic(self) -> bool:
+        """Whether the filters of the queries are synthetic."""
+        return any(each.kind == SYNTHETIC_FILTERS.kind for each in self.cautions)
+
+    @property
     def timed(self) -> str | None:
         """What a latency covers, as the built engines report; None if nothing was measured."""
         return describe_calls(each.timed_call for each in self.measurements)
@@ -334,6 +353,29 @@ class Run:
         """Whether every planned trial was measured or has failed."""
         done = {each.trial for each in self.measurements} | {each.trial for each in self.failures}
         return self.planned is None or done >= set(self.planned)
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Query columns that its settings name for segments."""
+        return self._named("by")
+
+    @property
+    def by_row(self) -> tuple[str, ...]:
+        """Corpus columns that its settings group true neighbors by."""
+        return self._named("by_row")
+
+    def _named(self, key: str) -> tuple[str, ...]:
+        measure = self.settings.get("measure")
+        named = measure.get(key) if isinstance(measure, Mapping) else None
+        return tuple(map(str, named)) if isinstance(named, list | tuple) else ()
+
+    @property
+    def kept(self) -> tuple[Trial, ...]:
+        """Measured trials of earlier settings that the plan no longer names."""
+        if self.planned is None:
+            return ()
+        planned = set(self.planned)
+        return tuple(each.trial for each in self.measurements if each.trial not in planned)
 
 
 def _means(score: Score) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -96,11 +96,21 @@ class Truth:
     """Format version of its file, if that is an older one with a certificate."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Fingerprints of vectors, ids and queries, and of metadata if filters read it."""
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The embedding models of `corpus` and `queries`, as far as they are known."""
 
     @property
     def depth(self) -> int:
         """Maximum number of neighbors per query."""
         return int(self.rows.shape[1])
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the filters of its queries are synthetic."""
+        from recallatk.filters.expression import SYNTHETIC
+
+        names = () if self.query_columns is None else self.query_columns.column_names
+        return any(name.startswith(SYNTHETIC) for name in names)
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])

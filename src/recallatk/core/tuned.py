@@ -74,6 +74,7 @@ class Tuned:
     targets: tuple[str, ...]
     budgets: tuple[str, ...]
     prefer: str
+    """The cost that was minimized: p95, qps, memory, build, or cost per query."""
     met: bool
     """Whether the choice meets every target on held-out queries and stays within every budget."""
     choice: Candidate | None
@@ -81,7 +82,7 @@ class Tuned:
     validated: Mapping[str, Mean]
     """Means of the choice on the held-out queries."""
     looks: int
-    """How often the held-out queries were used."""
+    """Number of validations that led to the choice: one, and one for every rejected setting."""
     nearest: Candidate | None = None
     """The closest setting, if none meets the goals."""
     binding: str | None = None
@@ -107,6 +108,9 @@ class Tuned:
     """Code that builds and searches the choice."""
     verdict: Verdict | None = None
     """Outcome of every goal, for the choice or the closest setting; None in older files."""
+    per_hour: float | None = None
+    """Price of the machine per hour; None if not stated."""
+    currency: str | None = None
 
     def __str__(self) -> str:
         shown: str = renderer().tuned_text(self)

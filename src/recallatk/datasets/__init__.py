@@ -20,6 +20,7 @@ from recallatk.datasets.sampling import (
     sampled,
     split_queries,
 )
+from recallatk.datasets.synthetic_filters import workload
 
 __all__ = [
     "convert",
@@ -38,4 +39,5 @@ __all__ = [
     "sample_queries",
     "sampled",
     "split_queries",
+    "workload",
 ]

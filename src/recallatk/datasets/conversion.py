@@ -123,18 +123,30 @@ def convert(
         _ = records.ids  # missing and repeated ones are refused here, before anything is written
     vectors = checked(records) if dtype is None else _rounded(records, dtype)
     records = dataclasses.replace(records, vectors=WatchedVectors(vectors, progress))
+    return write_records(records, target, opened.besides(role))
+
+
+def write_records(records: Records, target: PathLike, besides: tuple[str, ...] = ()) -> Conversion:
+    """Write vectors, ids and columns as one file, in the format that its ending names.
+
+    Args:
+        records: what to write.
+        target: a local path; it is written whole or not at all.
+        besides: further content of the source, which is not written.
+    """
+    writer = format_for_writing(target)
     with atomic_file(target) as scratch:
         try:
             writer.write(records, scratch)
         except pa.ArrowException as problem:
-            raise UsageError(f"{opened.text}: cannot be written as {writer.name}: {problem}") from problem
+            raise UsageError(f"{records.name}: cannot be written as {writer.name}: {problem}") from problem
     return Conversion(
         path=str(target),
         format=writer.name,
         rows=records.rows,
         dimension=records.dimension,
         dtype=(writer.stored or records.vectors.dtype).name,
-        left_out=(*(() if writer.writes_columns else _beside(records)), *opened.besides(role)),
+        left_out=(*(() if writer.writes_columns else _beside(records)), *besides),
     )
 
 

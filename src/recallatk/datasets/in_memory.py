@@ -243,7 +243,8 @@ def as_matrix(value: object, name: str) -> NDArray[Any]:
         raise FormatError(name, f"an object of type {kind_of(value)}", ACCEPTED)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.ndim != 2 or 0 in array.shape:
-        hint = "For a single vector: vector.reshape(1, -1)." if array.ndim == 1 and array.size else ""
+        hint = "It is empty." if not array.size else ""
+        hint = "For a single vector: vector.reshape(1, -1)." if array.ndim == 1 and array.size else hint
         raise FormatError(
             name, f"an array of shape {array.shape}", "a matrix of vectors, one per row", hint=hint
         )

@@ -15,6 +15,7 @@ from recallatk.datasets.checks import checked, require_vectors
 from recallatk.datasets.imported import belonging
 from recallatk.datasets.in_memory import is_path
 from recallatk.datasets.layout import FILTER_NAME, TEXT_NAMES, holds_text
+from recallatk.datasets.model_labels import ModelLabels
 from recallatk.datasets.registry import detect, get_format, open_source
 from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
 from recallatk.errors import FilterError, FormatError, MismatchError, UsageError
@@ -79,6 +80,9 @@ def open_dataset(
     format: str | None = None,
     id_column: str | None = None,
     vector_column: str | None = None,
+    model: str | None = None,
+    query_model: str | None = None,
+    model_column: str | None = None,
 ) -> Dataset:
     """Open a corpus with its queries; without `queries`, one file or folder holds both.
 
@@ -90,9 +94,13 @@ def open_dataset(
         format: the files' format, if it cannot be told.
         id_column: the column of ids, in files and data frames.
         vector_column: the column of vectors, likewise.
+        model: the embedding model of all vectors, recorded in truth and runs and compared.
+        query_model: that of the queries, if it is another one.
+        model_column: the column with the model of each vector, in the corpus, the queries or both.
     """
+    labels = ModelLabels(model, query_model, model_column)
     if isinstance(corpus, Dataset) and queries is None:
-        return _restated(corpus, metric, where)
+        return labels.on(_restated(corpus, metric, where))
     options = OpenOptions(id_column, vector_column)
     source = None if isinstance(corpus, Corpus) else _open(corpus, CORPUS, format, options)
     opened = corpus if isinstance(corpus, Corpus) else _corpus(_known(source))
@@ -103,13 +111,14 @@ def open_dataset(
     else:
         asked = _queries(_open(queries, QUERIES, format, options))
     chosen = _metric(source, metric, opened.name)
-    return Dataset(
+    dataset = Dataset(
         corpus=dataclasses.replace(opened, vectors=checked(opened, chosen)),
         queries=dataclasses.replace(_filtered(asked, where), vectors=checked(asked, chosen)),
         metric=chosen,
         qrels=source.qrels() if source is not None and source.qrels else None,
         name=PurePath(opened.name).name,
     )
+    return labels.on(dataset)
 
 
 def _open(data: Any, role: str, format: str | None, options: OpenOptions) -> Source:
@@ -127,6 +136,11 @@ def _restated(dataset: Dataset, metric: Metric | str | None, where: Filter | str
 def _filtered(queries: QuerySet, where: Filter | str | None) -> QuerySet:
     if where is None:
         return queries
+    if not isinstance(where, str | Filter):
+        raise UsageError(
+            f"where is an object of type {type(where).__name__}. Accepted: a filter as text over the corpus "
+            "columns, such as \"price < 20 and color = 'red'\""
+        )
     return queries.where(parse_filter(where) if isinstance(where, str) else where)
 
 

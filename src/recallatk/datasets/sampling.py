@@ -45,7 +45,9 @@ def sample_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None =
     sample = Corpus(
         name, gather(corpus.vectors, rows), columns, identifier, corpus.sampled_from or corpus.rows
     )
-    return dataclasses.replace(sample, vectors=checked(sample))
+    return dataclasses.replace(
+        sample, vectors=checked(sample), model=corpus.model, model_column=corpus.model_column
+    )
 
 
 def sampled(dataset: Dataset, count: int, *, seed: int = 0, by: str | None = None) -> Dataset:

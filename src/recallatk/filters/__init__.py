@@ -2,25 +2,31 @@
 
 from recallatk.filters.expression import (
     And,
+    ContainsAll,
+    ContainsAny,
     Equals,
     Exists,
     Filter,
     In,
     Not,
     Or,
+    Prefix,
     Range,
-    filter_from_json,
 )
+from recallatk.filters.json_form import filter_from_json
 from recallatk.filters.text import parse_filter
 
 __all__ = [
     "And",
+    "ContainsAll",
+    "ContainsAny",
     "Equals",
     "Exists",
     "Filter",
     "In",
     "Not",
     "Or",
+    "Prefix",
     "Range",
     "filter_from_json",
     "parse_filter",

@@ -1,7 +1,7 @@
-"""The filter expression tree, its JSON form and its text form.
+"""The filter expression tree, which writes itself as JSON and as text.
 
-The tree has `and`, `or` and `not`, and four kinds of leaves. The text form is a subset of SQL's `WHERE`,
-so that people can read it and try it in any database.
+The tree has `and`, `or` and `not`, and seven kinds of leaves. The text form is close to SQL's `WHERE`,
+so that people can read it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,10 +23,14 @@ if TYPE_CHECKING:
 Literal: TypeAlias = str | int | float | bool
 
 RESERVED = frozenset(["and", "or", "not", "in", "is", "null", "between", "true", "false", "exists"])
+# Not reserved, because columns may have had these names before the operators came.
+_QUOTED = RESERVED | {"like", "starts", "with", "contains", "any", "all"}
+SYNTHETIC = "synthetic_"
+"""What the names of columns begin with that a synthetic workload adds."""
 # Deep nesting is a mistake or an attack, and all code that walks a filter is recursive.
 MAX_DEPTH = 100
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
+BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
 class Filter:
@@ -40,6 +43,11 @@ class Filter:
     def columns(self) -> frozenset[str]:
         """Names of the columns that the filter reads."""
         raise NotImplementedError
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether it reads a column of a synthetic workload."""
+        return any(name.startswith(SYNTHETIC) for name in self.columns())
 
     def mask(self, metadata: pa.Table) -> NDArray[np.bool_]:
         """One truth value per row; as in SQL, a row whose condition is null does not pass."""
@@ -131,7 +139,7 @@ class Range(Filter):
 
     def bounds(self) -> dict[str, Literal]:
         """The given bounds by JSON name."""
-        given = {name: getattr(self, name) for name in _BOUNDS}
+        given = {name: getattr(self, name) for name in BOUNDS}
         return {name: value for name, value in given.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
@@ -144,7 +152,7 @@ class Range(Filter):
         name, bounds = name_text(self.column), self.bounds()
         if set(bounds) == {"gte", "lte"}:
             return f"{name} between {literal_text(bounds['gte'])} and {literal_text(bounds['lte'])}"
-        parts = [f"{name} {_BOUNDS[b]} {literal_text(value)}" for b, value in bounds.items()]
+        parts = [f"{name} {BOUNDS[b]} {literal_text(value)}" for b, value in bounds.items()]
         return parts[0] if len(parts) == 1 else f"({' and '.join(parts)})"
 
 
@@ -162,6 +170,82 @@ class Exists(Filter):
 
     def __str__(self) -> str:
         return f"{name_text(self.column)} is not null"
+
+
+@dataclass(frozen=True)
+class Prefix(Filter):
+    """The text starts with this prefix, compared by bytes."""
+
+    column: str
+    prefix: str
+
+    def __post_init__(self) -> None:
+        _check_literal(self.prefix)
+        if not isinstance(self.prefix, str):
+            raise FilterError(f"the prefix on {self.column!r} is {self.prefix!r}. Accepted: text")
+
+    def range(self) -> Range:
+        """The same condition as bounds in the order of UTF-8 bytes, which is the order of code points."""
+        kept = self.prefix.rstrip("\U0010ffff")
+        if not kept:
+            return Range(self.column, gte=self.prefix)
+        # Surrogates are no characters.
+        last = "\ue000" if kept[-1] == "\ud7ff" else chr(ord(kept[-1]) + 1)
+        return Range(self.column, gte=self.prefix, lt=kept[:-1] + last)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"prefix": {"column": self.column, "prefix": self.prefix}}
+
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def __str__(self) -> str:
+        return f"{name_text(self.column)} starts with {literal_text(self.prefix)}"
+
+
+@dataclass(frozen=True)
+class _Contains(Filter):
+    """Base of ContainsAny and ContainsAll: a list of tags compared with values."""
+
+    column: str
+    values: tuple[Literal, ...]
+
+    word = ""
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise FilterError(
+                f"'{self.column} contains {self.word} ()' lists no values. Accepted: at least one"
+            )
+        for value in self.values:
+            _check_literal(value)
+
+    def to_json(self) -> dict[str, Any]:
+        return {f"contains_{self.word}": {"column": self.column, "values": list(self.values)}}
+
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def __str__(self) -> str:
+        listed = ", ".join(literal_text(value) for value in self.values)
+        return f"{name_text(self.column)} contains {self.word} ({listed})"
+
+
+class ContainsAny(_Contains):
+    """The list has at least one of these values; null elements equal nothing."""
+
+    word = "any"
+
+    def __str__(self) -> str:
+        if len(self.values) == 1:
+            return f"{name_text(self.column)} contains {literal_text(self.values[0])}"
+        return super().__str__()
+
+
+class ContainsAll(_Contains):
+    """The list has each of these values."""
+
+    word = "all"
 
 
 @dataclass(frozen=True)
@@ -214,59 +298,6 @@ class Not(Filter):
         return f"not {self.operand}" if isinstance(self.operand, Not) else f"not ({self.operand})"
 
 
-def filter_from_json(data: object) -> Filter:
-    """Parse the JSON form of a filter."""
-    return _from_json(data, 0)
-
-
-def _from_json(data: object, depth: int) -> Filter:
-    if depth > MAX_DEPTH:
-        raise FilterError(f"the filter is nested more than {MAX_DEPTH} levels deep")
-    if not isinstance(data, Mapping) or len(data) != 1:
-        raise FilterError(
-            f"{data!r:.80} is not a filter: a filter is an object with one key. "
-            "Accepted keys: equals, in, range, exists, and, or, not"
-        )
-    kind, body = next(iter(data.items()))
-    if kind in ("and", "or") and isinstance(body, list):
-        operands = tuple(_from_json(operand, depth + 1) for operand in body)
-        return And(operands) if kind == "and" else Or(operands)
-    if kind == "not":
-        return Not(_from_json(body, depth + 1))
-    if kind in _LEAVES and isinstance(body, Mapping) and isinstance(body.get("column"), str):
-        return _leaf_from_json(kind, dict(body))
-    raise FilterError(
-        f"{data!r:.120} is not a filter. Accepted: "
-        '{"equals": {"column", "value"}}, {"in": {"column", "values"}}, '
-        '{"range": {"column", "gte"|"gt", "lte"|"lt"}}, {"exists": {"column"}}, '
-        '{"and": [...]}, {"or": [...]}, {"not": {...}}'
-    )
-
-
-_LEAVES: dict[str, tuple[type[Filter], frozenset[str]]] = {
-    "equals": (Equals, frozenset(["value"])),
-    "in": (In, frozenset(["values"])),
-    "range": (Range, frozenset(_BOUNDS)),
-    "exists": (Exists, frozenset()),
-}
-
-
-def _leaf_from_json(kind: str, body: dict[str, Any]) -> Filter:
-    leaf, accepted = _LEAVES[kind]
-    given = body.keys() - {"column"}
-    required = set() if kind == "range" else accepted
-    if not required <= given <= accepted:
-        raise FilterError(
-            f"{kind!r} on column {body['column']!r} has the keys {sorted(map(str, given))}. "
-            f"Accepted: {sorted(accepted)}"
-        )
-    if kind == "in":
-        if not isinstance(body["values"], list):
-            raise FilterError(f"'in' on column {body['column']!r} needs a list of values")
-        body["values"] = tuple(body["values"])
-    return leaf(**body)
-
-
 def _check_literal(value: object) -> None:
     if not isinstance(value, str | int | float | bool):
         raise FilterError(
@@ -290,7 +321,7 @@ def _bracketed(operand: Filter) -> str:
 
 def name_text(column: str) -> str:
     """A column name in the text form, quoted if needed."""
-    if _BARE_NAME.match(column) and column.lower() not in RESERVED:
+    if _BARE_NAME.match(column) and column.lower() not in _QUOTED:
         return column
     return '"' + column.replace('"', '""') + '"'
 

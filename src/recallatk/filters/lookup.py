@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recallatk.errors import FilterError
-from recallatk.filters.expression import And, Equals, In
-from recallatk.filters.mask import _impossible, _plain, _scalar
+from recallatk.filters.columns import converted, plain, tag_type, tags
+from recallatk.filters.expression import And, ContainsAll, ContainsAny, Equals, In
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from recallatk.filters.expression import Filter, Literal
 
     Value: TypeAlias = tuple[type, Literal]
+    # A column, and whether the elements of its lists are compared.
+    Subject: TypeAlias = tuple[str, bool]
+    Leaf: TypeAlias = Equals | In | ContainsAny
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,16 +133,16 @@ class Lookup:
     def __init__(self, conditions: Iterable[Filter], metadata: pa.Table) -> None:
         self.metadata = metadata
         self.columns: dict[str, pa.ChunkedArray | None] = {}
-        filters: Counter[str] = Counter()
-        values: dict[str, dict[Value, None]] = {}
+        filters: Counter[Subject] = Counter()
+        values: dict[Subject, dict[Value, None]] = {}
         for condition in conditions:
-            leaves = [each for each in _operands(condition) if isinstance(each, Equals | In)]
-            filters.update({leaf.column for leaf in leaves})
+            leaves = [each for each in _operands(condition) if isinstance(each, Equals | In | ContainsAny)]
+            filters.update({_subject(leaf) for leaf in leaves})
             for leaf in leaves:
-                values.setdefault(leaf.column, {}).update(dict.fromkeys(_values(leaf)))
-        many = [name for name, count in filters.items() if count > _WORTHWHILE]
-        indexes = {name: _ColumnIndex.build(metadata, name, list(values[name])) for name in many}
-        self.indexes = {name: index for name, index in indexes.items() if index is not None}
+                values.setdefault(_subject(leaf), {}).update(dict.fromkeys(_values(leaf)))
+        many = [subject for subject, count in filters.items() if count > _WORTHWHILE]
+        indexes = {each: _ColumnIndex.build(metadata, each, list(values[each])) for each in many}
+        self.indexes = {subject: index for subject, index in indexes.items() if index is not None}
 
     def find(self, condition: Filter) -> RowSet | None:
         """The rows that satisfy a filter; None if only its mask can tell."""
@@ -150,15 +153,15 @@ class Lookup:
         (index, codes), *others = sorted(known, key=lambda part: part[0].count(part[1]))
         rows = index.rows_of(codes)
         for index, codes in others:
-            rows = rows[np.isin(index.codes[rows], codes)]
+            rows = rows[index.among(rows, codes)]
         if len(known) == len(operands):
             return RowSet.of_rows(rows, self.metadata.num_rows)
         return self._checked(condition, rows)
 
     def _indexed(self, operand: Filter) -> tuple[_ColumnIndex, NDArray[np.int64]] | None:
-        if not isinstance(operand, Equals | In) or operand.column not in self.indexes:
+        if not isinstance(operand, Equals | In | ContainsAny) or _subject(operand) not in self.indexes:
             return None
-        index = self.indexes[operand.column]
+        index = self.indexes[_subject(operand)]
         codes = index.codes_of(operand)
         return None if codes is None else (index, codes)
 
@@ -177,8 +180,8 @@ class Lookup:
         if name not in self.columns:
             try:
                 # Convert all of it, because a mask also refuses values in rows that are not selected.
-                plain = _plain_column(self.metadata, name)
-                whole = None if plain is None else pa.chunked_array([plain.combine_chunks()])
+                found = _plain_column(self.metadata, name)
+                whole = None if found is None else pa.chunked_array([found.combine_chunks()])
             except pa.ArrowException:
                 whole = None
             self.columns[name] = whole
@@ -191,20 +194,24 @@ class _ColumnIndex:
 
     code: dict[Value, int | None]
     """None for a value of the right type that no row can have."""
-    codes: NDArray[np.int32]
-    """Code of each row's value; -1 if it is null or no filter uses it."""
+    codes: NDArray[np.int32] | None
+    """Code of each row's value, -1 if it is null or no filter uses it; None for lists, which have several."""
     rows: NDArray[np.int64]
     """Rows by code, ascending within each code."""
     offsets: NDArray[np.int64]
 
     @classmethod
-    def build(cls, metadata: pa.Table, name: str, values: list[Value]) -> _ColumnIndex | None:
+    def build(cls, metadata: pa.Table, subject: Subject, values: list[Value]) -> _ColumnIndex | None:
         """The index of a column; None if it cannot be compared with any of the values."""
+        name, lists = subject
+        owners: NDArray[np.int64] | None = None
         try:
             column = _plain_column(metadata, name)
-            if column is None:
+            if column is None or (lists and tag_type(column.type) is None):
                 return None
-            scalars = _scalars(column, name, values)
+            if lists:
+                owners, column = tags(column, name)
+            scalars = _scalars(column.type, name, values)
             wanted = pa.array([each for each in scalars.values() if each is not None], column.type)
             # Two values may be equal in the column's type, such as 1 and 1.0; the kernel gives both one code.
             numbers = iter(pc.index_in(wanted, value_set=wanted).to_pylist())
@@ -212,9 +219,18 @@ class _ColumnIndex:
         except pa.ArrowException:
             return None
         code = {value: None if each is None else next(numbers) for value, each in scalars.items()}
-        return cls(code, codes, *_by_code(codes, len(wanted)))
+        if owners is None:
+            return cls(code, codes, *_by_code(codes, len(wanted)))
+        places, offsets = _by_code(codes, len(wanted))
+        return cls(code, None, owners[places], offsets)
 
-    def codes_of(self, leaf: Equals | In) -> NDArray[np.int64] | None:
+    def among(self, rows: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each row has one of these codes."""
+        if self.codes is None:
+            return np.isin(rows, self.rows_of(codes))
+        return np.isin(self.codes[rows], codes)
+
+    def codes_of(self, leaf: Leaf) -> NDArray[np.int64] | None:
         """The codes that satisfy a leaf; None if the index cannot answer it."""
         values = list(_values(leaf))
         if not all(value in self.code for value in values):
@@ -223,12 +239,14 @@ class _ColumnIndex:
         return np.asarray(sorted({each for each in found if each is not None}), np.int64)
 
     def count(self, codes: NDArray[np.int64]) -> int:
-        """Number of rows with one of these codes."""
+        """Number of rows with one of these codes; a row of a list counts once for each code."""
         return int((self.offsets[codes + 1] - self.offsets[codes]).sum())
 
     def rows_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows with one of these codes, ascending."""
         parts = [self.rows[self.offsets[code] : self.offsets[code + 1]] for code in codes]
+        if self.codes is None:
+            return np.unique(np.concatenate([self.rows[:0], *parts]))
         if len(parts) == 1:
             return parts[0]
         return np.sort(np.concatenate([self.rows[:0], *parts]))
@@ -239,25 +257,32 @@ def _operands(condition: Filter) -> Iterator[Filter]:
     if isinstance(condition, And):
         for operand in condition.operands:
             yield from _operands(operand)
+    elif isinstance(condition, ContainsAll):
+        for value in condition.values:
+            yield ContainsAny(condition.column, (value,))
     else:
         yield condition
 
 
-def _values(leaf: Equals | In) -> Iterator[Value]:
+def _subject(leaf: Leaf) -> Subject:
+    return leaf.column, isinstance(leaf, ContainsAny)
+
+
+def _values(leaf: Leaf) -> Iterator[Value]:
     for value in (leaf.value,) if isinstance(leaf, Equals) else leaf.values:
         yield type(value), value
 
 
 def _plain_column(metadata: pa.Table, name: str) -> pa.ChunkedArray | None:
-    return _plain(metadata[name]) if metadata.column_names.count(name) == 1 else None
+    return plain(metadata[name]) if metadata.column_names.count(name) == 1 else None
 
 
-def _scalars(column: pa.ChunkedArray, name: str, values: list[Value]) -> dict[Value, Any]:
+def _scalars(kind: pa.DataType, name: str, values: list[Value]) -> dict[Value, Any]:
     """Values in the column's type; None if it cannot hold them. Values of another kind are left out."""
     scalars: dict[Value, Any] = {}
     for each in values:
         try:
-            scalars[each] = None if _impossible(column, each[1]) else _scalar(column, name, each[1])
+            scalars[each] = converted(kind, name, each[1])
         except FilterError:
             continue
     return scalars

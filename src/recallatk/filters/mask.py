@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from recallatk.errors import FilterError
+from recallatk.filters.columns import comparable, converted, impossible, is_text, limits, plain, scalar, tags
 from recallatk.filters.expression import (
     And,
+    ContainsAll,
+    ContainsAny,
     Equals,
     Exists,
     Filter,
@@ -20,13 +22,16 @@ from recallatk.filters.expression import (
     Literal,
     Not,
     Or,
+    Prefix,
     Range,
-    literal_text,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
+    from typing import TypeAlias
+
     from numpy.typing import NDArray
+
+    Leaf: TypeAlias = Equals | In | Range | Prefix | ContainsAny | ContainsAll
 
 _COMPARE = {
     "gte": pc.greater_equal,
@@ -36,8 +41,6 @@ _COMPARE = {
 }
 # pa.scalar would import pandas, which takes half a second.
 _NULL = pa.nulls(1, pa.bool_())[0]
-# 38 digits on each side of the decimal point.
-_DECIMAL = pa.decimal256(76, 38)
 
 
 def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
@@ -66,7 +69,7 @@ class _Evaluation:
 
     def column(self, name: str) -> pa.ChunkedArray:
         if name not in self.columns:
-            self.columns[name] = _plain(self.metadata[name])
+            self.columns[name] = plain(self.metadata[name])
         return self.columns[name]
 
     def truth(self, condition: Filter) -> Any:
@@ -80,7 +83,7 @@ class _Evaluation:
                 return pc.invert(self.truth(operand))
             case Exists(name):
                 return pc.is_valid(self.column(name))
-            case Equals(name) | In(name) | Range(name):
+            case Equals(name) | In(name) | Range(name) | Prefix(name) | ContainsAny(name) | ContainsAll(name):
                 column = self.column(name)
                 if pa.types.is_null(column.type):
                     return column.cast(pa.bool_())
@@ -116,12 +119,16 @@ def _joined_and(operands: tuple[Filter, ...]) -> list[Filter]:
     return [*(Not(each) for each in _joined_or(tuple(denied))), *others]
 
 
-def _compared(condition: Equals | In | Range, column: pa.ChunkedArray) -> Any:
+def _compared(condition: Leaf, column: pa.ChunkedArray) -> Any:
     match condition:
         case Equals(name, value):
             return _among(column, name, (value,))
         case In(name, values):
             return _among(column, name, values)
+        case Prefix():
+            return _starting(column, condition)
+        case ContainsAny() | ContainsAll():
+            return _containing(column, condition)
     bounds = condition.bounds().items()
     return _fold(pc.and_kleene, [_bounded(column, condition.column, *bound) for bound in bounds])
 
@@ -133,82 +140,62 @@ def _fold(combine: Any, parts: list[Any]) -> Any:
     return result
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column in the widest type of its kind, without dictionary encoding; NaN becomes null, as in SQL."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
-        return column.cast(pa.int64())
-    if pa.types.is_floating(column.type):
-        # Adding 0 turns -0.0 into 0.0, because `is_in` would distinguish them.
-        wide = pc.add(column.cast(pa.float64()), 0.0)
-        return pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.float64()), wide)
-    if pa.types.is_decimal(column.type):
-        return column.cast(_DECIMAL)
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    return column
-
-
 def _among(column: pa.ChunkedArray, name: str, values: tuple[Literal, ...]) -> Any:
     """Membership, null where the column is null; Arrow's `is_in` returns false there."""
-    possible = [value for value in values if not _impossible(column, value)]
-    wanted = pa.array([_scalar(column, name, value) for value in possible], column.type)
-    return pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=wanted), _NULL)
+    return pc.if_else(
+        pc.is_valid(column), pc.is_in(column, value_set=_wanted(column.type, name, values)), _NULL
+    )
 
 
-def _bounded(column: pa.ChunkedArray, name: str, bound: str, value: Literal) -> Any:
-    if _impossible(column, value):
+def _wanted(kind: pa.DataType, name: str, values: tuple[Literal, ...]) -> pa.Array:
+    """The values that a column of this type can have."""
+    found = [converted(kind, name, value) for value in values]
+    return pa.array([each for each in found if each is not None], kind)
+
+
+def _bounded(column: pa.ChunkedArray, name: str, bound: str, literal: Literal) -> Any:
+    kind, value = column.type, comparable(column.type, name, literal)
+    if impossible(kind, value):
         # The column's type cannot represent the bound, so it moves to the nearest number inside,
         # or holds for all rows or none; the comparison stays exact.
         lower = bound in ("gte", "gt")
-        if pa.types.is_floating(column.type):
+        if pa.types.is_floating(kind):
             nearest = float(value)
             above = nearest > value  # type: ignore[operator]
             closest = ("gte" if above else "gt") if lower else ("lt" if above else "lte")
             return _COMPARE[closest](column, pa.scalar(nearest))
-        low, high = _limits(column.type)
+        low, high = limits(kind)
         if value > high or value < low:  # type: ignore[operator]
             return _wherever_valid(column, lower == (value < low))  # type: ignore[operator]
         bound, value = ("gte", math.ceil(value)) if lower else ("lte", math.floor(value))  # type: ignore[arg-type]
-    return _COMPARE[bound](column, _scalar(column, name, value))
+    return _COMPARE[bound](column, scalar(kind, name, value))
 
 
 def _wherever_valid(column: pa.ChunkedArray, truth: bool) -> Any:
     return pc.if_else(pc.is_valid(column), truth, _NULL)
 
 
-def _impossible(column: pa.ChunkedArray, value: Literal) -> bool:
-    """Whether the column's type cannot represent this number."""
-    if isinstance(value, str | bool):
-        return False
-    if pa.types.is_floating(column.type):
-        # As in SQL, an integer beyond 64 bits is a float.
-        return abs(value) < 2**63 and float(value) != value
-    if not pa.types.is_integer(column.type):
-        return False
-    low, high = _limits(column.type)
-    return not low <= value <= high or int(value) != value
+def _starting(column: pa.ChunkedArray, condition: Prefix) -> Any:
+    if not is_text(column.type):
+        raise FilterError(
+            f"column {condition.column!r} holds {column.type} and has no prefix. Accepted: text"
+        )
+    return pc.starts_with(column, condition.prefix)
 
 
-def _limits(kind: pa.DataType) -> tuple[int, int]:
-    return (0, 2**64 - 1) if pa.types.is_uint64(kind) else (-(2**63), 2**63 - 1)
-
-
-def _scalar(column: pa.ChunkedArray, name: str, value: Literal) -> pa.Scalar:
-    """The value in the column's type; raises an error that names both types."""
-    kind, types = column.type, pa.types
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and types.is_integer(kind):
-        return pa.scalar(int(value), kind)
-    if number and types.is_floating(kind):
-        return pa.scalar(float(value) + 0.0)
-    if isinstance(value, bool) and types.is_boolean(kind):
-        return pa.scalar(value)
-    with contextlib.suppress(pa.ArrowException):
-        if number and types.is_decimal(kind):
-            return pa.scalar(Decimal(literal_text(value)), kind)
-        textual = types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind)
-        if isinstance(value, str) and textual:
-            return pa.scalar(value).cast(kind)
-    raise FilterError(f"column {name!r} holds {kind} and cannot be compared with {literal_text(value)}")
+def _containing(column: pa.ChunkedArray, condition: ContainsAny | ContainsAll) -> Any:
+    """Whether each list has the values; null where the list is null."""
+    owners, elements = tags(column, condition.column)
+    wanted = _wanted(elements.type, condition.column, condition.values)
+    if isinstance(condition, ContainsAll):
+        groups = [wanted[number : number + 1] for number in range(len(wanted))]
+        # A value that the type cannot represent is in no list.
+        groups += [wanted[:0]] * (len(wanted) < len(condition.values))
+    else:
+        groups = [wanted]
+    found = np.ones(len(column), bool)
+    for group in groups:
+        has = np.zeros(len(column), bool)
+        has[owners[pc.is_in(elements, value_set=group).to_numpy(zero_copy_only=False)]] = True
+        found &= has
+    return pc.if_else(pc.is_valid(column), pa.chunked_array([pa.array(found)]), _NULL)

@@ -10,6 +10,8 @@ from recallatk.filters.expression import (
     MAX_DEPTH,
     RESERVED,
     And,
+    ContainsAll,
+    ContainsAny,
     Equals,
     Exists,
     Filter,
@@ -17,6 +19,7 @@ from recallatk.filters.expression import (
     Literal,
     Not,
     Or,
+    Prefix,
     Range,
 )
 
@@ -105,29 +108,64 @@ class _Parser:
             return Exists(column)
         if self.take("not"):
             return Not(self.membership(column))
-        if self.peek.text.lower() in ("in", "between"):
+        if self.peek.kind == "word" and self.peek.text.lower() in _MEMBERSHIPS:
             return self.membership(column)
+        if self.peek.kind == "end" or self.peek.text.lower() in (")", "and", "or"):
+            return Equals(column, True)
         return self.comparison(column)
 
     def membership(self, column: str) -> Filter:
+        if self.take("starts"):
+            self.expect("with")
+            return Prefix(column, self.string())
+        if self.take("like"):
+            return Prefix(column, self.pattern())
+        if self.take("contains"):
+            return self.containment(column)
         if self.take("between"):
             low = self.literal()
             self.expect("and")
             return Range(column, gte=low, lte=self.literal())
         if not self.take("in"):
-            raise self.error("'in' or 'between'")
+            raise self.error("in, between, like, starts with or contains")
+        return In(column, self.values())
+
+    def containment(self, column: str) -> Filter:
+        if self.take("any"):
+            return ContainsAny(column, self.values())
+        if self.take("all"):
+            return ContainsAll(column, self.values())
+        return ContainsAny(column, (self.literal(),))
+
+    def values(self) -> tuple[Literal, ...]:
         self.expect("(")
         values = [self.literal()]
         while self.take(","):
             values.append(self.literal())
         self.expect(")")
-        return In(column, tuple(values))
+        return tuple(values)
+
+    def string(self) -> str:
+        if self.peek.kind != "string":
+            raise self.error("'text'")
+        return str(self.literal())
+
+    def pattern(self) -> str:
+        """The prefix of a LIKE pattern; databases disagree on how to escape its special characters."""
+        if self.peek.kind == "string":
+            prefix, percent = (found := str(_literal(self.peek)))[:-1], found[-1:]
+            if percent == "%" and not set(prefix) & set("%_\\"):
+                self.next += 1
+                return prefix
+        raise self.error(
+            "'text%', without other %, _ or \\ (for a prefix with these, write starts with 'text')"
+        )
 
     def comparison(self, column: str) -> Filter:
         for operators, make in _COMPARISONS:
             if self.take(*operators):
                 return make(column, self.literal())
-        raise self.error("=, !=, <, <=, >, >=, in, between or is")
+        raise self.error("=, !=, <, <=, >, >=, in, between, is, like, starts with or contains")
 
     def column(self) -> str:
         token = self.peek
@@ -149,6 +187,7 @@ class _Parser:
         return value
 
 
+_MEMBERSHIPS = ("in", "between", "like", "starts", "contains")
 _COMPARISONS = (
     (("=", "=="), Equals),
     (("!=", "<>"), lambda column, value: Not(Equals(column, value))),

@@ -1,4 +1,4 @@
-"""Goals: what a setting must reach or stay within, one grammar and one evaluation for every command."""
+"""Goals: quality targets and cost budgets, with one grammar and one evaluation for every command."""
 
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.goals.budget import Budget

@@ -56,13 +56,13 @@ class Budget:
         return f"{value:,.0f} queries per second" if self.name == "qps" else mebibytes(value)
 
     def within(self, value: float | None) -> bool | None:
-        """Whether a value stays within the budget; None where it was not measured."""
+        """Whether a value stays within the budget; None if not measured."""
         if value is None:
             return None
         return value >= self.limit if self.at_least else value <= self.limit
 
     def of(self, candidate: Candidate) -> float | None:
-        """The cost of a setting in the unit of this budget; None where it was not measured."""
+        """The cost of a setting in the unit of this budget; None if not measured."""
         if self.name in LATENCIES:
             return candidate.latency_ms.get(self.name)
         return {
@@ -74,7 +74,7 @@ class Budget:
 
 
 def read_budget(name: str, sign: str, amount: str) -> Budget:
-    """The budget of a cost's name, `>=` or `<=`, and an amount with its unit."""
+    """Parse a budget from the name of a cost, `>=` or `<=`, and an amount with its unit."""
     wanted = ">=" if name == "qps" else "<="
     if sign != wanted:
         raise UsageError(f"{name} {sign}. Accepted: {name} {wanted}")

@@ -1,7 +1,8 @@
 """Decisions during a search: targets by mean, sequential test or bound, and budgets by their limit.
 
-`evaluation` judges one setting at the end. A search looks at many, each with a share `alpha` of the error,
-and stops asking as soon as a target is decided. Values are those of `Target.shaped`, one array per target.
+`evaluation` judges one setting at the end. A search tests many settings, each with a share `alpha` of the
+error probability, and stops sending queries once a target is decided. Values come from `Target.shaped`, one
+array per target.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def means_reach(targets: Sequence[Target], values: Values) -> bool:
-    """Whether every mean reaches its threshold; a target without any value is not in the way."""
+    """Whether every mean reaches its threshold; targets without any value are ignored."""
     return all(
         np.isnan(each).all() or bool(np.nanmean(each) >= target.threshold)
         for target, each in zip(targets, values, strict=True)
@@ -52,7 +53,7 @@ def bounds_clear(targets: Sequence[Target], values: Values, alpha: float) -> tup
 
 
 def confirms(targets: Sequence[Target], values: Values, alpha: float) -> bool:
-    """Whether every mean reaches its threshold and no sequential test says that it is missed."""
+    """Whether every mean reaches its threshold and no sequential test reports a miss."""
     for target, scored in zip(targets, map(_scored, values), strict=True):
         if not len(scored) or scored.mean() < target.threshold:
             return False
@@ -67,12 +68,12 @@ def confirms(targets: Sequence[Target], values: Values, alpha: float) -> bool:
 def broken_budget(
     budgets: Sequence[Budget], costs: Mapping[str, float | None], margin: float = 1.0
 ) -> tuple[Budget, float] | None:
-    """The first budget that its cost breaks, and that cost; a cost that was not measured breaks none.
+    """The first exceeded budget and its cost; an unmeasured cost exceeds no budget.
 
     Args:
         budgets: the budgets, in order.
-        costs: the cost by the name of its budget, in the unit of the budget.
-        margin: the factor by which a cost may miss its limit, for predicted costs.
+        costs: costs by the name of their budget, in its unit.
+        margin: the factor by which a predicted cost may exceed its limit.
     """
     for budget in budgets:
         value = costs.get(budget.name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
+from recallatk.analysis.distribution import plain_mean
 from recallatk.analysis.intervals import mean_interval, quantile, quantile_interval
 from recallatk.core.judgments import GoalResult, Outcome
 from recallatk.goals.budget import Budget
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from recallatk.goals.grammar import Goal
     from recallatk.goals.target import Target
 
-# Of each of the two one-sided bounds that decide a goal.
+# Confidence of each of the two one-sided bounds that decide a goal.
 CONFIDENCE = 0.95
 _BOTH_SIDES = 2 * CONFIDENCE - 1
 _ROUNDING = 1e-12
@@ -29,32 +30,32 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class GoalEstimate:
-    """A measured figure with the bounds that decide a goal; a bound is None where the sample has none."""
+    """A measured value with the bounds that decide a goal; None for a bound that the sample cannot give."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     sampled: bool = False
-    """Whether the figure is an estimate from a sample, so that its bounds decide and not its value."""
+    """Whether the value is an estimate from a sample, so that its bounds decide instead of the value."""
     note: str = ""
-    """What a reader must know about the figure."""
+    """What a reader must know about the value."""
 
 
 class GoalEvidence(Protocol):
-    """What was measured of one setting."""
+    """Measurements of one setting."""
 
     def estimate(self, goal: Goal) -> GoalEstimate | None:
-        """The figure that a goal is about; None where it was not measured."""
+        """The value that a goal constrains; None if not measured."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of one setting of a tuning, as evidence for budgets; latencies count by their value."""
+    """Costs of one tuning setting as evidence for budgets; latencies have no bounds here."""
 
     candidate: Candidate
 
     def estimate(self, goal: Goal) -> GoalEstimate | None:
-        """The cost that a budget is about; None for targets."""
+        """The cost that a budget constrains; None for targets."""
         return GoalEstimate(goal.of(self.candidate)) if isinstance(goal, Budget) else None
 
 
@@ -64,7 +65,7 @@ def evaluate(goals: Iterable[Goal], evidence: GoalEvidence) -> tuple[GoalResult,
 
 
 def target_result(target: Target, values: NDArray[np.float64]) -> GoalResult:
-    """The outcome of a target, from its measure's value, or its loss, of each query."""
+    """The outcome of a target, from the measure or loss of each query."""
     return _result(target, target_estimate(target, values))
 
 
@@ -79,7 +80,7 @@ def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:
     low = found.low if found.sampled else found.value
     high = found.high if found.sampled else found.value
     worst, best = (low, high) if at_least else (high, low)
-    # A share such as 0.6 is no binary number, and 6 of 10 must reach it.
+    # 0.6 has no exact binary form, and 6 of 10 must reach it.
     slack = limit * _ROUNDING * (-1 if at_least else 1)
     if worst is not None and (worst >= limit + slack if at_least else worst <= limit + slack):
         return Outcome.MET
@@ -89,7 +90,7 @@ def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:
 
 
 def target_estimate(target: Target, values: NDArray[np.float64]) -> GoalEstimate | None:
-    """The figure of a target with its bounds, from its measure's value, or its loss, of each query."""
+    """The value of a target with its bounds, from the measure or loss of each query."""
     there = values[~np.isnan(values)]
     if not len(there):
         return None
@@ -97,7 +98,7 @@ def target_estimate(target: Target, values: NDArray[np.float64]) -> GoalEstimate
         share = target.percentile / 100
         low, high = quantile_interval(there, share, _BOTH_SIDES) or (None, None)
         return GoalEstimate(quantile(there, share), low, high, sampled=True)
-    mean = float(there.mean())
+    mean = plain_mean(there)
     if target.relevance:
         kept = (1 - there) / 2
         bounds = (1 - 2 * upper_bound(kept, CONFIDENCE), 1 - 2 * lower_bound(kept, CONFIDENCE))
@@ -112,10 +113,10 @@ def target_estimate(target: Target, values: NDArray[np.float64]) -> GoalEstimate
 
 
 def severity(goals: Sequence[Goal], results: Sequence[GoalResult]) -> tuple[list[int], list[float]]:
-    """What several builds of one setting are ordered by: the worst is the greatest.
+    """Sort key for several builds of one setting; the worst build has the greatest key.
 
-    The outcomes come first, the worst of them first; builds that are equal in these are ordered by the
-    figures that decide, goal by goal.
+    Outcomes are compared first, the worst outcome before others; ties are broken by the deciding values, goal
+    by goal.
     """
     outcomes = sorted((_SEVERITY[each.outcome] for each in results), reverse=True)
     return outcomes, [_shortfall(goal, each) for goal, each in zip(goals, results, strict=True)]

@@ -1,4 +1,4 @@
-"""The grammar of goals: `MEASURE >= VALUE` or `MEASURE <= VALUE`, where wanted with `in COLUMN=VALUE`."""
+"""The grammar of goals: `MEASURE >= VALUE` or `MEASURE <= VALUE`, optionally with `in COLUMN=VALUE`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIGNS = {"≤": "<=", "≥": ">="}
 
 
 def parse_goal(text: str) -> Goal:
-    """The goal that a text states: a target for quality, a budget for cost."""
+    """Parse a goal: a target for quality or a budget for cost."""
     stripped = text.strip()
     placed = _SEGMENT.fullmatch(stripped)
     found = _GOAL.fullmatch(stripped if placed is None else placed["goal"])
@@ -52,7 +52,7 @@ def parse_goal(text: str) -> Goal:
 
 
 def _meant_goal(text: str) -> str:
-    """` Did you mean GOAL?` for a share alone, or for a comparison by another sign."""
+    """` Did you mean GOAL?` for a bare share or a wrong comparison sign."""
     share = re.fullmatch(r"(?:0?\.[0-9]+|[0-9]{1,2}(?:\.[0-9]+)?\s*%?)", text)
     if share:
         number = text.rstrip("% ")
@@ -79,7 +79,7 @@ def _read(measure: str, sign: str, value: str, segment: tuple[str, str] | None) 
 
 
 def sort_goals(goals: Iterable[str | Goal]) -> tuple[list[Target], list[Budget]]:
-    """Targets and budgets, each once: the measure decides which of the two a goal is."""
+    """Distinct targets and budgets; the measure decides which of the two a goal is."""
     parsed = dict.fromkeys(parse_goal(each) if isinstance(each, str) else each for each in goals)
     targets = [each for each in parsed if isinstance(each, Target)]
     return targets, [each for each in parsed if isinstance(each, Budget)]

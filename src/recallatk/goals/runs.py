@@ -1,4 +1,4 @@
-"""The goals of a run: what its settings state, and which trial meets them at the least cost."""
+"""The goals of a run: those in its settings, and the cheapest trial that meets them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.RATE)
 
 @dataclass(frozen=True)
 class RunGoals:
-    """The goals that a run's settings state, and the texts among them that are no goals."""
+    """The goals in a run's settings, and the texts that are not valid goals."""
 
     goals: tuple[Goal, ...] = ()
     unreadable: tuple[GoalResult, ...] = ()
@@ -61,14 +61,14 @@ def _texts(stated: Any, key: str) -> list[str]:
 
 
 def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = None) -> Verdict:
-    """The verdict of the cheapest setting that meets the goals, else of the one that comes nearest.
+    """The verdict on the cheapest setting that meets the goals, else on the closest one.
 
-    Settings are compared under the first load, latency before others. A setting that was built several times
-    counts by its worst build. `qps` is that of a closed loop where one was measured.
+    Settings are compared under one load, the first in latency mode if there is one. The worst build of a
+    setting counts. `qps` comes from a closed loop if one was measured.
 
     Args:
-        run: what was measured, with the goals that its settings state.
-        truth: the truth of the run, for measures that it did not keep.
+        run: the run, with goals in its settings.
+        truth: the truth of the run, for measures that the run did not store.
         dataset: its data, likewise, and for segments.
     """
     stated = goals_of(run)
@@ -90,7 +90,7 @@ def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = 
 
 
 def _closed_loops(run: Run) -> dict[Trial, float]:
-    """The best throughput of every setting that was measured in a closed loop."""
+    """The best throughput of every setting measured in a closed loop."""
     best: dict[Trial, float] = {}
     for each in run.measurements:
         if each.trial.load.mode is Mode.THROUGHPUT:
@@ -113,7 +113,7 @@ def _unmeasured(goal: Goal) -> GoalResult:
 
 
 def _trials(run: Run) -> list[Measurement]:
-    """What was measured under the first load."""
+    """Measurements under the first load, in latency mode if there is one."""
     for mode in _MODES:
         loads = [each.trial.load for each in run.measurements if each.trial.load.mode is mode]
         if loads:
@@ -124,9 +124,9 @@ def _trials(run: Run) -> list[Measurement]:
 def _chosen(
     trials: Sequence[Measurement], found: dict[Trial, tuple[GoalResult, ...]], headline: str | None
 ) -> Measurement:
-    """The cheapest of those that miss no goal and meet most; where all miss one, the best recall.
+    """The cheapest trial of those that miss no goal and meet the most; if all miss one, the best recall.
 
-    A setting that refuses queries comes after all that do not.
+    A trial that refuses queries comes after all that do not.
     """
     measured = {one.outcome for results in found.values() for one in results} - {Outcome.NOT_MEASURED}
     outcomes = {trial: [one.outcome for one in results] for trial, results in found.items()}
@@ -149,7 +149,7 @@ def _mean(measurement: Measurement, name: str | None) -> float:
 
 
 class TrialEvidence:
-    """What a run measured of one trial; with truth and data also what it can be scored by again."""
+    """Measurements of one trial; with truth and data, also measures computed anew from its answers."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class TrialEvidence:
         return GoalEstimate(found.value, found.low, found.high, sampled=True)
 
     def _qps(self) -> float | None:
-        """The throughput of the setting: of its best closed loop, else of one client."""
+        """Throughput of the setting: of its best closed loop, else of one client."""
         own = self.measurement
         known = self.rates.get(replace(own.trial, load=Load()))
         one_client = own.trial.load.mode is Mode.LATENCY
@@ -196,7 +196,7 @@ class TrialEvidence:
         return target_estimate(target, np.where(inside, values, np.nan))
 
     def _values(self, target: Target) -> NDArray[np.float64] | None:
-        """The target's measure, or its loss, of every query that was asked."""
+        """The target's measure or loss for every query that was sent."""
         kept = self.measurement.score.per_query
         if not target.relevance:
             if str(target.measure) in kept:
@@ -216,7 +216,7 @@ class TrialEvidence:
             return None
 
     def _members(self, target: Target, asked: int) -> NDArray[np.bool_]:
-        """Which of the queries that were asked are in the segment."""
+        """Which of the sent queries are in the segment."""
         if target.segment is None:
             return np.ones(asked, bool)
         columns = None if self.dataset is None else self.dataset.queries.metadata
@@ -226,7 +226,7 @@ class TrialEvidence:
         return np.asarray(inside[self.measurement.asked], bool)
 
     def _stored(self, target: Target) -> GoalEstimate | None:
-        """The mean that an older run kept with its interval, where that is all there is."""
+        """The stored mean and interval of an older run that has no per-query values."""
         mean = self.measurement.score.measures.get(str(target.measure))
         if mean is None or target.percentile is not None or target.relevance or target.segment:
             return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.distribution import interval_of
+from recallatk.analysis.distribution import interval_of, plain_mean
 from recallatk.analysis.filtered import CORRELATED, CORRELATIONS, NAMED, filter_facts, named_grouping
 from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
 from recallatk.analysis.measures.base import plain
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, FilterFacts
 
 NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
-# A share such as 0.6 is no binary number, and 6 of 10 must reach it.
+# 0.6 has no exact binary form, and 6 of 10 must reach it.
 ROUNDING = 1e-9
 _NAMED = 8
 _LOSS = re.compile(r"(nDCG|mrr)@([0-9]{1,9})\s+loss", re.IGNORECASE)
@@ -39,7 +39,7 @@ class Target:
     """One constraint on quality, over all queries or those of a segment."""
 
     measure: Measure
-    """Its k is how many neighbors a call must ask for, its `deepest` how deep a truth must be."""
+    """Its `k` is the number of neighbors to request, its `deepest` the required depth of the truth."""
     value: float
     """As written: a recall, a share of queries, or the largest loss."""
     percentile: float | None = None
@@ -56,7 +56,7 @@ class Target:
 
     @property
     def limit(self) -> float:
-        """The value as written, by the name that all goals have for it."""
+        """The value as written, under the attribute name that budgets use too."""
         return self.value
 
     @property
@@ -69,14 +69,14 @@ class Target:
 
     @property
     def subject(self) -> str:
-        """What is compared with the value, such as `p5(recall@10)`."""
+        """The left side of the comparison, such as `p5(recall@10)`."""
         if self.relevance:
             return f"{self.relevance} loss"
         return str(self.measure) if self.percentile is None else f"p{plain(self.percentile)}({self.measure})"
 
     @property
     def name(self) -> str:
-        """What the mean of the per-query values is: for a percentile, the share of queries that reach it."""
+        """Name of the mean over queries; for a percentile, the share of queries that reach it."""
         if self.percentile is None:
             return f"{self.subject}{self._where}"
         if self.measure == Recall(self.measure.k):
@@ -133,7 +133,7 @@ class Target:
             others = sorted({each for each in labels if each is not None})
             more = " and others" if len(others) > _NAMED else ""
             raise UsageError(
-                f"{self.text}: no query has {name} = {value!r}. It is {choices(others[:_NAMED])}{more}"
+                f"{self.text}: no query has {name} = {value!r}. Its values: {choices(others[:_NAMED])}{more}"
             )
         return inside
 
@@ -143,10 +143,9 @@ class Target:
         return self.segment is not None and self.segment[0] == CORRELATED
 
     def shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A value between 0 and 1 for every query from its measure or loss; NaN stays.
+        """Scale the measure or loss of each query to the range 0 to 1; NaN stays NaN.
 
-        For a percentile, 1 where the measure reaches the value and else 0; for a loss from -1 to 1, what is
-        kept from 0 to 1.
+        For a percentile, 1 if the measure reaches the value, else 0. A loss from -1 to 1 is mapped to 1 to 0.
         """
         if self.relevance:
             return np.asarray((1 - values) / 2, np.float64)
@@ -155,33 +154,33 @@ class Target:
         return np.where(np.isnan(values), np.nan, (values >= self.value - ROUNDING).astype(np.float64))
 
     def mean(self, values: NDArray[np.float64]) -> Mean:
-        """The mean of `shaped` values with its interval, a loss in units of loss."""
+        """The mean of `shaped` values with its interval; for a loss, in units of loss."""
         scored = values[~np.isnan(values)]
         if not len(scored):
             return Mean(None, None, 0)
         low, high = interval_of(scored, is_share=self.is_share) or (None, None)
-        mean = float(scored.mean())
+        mean = plain_mean(scored)
         if not self.relevance:
             return Mean(mean, None, len(scored), low, high)
         ends = (None if end is None else 1 - 2 * end for end in (high, low))
         return Mean(1 - 2 * mean, None, len(scored), *ends)
 
     def reached_by(self, mean: Mean | None) -> bool | None:
-        """Whether a mean, as `mean` makes it, is good enough; None where there is none."""
+        """Whether a mean returned by `mean` meets the target; None if there is no mean."""
         if mean is None or mean.value is None:
             return None
         return mean.value >= self.goal if self.at_least else mean.value <= self.goal
 
 
 def is_loss(name: str) -> bool:
-    """Whether a name, as `Target.name` makes it, is of a loss, of which less is better."""
+    """Whether a name returned by `Target.name` is that of a loss, where less is better."""
     return f"{name} ".partition("@")[2].partition(" ")[2].startswith("loss ")
 
 
 def read_target(
     subject: str, sign: str, amount: str, segment: tuple[str, str] | None = None
 ) -> Target | None:
-    """The target of a measure's text, `>=` or `<=`, and a number or percentage; None: no such measure."""
+    """Parse a target from a measure, `>=` or `<=`, and a number or percentage; None if no measure matches."""
     lost, tail = _LOSS.fullmatch(subject), _PERCENTILE.fullmatch(subject)
     measure = Recall(int(lost[2])) if lost else find_measure(tail[2] if tail else subject)
     if measure is None:
@@ -214,7 +213,7 @@ def _require_sense(target: Target, sign: str) -> None:
 
 
 def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:
-    """Refuse a target that the data cannot answer: a segment without queries, a loss without judgments."""
+    """Refuse a target that these data cannot decide: an empty segment, or a loss without judgments."""
     for each in targets:
         if each.needs_qrels and dataset.qrels is None:
             raise UsageError(f"{each} needs relevance judgments (qrels), but the data have none")
@@ -253,7 +252,7 @@ def _quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """A name or value of a segment without the quotation marks around it."""
+    """A name or value of a segment without surrounding quotation marks."""
     for sign in "\"'":
         if text.startswith(sign):
             return text[1:-1].replace(sign * 2, sign)

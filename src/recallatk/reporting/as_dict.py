@@ -16,10 +16,13 @@ from recallatk.redaction import public
 from recallatk.reporting.trial_lines import trial_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from recallatk.analysis.row_segments import LostRows, RowSegments
     from recallatk.core import Failure, Mean, Measurement, Run, Trial
     from recallatk.goals import Verdict
+    from recallatk.reporting.engine_segments import EngineSegments
+    from recallatk.reporting.row_segments import SettingRows
     from recallatk.reporting.trial_lines import TrialLine
 
 _NOT_MEASURED = (
@@ -32,12 +35,19 @@ _NOT_MEASURED = (
 _NONE_REFUSED = Refusals(np.empty(0, np.int32), ())
 
 
-def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
+def run_to_dict(
+    run: Run,
+    verdict: Verdict | None = None,
+    segments: Sequence[EngineSegments] = (),
+    rows: Sequence[SettingRows] = (),
+) -> dict[str, Any]:
     """Everything about a run but its answers and single calls, as strict JSON can hold it.
 
     Args:
         run: what was measured.
         verdict: of its goals, where its truth and data were there to tell; by default what the run tells.
+        segments: recall by query columns, of `RunReport.segments`.
+        rows: recall by corpus row of one setting per engine, from `RunReport.rows`.
     """
     found: dict[str, Any] = plain(
         {
@@ -45,21 +55,35 @@ def run_to_dict(run: Run, verdict: Verdict | None = None) -> dict[str, Any]:
             "metric": run.metric,
             "complete": run.complete,
             "planned": None if run.planned is None else len(run.planned),
+            "kept": [trial_numbers(run)[each] for each in run.kept],
             "verdict": (run_verdict(run) if verdict is None else verdict).to_dict(),
             "begun": run.begun,
             "checked": run.checked,
             "timed": run.timed,
             "sampled_from": run.sampled_from,
+            "synthetic_filters": run.synthetic,
             "trials": _trials(run),
+            "segments": [each.to_dict() for each in segments],
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
+            "models": run.models,
             "environment": run.environment,
             "settings": run.settings,
+            **({"by_row": _rows(run, rows) or None} if run.by_row else {}),
         }
     )
     shown: dict[str, Any] = public(found)
     return shown
+
+
+def _rows(run: Run, rows: Sequence[SettingRows]) -> list[dict[str, Any]]:
+    """One entry per engine, with the number of its trial."""
+    numbers = trial_numbers(run)
+    return [
+        {"trial": numbers[each.trial], "engine": each.trial.engine, **row_segments_to_dict(each.found)}
+        for each in rows
+    ]
 
 
 def _trials(run: Run) -> list[dict[str, Any]]:
@@ -164,6 +188,33 @@ def _filters(measurement: Measurement, measure: str | None) -> dict[str, Any] | 
 def mean_to_dict(mean: Mean) -> dict[str, Any]:
     """A mean with its interval, and the mean by strict ids."""
     return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+
+
+def row_segments_to_dict(found: RowSegments) -> dict[str, Any]:
+    """The documents' side of recall as plain values, for JSON."""
+    return {
+        "k": found.k,
+        "found": mean_to_dict(found.share),
+        "columns": {
+            column: [
+                {
+                    "value": each.name,
+                    "found": mean_to_dict(each.share),
+                    "neighbors": each.neighbors,
+                    "queries": each.share.n,
+                    "judged": each.judged,
+                }
+                for each in segments
+            ]
+            for column, segments in found.columns.items()
+        },
+        "never_found": _lost(found.never_found),
+        "lost_hubs": _lost(found.lost_hubs),
+    }
+
+
+def _lost(lost: LostRows) -> dict[str, Any]:
+    return {"count": lost.count, "rows": [asdict(each) for each in lost.rows]}
 
 
 def plain(value: Any) -> Any:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.answer_scores import OTHER_TOOLS
 from recallatk.analysis.segments import AUTOMATIC, SELECTIVITY
-from recallatk.reporting.as_dict import mean_to_dict
+from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
-from recallatk.reporting.labels import number, with_margin
+from recallatk.reporting.labels import LOWER_BOUND, number, with_margin
+from recallatk.reporting.row_segments import row_blocks
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
 
@@ -73,6 +74,8 @@ def _heading(assessment: Assessment) -> Section:
             f"The corpus is a sample of {score.sampled_from:,} rows. Recall on a sample does not carry over "
             "to the whole corpus."
         )
+    if score.synthetic:
+        lines.append("The filters are synthetic.")
     return Section("", [Sentences(lines)])
 
 
@@ -88,7 +91,17 @@ def _measures(assessment: Assessment) -> Section:
     kept = [0, 1, *([2] if any(row[2] for row in rows) else [])]
     kept += [3] if len({row[3] for row in rows}) > 1 else []
     table = Table("", [header[at] for at in kept], [[row[at] for at in kept] for row in rows], 1)
-    return Section("", [table])
+    legend = [LOWER_BOUND] if assessment.at_least else []
+    return Section("", [table, Sentences([*legend, *_unreached(assessment)])])
+
+
+def _unreached(assessment: Assessment) -> list[str]:
+    """The default values of k that were left out for lack of answers."""
+    beyond = assessment.score.unreached
+    if not beyond:
+        return []
+    names, listed = ", ".join(f"recall@{k}" for k in beyond), ",".join(map(str, beyond))
+    return [f"{names} left out: no query has that many answers. To score anyway: --at {listed}"]
 
 
 def _explained(assessment: Assessment) -> Section:
@@ -169,6 +182,11 @@ def _segment_section(name: str, found: list[Segment]) -> Section:
     return Section("", [Table("", header, rows, 1), Sentences(better)])
 
 
+def _rows(assessment: Assessment) -> Section | None:
+    """True neighbors found by corpus column, and the rows that are lost."""
+    return None if assessment.rows is None else Section("", row_blocks(assessment.rows))
+
+
 def _differences(assessment: Assessment) -> Section:
     return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
 
@@ -214,6 +232,7 @@ SECTIONS: Builders = (
     (Form.ALL, _relevance),
     (Form.SCREEN, _named_segments),
     (Form.TEXT, _segments),
+    (Form.ALL, _rows),
     (Form.ALL, _differences),
     (Form.ALL, _warnings),
 )
@@ -235,6 +254,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "segments": {
             name: {each.name: _segment(each) for each in found} for name, found in assessment.segments.items()
         },
+        "by_row": None if assessment.rows is None else row_segments_to_dict(assessment.rows),
         "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
         "planning": assessment.planning or None,
         "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},
@@ -242,6 +262,8 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "score_ties": _score_ties(assessment),
         "comparisons": [{**each._asdict(), "in_words": each.in_words} for each in assessment.differences],
         "sampled_from": score.sampled_from,
+        "synthetic_filters": score.synthetic,
+        "unreached": list(score.unreached),
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.comparison import compare, holm
+from recallatk.core.data import different_models
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.document import Sentences, Table
@@ -85,6 +86,7 @@ def _different(one: Run, other: Run) -> list[str]:
     """The data, truth or metric in which two runs differ."""
     prints = {**one.fingerprints, **other.fingerprints}
     found = [name for name in prints if one.fingerprints.get(name) != other.fingerprints.get(name)]
+    found += different_models(other.models, one.models)
     return [*found, "metric"] if one.metric != other.metric else found
 
 

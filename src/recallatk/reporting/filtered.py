@@ -12,6 +12,7 @@ from recallatk.analysis.filtered import CORRELATION, FILTER, filter_groups
 from recallatk.analysis.segments import SELECTIVITY
 from recallatk.core import FilterFacts
 from recallatk.reporting.document import Table
+from recallatk.reporting.engine_segments import settings_by_engine
 from recallatk.reporting.labels import fitted, number, with_margin
 from recallatk.reporting.per_query import recall_per_query
 from recallatk.reporting.run_notes import index_share
@@ -274,25 +275,3 @@ def _listed(groups: list[FilterGroup] | None) -> list[dict[str, Any]] | None:
         }
         for each in groups
     ]
-
-
-def settings_by_engine(curve: Curve, chosen: int | None) -> list[Row]:
-    """One point per engine under the first load: the chosen one, or the best of its engine.
-
-    The best is the cheapest that reaches the target, without one the recall of the chosen setting; where no
-    setting of an engine does, its highest recall.
-    """
-    points = [each for each in curve.main if each["recall"] is not None]
-    mine = next((each for each in points if each["n"] == chosen), None)
-    wanted = max(curve.wanted, default=1.0 if mine is None else mine["recall"])
-    found: dict[str, Row] = {name: {} for name in curve.engines.values()}
-    for name in found:
-        members = [each for each in points if each["engine"] == name]
-        enough = [each for each in members if each["recall"] >= wanted and each["latency"]]
-        if mine is not None and mine["engine"] == name:
-            found[name] = mine
-        elif enough:
-            found[name] = min(enough, key=lambda each: each["latency"])
-        elif members:
-            found[name] = max(members, key=lambda each: each["recall"])
-    return [each for each in found.values() if each]

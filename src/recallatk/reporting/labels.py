@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from recallatk.analysis.latency import Percentile, Spread
     from recallatk.core import Mean, Parameters, Run, Trial
 
+OVER_QUERIES = "±: 95 % interval over queries."
+# Said wherever a reader sees both for one number.
+LOWER_BOUND = f'{OVER_QUERIES} "At least" is the bound to decide by: it holds for any distribution.'
+GOAL_BOUNDS = "Goals are decided by bounds that hold for any distribution, so these differ from ±."
 _LONGEST_VALUE = 200
 _MOST_DIGITS = 6
 

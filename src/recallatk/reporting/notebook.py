@@ -95,11 +95,11 @@ def best_measurement(run: Run, target: str | Sequence[str], budget: str | Sequen
     from recallatk.goals.runs import run_verdict, trial_numbers
 
     if not all(isinstance(each, str | list | tuple) for each in (target, budget)):
-        raise UsageError(f'{target!r} is no target. Write it as "recall@10 >= 0.95"')
+        raise UsageError(f'{target!r} is not a target. Write it as "recall@10 >= 0.95"')
     texts = [text for each in (target, budget) for text in ([each] if isinstance(each, str) else each)]
     goals = [str(parse_goal(text)) for text in texts]
     if not goals:
-        raise UsageError('no goal given. Give one such as target="recall@10 >= 0.95"')
+        raise UsageError('no goal given. Pass one, such as target="recall@10 >= 0.95"')
     verdict = run_verdict(replace(run, settings={"tune": {"target": goals}}))
     numbers = trial_numbers(run)
     chosen = [each for each in run.measurements if numbers[each.trial] == verdict.trial]

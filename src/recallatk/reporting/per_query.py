@@ -13,7 +13,7 @@ from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
 from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
-from recallatk.analysis.segments import Grouping, automatic, by_column, segments
+from recallatk.analysis.segments import FEWEST, Grouping, automatic, by_column, segments
 from recallatk.core import Score
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import thinned
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 # More settings keep only their means, or the file would be too large to send.
 MOST_DETAILED = 60
 WORST = 8
-# Smaller segments are neither drawn nor called out: their recall is mostly chance.
-FEWEST = 10
 _MOST_SEGMENTS, _MOST_VALUES = 12, 30
 _MOST_COLUMNS, _MOST_LINES = 12, 12
 
@@ -128,10 +126,15 @@ def recall_per_query(measurement: Measurement, truth: Truth, k: int) -> NDArray[
     return _asked(measurement, truth, k).values
 
 
-def _asked(measurement: Measurement, truth: Truth, k: int) -> _Asked:
+def compared_queries(measurement: Measurement, truth: Truth) -> Compared:
+    """The queries that a setting was asked, compared with their truth."""
     places = np.flatnonzero(measurement.asked)
     some = truth if len(places) == len(truth) else truth.take(places)
-    compared = Compared(some, bounded(measurement.answers[places], truth.corpus_rows))
+    return Compared(some, bounded(measurement.answers[places], truth.corpus_rows))
+
+
+def _asked(measurement: Measurement, truth: Truth, k: int) -> _Asked:
+    places, compared = np.flatnonzero(measurement.asked), compared_queries(measurement, truth)
     everywhere = np.full(len(truth), np.nan)
     everywhere[places] = Recall(k).per_query(compared)
     return _Asked(places, compared, everywhere)
@@ -192,9 +195,9 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[MissedNeighbor, ...
 
 def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:
     """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
-    columns = _query_columns(truth, dataset)
+    columns = query_columns(truth, dataset)
     text = None if dataset is None else dataset.queries.text_column
-    asked = (curve.run.settings.get("measure") or {}).get("by") or _few_valued(columns)
+    asked = curve.run.by or _few_valued(columns)
     found = []
     for name in asked:
         try:
@@ -204,7 +207,7 @@ def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Gr
     return [*found, *automatic(truth, columns, text)]
 
 
-def _query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:
+def query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:
     """The columns of the queries."""
     return truth.query_columns if dataset is None else dataset.queries.metadata
 

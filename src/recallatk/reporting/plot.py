@@ -73,7 +73,7 @@ def scatter(
     return [
         *_drawn(cells, up, up_title),
         *_below(across, width, across_title),
-        *_legend({name: sign for name, sign in signs.items() if name in drawn}),
+        *_legend({name: sign for name, sign in signs.items() if name in drawn}, width + len(across_title)),
     ]
 
 
@@ -125,6 +125,13 @@ def _below(across: _Span, width: int, title: str) -> list[str]:
     ]
 
 
-def _legend(signs: dict[str, str]) -> list[str]:
-    shown = [f"{sign} {printable(name)}" for name, sign in signs.items()]
-    return [" " * MARGIN + "  ".join(shown)] if len(shown) > 1 else []
+def _legend(signs: dict[str, str], width: int) -> list[str]:
+    """The sign of every engine, in as many lines as it takes."""
+    lines: list[str] = []
+    for name, sign in signs.items() if len(signs) > 1 else ():
+        shown = f"{sign} {printable(name)}"
+        if lines and len(lines[-1]) + 2 + len(shown) <= width:
+            lines[-1] += f"  {shown}"
+        else:
+            lines.append(shown)
+    return [" " * MARGIN + line for line in lines]

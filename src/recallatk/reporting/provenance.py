@@ -34,6 +34,10 @@ def identity(run: Run) -> Table:
         ["Timed", cut(printable(run.timed or "-"), _LONGEST)],
     ]
     rows += [
+        [f"Embedding model of the {part}", cut(printable(", ".join(models)), _LONGEST)]
+        for part, models in run.models.items()
+    ]
+    rows += [
         [f"Fingerprint of {_words(name).lower()}", printable(text)] for name, text in run.fingerprints.items()
     ]
     return Table("Identity", ["", ""], rows, 2)

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.row_segments import MOST_NAMED
 from recallatk.reporting import provenance
 from recallatk.reporting.charts import breakdowns
 from recallatk.reporting.charts.curve import latency_curve, qps_curve
@@ -76,8 +77,9 @@ def verdict(report: RunReport) -> Section:
     load = "" if len(loads) < 2 else f"The verdict is for the load {loads[0]}; other loads are below."
     if found.goals:
         said = (
-            "A goal on recall is decided by bounds that each hold with 95 % confidence, a latency by the "
-            "interval of its percentile; figures without bounds are as measured."
+            "A goal on recall is decided by two bounds. Each holds with 95 % confidence for any "
+            "distribution, so they differ from ±, the 95 % interval over queries. A latency is "
+            "decided by the interval of its percentile; figures without bounds are as measured."
         )
     else:
         said = (
@@ -259,6 +261,15 @@ def _segments(report: RunReport, part: dict[str, Any]) -> list[Block]:
         *([Details("The heat map as a table", [table])] if several else []),
         _followed("segments", part),
     ]
+
+
+def rows(report: RunReport) -> list[Section]:
+    """True neighbors found by corpus column, and the rows that are lost."""
+    if not report.run.by_row:
+        return []
+    from recallatk.reporting.row_segments import row_sections
+
+    return row_sections(report.rows, report.no_rows, ids=MOST_NAMED, name="rows")
 
 
 def filtered(report: RunReport) -> Section | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recallatk.reporting import run_notes, run_tables
 from recallatk.reporting.document import Code, Form, Heading, Items, Lead, Section, Sentences
 from recallatk.reporting.findings import linter_section
+from recallatk.reporting.labels import GOAL_BOUNDS
+
+_MOST_SEGMENTS = 30
 
 if TYPE_CHECKING:
     from recallatk.reporting.run_report import RunReport
@@ -22,7 +26,8 @@ def verdict(report: RunReport) -> Section:
     """The verdict, then each goal with its outcome."""
     found = report.whole_verdict
     lead = Lead(found.sentence, found.word, bool(found.met), found.why)
-    return Section("Verdict", [lead, Items(found.goals)])
+    bounds = Sentences([GOAL_BOUNDS] if found.bounded else [])
+    return Section("Verdict", [lead, Items(found.goals), bounds])
 
 
 def filtered(report: RunReport) -> list[Section]:
@@ -32,6 +37,34 @@ def filtered(report: RunReport) -> list[Section]:
         about = [Sentences([each.said]), each.table(), Items(each.changes)]
         sections.append(Section(each.title, [*about, Sentences([each.rates_said]), each.rates()]))
     return sections
+
+
+def rows(report: RunReport) -> list[Section]:
+    """True neighbors found by corpus column, and the rows that are lost."""
+    if not report.run.by_row:
+        return []
+    from recallatk.reporting.row_segments import row_sections
+
+    return row_sections(report.rows, report.no_rows)
+
+
+def segments(report: RunReport) -> list[Section]:
+    """Recall of every engine by the query columns that the settings name."""
+    return segment_sections(report, _MOST_SEGMENTS)
+
+
+def segment_sections(report: RunReport, most: int, width: int | None = None) -> list[Section]:
+    """A section per column with at most so many segments, then why columns are missing."""
+    found, missing = report.segments
+    if not found:
+        return [Section("", [Sentences(missing)])]
+    # Analysis of single queries takes a while to import, for which a terminal should not wait.
+    from recallatk.reporting.engine_segments import segment_section
+
+    first, *others = (segment_section(each, most, width) for each in found)
+    # The settings are the same for every column.
+    first = replace(first, blocks=[*first.blocks, Sentences([found[0].settings])])
+    return [first, *others, Section("", [Sentences(missing)])]
 
 
 def runs(report: RunReport) -> Section | None:

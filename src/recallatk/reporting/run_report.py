@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.headline import headline_measure
-from recallatk.errors import UsageError
+from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
 from recallatk.reporting import run_page, run_prose, run_screen
 from recallatk.reporting.charts.points import curve_of, shortened
@@ -15,6 +15,7 @@ from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
 from recallatk.reporting.labels import naming
 from recallatk.reporting.markdown import render_markdown
+from recallatk.reporting.run_title import has_filters, run_title
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.reporting.trial_lines import trial_lines
 from recallatk.reporting.verdict_words import spoken_verdict
@@ -28,14 +29,18 @@ if TYPE_CHECKING:
     from recallatk.reporting.charts.theme import Chart
     from recallatk.reporting.comparison import Comparison
     from recallatk.reporting.document import Builders
+    from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.filtered import GroupedRecall
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.per_query import Facts
+    from recallatk.reporting.row_segments import SettingRows
     from recallatk.reporting.setting_detail import Part
     from recallatk.reporting.trial_lines import TrialLine
     from recallatk.reporting.verdict_words import SpokenVerdict
 
 _GROUPS = ("mode", "load")
+_NO_DATA = "the data of the run were not found. Name them: --corpus CORPUS --queries QUERIES"
+_MOST_KEPT = 5
 _NOT_TOLD = "no recall was measured, or the truth does not match the answers"
 
 
@@ -82,30 +87,7 @@ class RunReport:
     @property
     def title(self) -> str:
         """The engine, or how many there are, on which data: queries, filters, metric and goals."""
-        engines = self.labels.engines
-        if len(engines) == 1:
-            what = self.labels.engine(engines[0])
-        else:
-            what = f"{len(engines)} engines" if engines else "Nothing measured yet"
-        counts = sorted({len(each.answers) for each in self.run.measurements})
-        noun = "filtered " if self.filtered and not self._some_filtered else ""
-        queries = [f"{_range(counts)} {noun}{'query' if counts[-1] == 1 else 'queries'}"] if counts else []
-        queries += [f"{self._some_filtered:,} of them filtered"] if self._some_filtered else []
-        goals = [str(each) for each in goals_of(self.run).goals]
-        target = [f"target {' and '.join(goals)}"] if goals else []
-        return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"
-
-    @property
-    def filtered(self) -> bool:
-        """Whether queries have filters."""
-        # Only a truth under filters depends on the metadata of the corpus.
-        return "metadata" in self.run.fingerprints
-
-    @property
-    def _some_filtered(self) -> int | None:
-        """Number of queries with a filter, where not all have one."""
-        facts = next((each.filters for each in self.run.measurements if each.filters is not None), None)
-        return None if facts is None or facts.filtered.all() else int(facts.filtered.sum())
+        return run_title(self.run, self.labels)
 
     @property
     def headline(self) -> str:
@@ -122,7 +104,7 @@ class RunReport:
         """Engines with what is the same in all of their trials, and how far the run has come."""
         engines = self.labels.engines
         shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
-        return [*shared, *_progress(self.run, self.go_on)]
+        return [*shared, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
@@ -149,7 +131,7 @@ class RunReport:
     @cached_property
     def grouped_recall(self) -> dict[str, GroupedRecall]:
         """Recall by filter, selectivity and correlation; empty without filters."""
-        if not self.filtered:
+        if not has_filters(self.run):
             return {}
         from recallatk.reporting.filtered import grouped_recall
 
@@ -157,6 +139,42 @@ class RunReport:
         recorded = any(line.measurement.filters is not None for line in curve.lines)
         # Runs of format 4 tell without their truth, which may have to be opened.
         return grouped_recall(curve, None if recorded else self._inputs[0], verdict.number)
+
+    @property
+    def rows(self) -> list[SettingRows]:
+        """True neighbors found by corpus column, and rows that are lost; `no_rows` says why it is empty."""
+        return self._rows[0]
+
+    @property
+    def no_rows(self) -> str:
+        """Why recall by corpus row cannot be told; empty where it can."""
+        return self._rows[1]
+
+    @cached_property
+    def _rows(self) -> tuple[list[SettingRows], str]:
+        if not self.run.by_row:
+            return [], "no corpus column was named"
+        from recallatk.reporting.row_segments import rows_by_engine
+
+        truth, dataset, no_truth = self._inputs
+        curve, verdict = self._every_setting
+        try:
+            found = rows_by_engine(curve, truth, dataset, verdict.number, self.run.by_row)
+        except RecallError as problem:
+            # The columns that a run names may be gone from its data, which costs only this section.
+            return [], str(problem)
+        why = _NOT_TOLD if truth is not None and dataset is not None else no_truth or _NO_DATA
+        return found, "" if found else why
+
+    @cached_property
+    def segments(self) -> tuple[list[EngineSegments], list[str]]:
+        """Recall by the columns that the settings name, and why columns are missing."""
+        if not self.run.by or not self.lines:
+            return [], []
+        from recallatk.reporting.engine_segments import segments_by_columns
+
+        (curve, verdict), (truth, dataset, no_truth) = self._every_setting, self._inputs
+        return segments_by_columns(curve, truth, dataset, verdict.number, no_truth or _NOT_TOLD)
 
     @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
@@ -238,11 +256,17 @@ def _progress(run: Run, go_on: str | None) -> list[str]:
         return []
     failed = f", {len(run.failures):,} failed" if run.failures else ""
     how = go_on or "the same command"
-    return [f"{len(run.measurements):,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+    measured = len(run.measurements) - len(run.kept)
+    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
 
 
-def _range(counts: list[int]) -> str:
-    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+def _kept(run: Run, labels: Naming) -> list[str]:
+    """Trials of earlier settings, which the settings of the run no longer name."""
+    if not run.kept:
+        return []
+    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
+    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
+    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]
 
 
 SECTIONS: Builders = (
@@ -255,12 +279,16 @@ SECTIONS: Builders = (
     (Form.TERMINAL, run_screen.curve),
     (Form.SCREEN, run_screen.filtered),
     (Form.PROSE, run_prose.filtered),
+    (Form.SCREEN, run_screen.segments),
+    (Form.PROSE, run_prose.segments),
+    (Form.TERMINAL | Form.MARKDOWN, run_prose.rows),
     (Form.HTML, run_page.curves),
     (Form.HTML, run_page.settings),
     (Form.HTML, run_page.filtered),
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
+    (Form.HTML, run_page.rows),
     (Form.HTML, run_page.cost),
     (Form.HTML, run_page.loads),
     (Form.HTML, run_page.runs),
@@ -290,6 +318,7 @@ def to_text(
     logs: str | None = None,
     go_on: str | None = None,
     truth: Truth | None = None,
+    dataset: Dataset | None = None,
     findings: Iterable[Any] | None = None,
     width: int | None = None,
     files: Sequence[str] = (),
@@ -307,6 +336,7 @@ def to_text(
         go_on: the command that resumes the run.
         truth: the truth that it was scored against, for recall by filter selectivity; by default the one that
             the run names.
+        dataset: the data that it was measured on, for recall by corpus row; likewise.
         findings: findings of the linter; None if it did not run.
         width: columns of the terminal; by default those of the current one.
         files: sentences that say where the files are.
@@ -315,6 +345,7 @@ def to_text(
     report = RunReport(
         run,
         truth,
+        dataset,
         judged=verdict,
         findings=None if findings is None else list(findings),
         wide=wide,
@@ -338,6 +369,7 @@ def to_markdown(
     logs: str | None = None,
     go_on: str | None = None,
     truth: Truth | None = None,
+    dataset: Dataset | None = None,
     others: Sequence[Run] = (),
     names: Sequence[str] = (),
 ) -> str:
@@ -351,11 +383,21 @@ def to_markdown(
         logs: folder with the logs of failed trials.
         go_on: the command that resumes the run.
         truth: the truth that it was scored against; by default the one that the run names.
+        dataset: the data that it was measured on, for recall by corpus row; likewise.
         others: runs to compare with this one.
         names: names of the runs, this one first.
     """
     report = RunReport(
-        run, truth, judged=verdict, wide=wide, by=by, logs=logs, go_on=go_on, others=others, names=names
+        run,
+        truth,
+        dataset,
+        judged=verdict,
+        wide=wide,
+        by=by,
+        logs=logs,
+        go_on=go_on,
+        others=others,
+        names=names,
     )
     return render_markdown(report.document(Form.MARKDOWN))
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from recallatk.reporting.compact_tables import compact_tables
 from recallatk.reporting.document import Drawing, Items, Lead, Section, Sentences
 from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortened_line
+from recallatk.reporting.labels import GOAL_BOUNDS, OVER_QUERIES
 from recallatk.reporting.plot import MARGIN, WIDTH, plot
 from recallatk.reporting.run_notes import cautions, doubts, failure_groups
+from recallatk.reporting.run_prose import segment_sections
 from recallatk.reporting.run_tables import FRONT
 from recallatk.reporting.text import printable
 from recallatk.reporting.trial_lines import prices
@@ -26,6 +28,7 @@ _BESIDE = 12
 _MOST_FAILURES = 5
 _MORE = "--verbose shows"
 _MOST_DOUBTS = 2
+_MOST_SEGMENTS = 8
 
 
 def verdict(report: RunReport) -> Section:
@@ -68,11 +71,10 @@ def _compact(made: CompactTable, known: set[str]) -> list[Block]:
 
 def _legend(report: RunReport, made: list[CompactTable]) -> list[str]:
     weighed = prices(report.lines)
-    if not weighed or sum(len(each.table.rows) for each in made) < 2:
-        return []
-    return [
-        f"{FRONT} Pareto front by {report.headline} and {', '.join(weighed)}. ±: 95 % interval over queries."
-    ]
+    said = []
+    if weighed and sum(len(each.table.rows) for each in made) > 1:
+        said = [f"{FRONT} Pareto front by {report.headline} and {', '.join(weighed)}. {OVER_QUERIES}"]
+    return [*said, *([GOAL_BOUNDS] if report.whole_verdict.bounded else [])]
 
 
 def curve(report: RunReport) -> Section:
@@ -87,6 +89,11 @@ def filtered(report: RunReport) -> list[Section]:
         Section(each.title, [replace(each.table_within(report.columns), title=""), Sentences(each.changes)])
         for each in report.grouped_recall.values()
     ]
+
+
+def segments(report: RunReport) -> list[Section]:
+    """Recall of every engine by the query columns that the settings name, the worst segments first."""
+    return segment_sections(report, _MOST_SEGMENTS, report.columns)
 
 
 def found(report: RunReport) -> Section:

@@ -8,10 +8,10 @@ import numpy as np
 
 from recallatk.analysis.diagnosis import Diagnosis, diagnose
 from recallatk.analysis.measures import RecallWithin
+from recallatk.analysis.segments import FEWEST
 from recallatk.core import Score
 from recallatk.reporting.document import Table
 from recallatk.reporting.labels import cut, interval, number, with_margin
-from recallatk.reporting.per_query import FEWEST
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -65,7 +66,7 @@ def for_console(text: str, *, ascii_only: bool | None = None) -> str:
         except (UnicodeEncodeError, LookupError):
             ascii_only = True
     # The blank before the sign goes, so that tables stay aligned.
-    return text.replace(" ±", "+-").replace("±", "+-").translate(_ASCII) if ascii_only else text
+    return re.sub(r" ±(?=\d)|±", "+-", text).translate(_ASCII) if ascii_only else text
 
 
 def _section(section: Section, width: int | None) -> list[str]:

@@ -26,6 +26,7 @@ from recallatk.reporting.tuned_file import TUNED, tuned_text
 from recallatk.reporting.tuned_words import (
     about_front,
     about_prices,
+    front_rows,
     front_table,
     mean_in_words,
     measure_of,
@@ -34,6 +35,7 @@ from recallatk.reporting.tuned_words import (
     tried_table,
     verdict,
 )
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -169,7 +171,7 @@ def _runner_up(report: TunedReport) -> Section:
 
 def _front(report: TunedReport) -> Section:
     tuned = report.tuned
-    names = Naming(trial_of(each) for each in tuned.front)
+    names = Naming(trial_of(each) for each in front_rows(tuned))
     about = about_front(tuned, names, report.measure)
     return Section("Front", [Sentences(about), front_table(tuned, names, report.measure)])
 
@@ -193,7 +195,8 @@ def _tried(report: TunedReport) -> Section:
 
 def _took(report: TunedReport) -> Section:
     tuned = report.tuned
-    said = f"{tuned.seconds:,.1f} s for {tuned.builds:,} builds and {tuned.trials:,} settings"
+    builds, settings = counted(tuned.builds, "build", "builds"), counted(tuned.trials, "setting", "settings")
+    said = f"{tuned.seconds:,.1f} s for {builds} and {settings}"
     grid = tuned.grid_seconds_estimate
     if grid is not None and tuned.seconds:
         times = grid / tuned.seconds

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.cost import MachinePrice, price_of
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
@@ -47,6 +48,7 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
             "targets": tuned.targets,
             "budgets": tuned.budgets,
             "prefer": tuned.prefer,
+            "cost": _cost(tuned),
             "looks": tuned.looks,
             "snippet": tuned.snippet,
             "runner_up": _candidate(tuned.runner_up),
@@ -64,6 +66,21 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     )
     shown: dict[str, Any] = public(found)
     return shown
+
+
+def _cost(tuned: Tuned) -> dict[str, Any] | None:
+    """The price, and the cost of a million queries with the choice or the closest setting."""
+    price = price_of_tuning(tuned)
+    if price is None:
+        return None
+    shown = tuned.choice or tuned.nearest
+    cost = None if shown is None else price.per_million(shown.qps)
+    return {"per_hour": price.per_hour, "currency": price.currency, "cost_per_million": cost}
+
+
+def price_of_tuning(tuned: Tuned) -> MachinePrice | None:
+    """The price of the machine; None if not stated."""
+    return None if tuned.per_hour is None else MachinePrice(tuned.per_hour, tuned.currency)
 
 
 def _candidate(candidate: Candidate | None) -> dict[str, Any] | None:
@@ -122,6 +139,7 @@ def tuned_from_dict(found: Mapping[str, Any], where: str = "tuned.json") -> Tune
 
 def _read(found: Mapping[str, Any]) -> Tuned:
     segment = found["worst_segment"]
+    price = price_of(found)
     same = ("prefer", "met", "looks", "binding", "trials", "builds", "seconds", "grid_seconds_estimate")
     return Tuned(
         targets=tuple(found["targets"]),
@@ -139,6 +157,8 @@ def _read(found: Mapping[str, Any]) -> Tuned:
         cautions=tuple(Caution(**each) for each in found["cautions"]),
         snippet=found["snippet"],
         verdict=_read_verdict(found.get("verdict")),
+        per_hour=None if price is None else price.per_hour,
+        currency=None if price is None else price.currency,
         **{name: found[name] for name in same},
     )
 

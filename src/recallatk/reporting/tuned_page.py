@@ -10,7 +10,7 @@ from recallatk.reporting.charts.tuned_curve import limit_is_near, tuned_chart
 from recallatk.reporting.document import Details, Figure, Heading, Items, Section, Sentences, Tiles, Widget
 from recallatk.reporting.findings import linted
 from recallatk.reporting.labels import number, with_margin
-from recallatk.reporting.tuned_file import TUNED
+from recallatk.reporting.tuned_file import TUNED, price_of_tuning
 from recallatk.reporting.tuned_words import (
     MOST_ATTEMPTS,
     about_front,
@@ -55,11 +55,20 @@ def tiles(tuned: Tuned) -> list[Tiles]:
     costs = {
         "p95 latency": (of_budget("p95", subject), "" if p50 is None else f"p50 {p50:.3f} ms"),
         "Throughput": (number(subject.qps, ",.0f"), "queries per second, one client"),
+        **_cost_tile(tuned, subject),
         "Memory": (of_budget("memory", subject), "" if build == "-" else f"build {build}"),
     }
     for name, (value, beside) in costs.items():
         tiles.append((name, value, "not measured" if value == "-" else beside))
     return [Tiles(tiles)]
+
+
+def _cost_tile(tuned: Tuned, subject: Candidate) -> dict[str, tuple[str, str]]:
+    price = price_of_tuning(tuned)
+    if price is None:
+        return {}
+    value = number(price.per_million(subject.qps), ".3g", price.currency or "")
+    return {"Cost": (value, f"per million queries at {price.per_hour:g} per hour")}
 
 
 def about_runner_up(tuned: Tuned) -> list[str]:
@@ -68,7 +77,7 @@ def about_runner_up(tuned: Tuned) -> list[str]:
     if choice is None or other is None:
         return [tuned.no_runner_up] if choice is not None and tuned.no_runner_up else []
     measures = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in other.measures.items())
-    known = ", ".join(part for part in (measures, costs_in_words(other)) if part)
+    known = ", ".join(part for part in (measures, costs_in_words(tuned, other)) if part)
     lines = [f"{setting(other)}. Tuning queries: {known or 'not measured'}."]
     traded = _traded(choice, other)
     if not traded:

@@ -12,7 +12,15 @@ from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortene
 from recallatk.reporting.labels import Naming
 from recallatk.reporting.plot import MARGIN, WIDTH, Dot, scatter
 from recallatk.reporting.text import columns_taken, printable
-from recallatk.reporting.tuned_words import COST_AXES, front_table, held, shared_parameters, trial_of
+from recallatk.reporting.tuned_words import (
+    about_choice,
+    cost_axis,
+    front_rows,
+    front_table,
+    held,
+    shared_parameters,
+    trial_of,
+)
 
 if TYPE_CHECKING:
     from recallatk.reporting.document import Table
@@ -28,12 +36,12 @@ _DROPPED = ("build s", "queries", "memory MiB", "at least", "at most", "QPS")
 def front(report: TunedReport) -> Section:
     """The Pareto front, as many rows and columns as fit."""
     tuned = report.tuned
-    names = Naming(trial_of(each) for each in tuned.front)
+    names = Naming(trial_of(each) for each in front_rows(tuned))
     made = front_table(tuned, names, report.measure)
     shared = shared_parameters(names)
     more = len(made.rows) - _MOST_ROWS
     kept = [*made.rows[:_MOST_ROWS]]
-    # The choice is shown wherever it is on the front.
+    # The choice is shown wherever it is in the table.
     kept += [row for row in made.rows[_MOST_ROWS:] if row[0]] if more > 0 else []
     title = f"Pareto front on the tuning queries{f'; {shared}' if shared else ''}"
     hidden = (
@@ -42,6 +50,7 @@ def front(report: TunedReport) -> Section:
         else []
     )
     table = _fitted(replace(made, title="", rows=kept), report.columns)
+    hidden += about_choice(tuned)
     return Section("", [Sentences([title]), table, Sentences(hidden)] if kept else [])
 
 
@@ -65,13 +74,12 @@ def curve(report: TunedReport) -> Section:
     on_front = {trial_of(each) for each in tuned.front}
     dots = []
     for each in found:
-        mean, cost = each.measures.get(measure), cost_of(each, tuned.prefer)
+        mean, cost = each.measures.get(measure), cost_of(tuned, each)
         if mean is not None and mean.value is not None and cost:
             dots.append(Dot(mean.value, cost, each.engine, trial_of(each) in on_front))
     engines = list(dict.fromkeys(each.engine for each in found))
     width = max(20, min(WIDTH, report.columns - MARGIN - _BESIDE))
-    axis = COST_AXES.get(tuned.prefer, tuned.prefer)
-    return Section("", [Drawing(scatter(dots, engines, axis, measure, width, _HEIGHT))])
+    return Section("", [Drawing(scatter(dots, engines, cost_axis(tuned), measure, width, _HEIGHT))])
 
 
 def notices(report: TunedReport) -> Section:
@@ -80,7 +88,9 @@ def notices(report: TunedReport) -> Section:
         left_out = [f"caution: {each.message}" for each in report.tuned.cautions if each.kind == REFUSED]
         brief = [shortened_line(printable(each), report.columns) for each in left_out[:MOST_BRIEF]]
         return Section("", [Sentences([*brief, *findings_in_brief(report.findings, report.columns)])])
-    said = [f"caution: {each.message}" for each in report.tuned.cautions[:MOST_BRIEF]]
+    # The table has the caution about a choice that is not on the front.
+    rest = [each for each in report.tuned.cautions if each.kind != "off-front"]
+    said = [f"caution: {each.message}" for each in rest[:MOST_BRIEF]]
     return Section("", [Sentences([shortened_line(printable(each), report.columns) for each in said])])
 
 

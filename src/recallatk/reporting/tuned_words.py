@@ -10,6 +10,7 @@ from recallatk.goals.target import is_loss
 from recallatk.reporting.document import Table
 from recallatk.reporting.labels import cut, fitted, listed, number, with_margin
 from recallatk.reporting.text import printable
+from recallatk.reporting.tuned_file import price_of_tuning
 from recallatk.units import counted, mebibytes
 
 if TYPE_CHECKING:
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 _COST_WORDS = {"p95": "p95 {}", "qps": "{}", "memory": "memory {}", "build": "build {}"}
 _NUMBERS = ("p95 ms", "QPS", "memory MiB", "build s", "queries")
-_COSTS = {"p95": "p95", "qps": "time per query", "memory": "memory", "build": "build time"}
-COST_AXES = {"p95": "p95 ms", "qps": "QPS", "memory": "MiB", "build": "build s"}
+_COSTS = {
+    "p95": "p95",
+    "qps": "time per query",
+    "memory": "memory",
+    "build": "build time",
+    "cost": "cost per query",
+}
+_COST_AXES = {"p95": "p95 ms", "qps": "QPS", "memory": "MiB", "build": "build s"}
 _CELL, _REASON, _LONGER_CELL = 60, 90, 120
 # The columns of marks and of labels.
 _WORDS = 2
@@ -42,8 +49,8 @@ def verdict(tuned: Tuned) -> list[str]:
     said = f"Run {setting(tuned.choice)}. Held out: {_kept(tuned)}; {_taken(tuned, tuned.choice)}."
     if tuned.looks > 1:
         said += (
-            f" The held-out queries were used {tuned.looks} times: validation rejected the settings before "
-            "this one."
+            f" The held-out queries were used {tuned.looks} times: validation rejected "
+            f"{counted(tuned.looks - 1, 'other setting', 'other settings')}."
         )
     return [said]
 
@@ -62,10 +69,26 @@ def mean_in_words(mean: Mean) -> str:
     return f"{with_margin(mean)} ({counted(mean.n, 'query', 'queries')})"
 
 
-def costs_in_words(candidate: Candidate) -> str:
+def costs_in_words(tuned: Tuned, candidate: Candidate) -> str:
     """Costs of a setting in words."""
     costs = {name: of_budget(name, candidate) for name in ("p95", "qps", "memory", "build")}
-    return ", ".join(_COST_WORDS[name].format(said) for name, said in costs.items() if said != "-")
+    said = [_COST_WORDS[name].format(value) for name, value in costs.items() if value != "-"]
+    return ", ".join([*said, *_priced(tuned, candidate)])
+
+
+def _priced(tuned: Tuned, candidate: Candidate) -> list[str]:
+    """The cost of queries with a setting, if the machine has a price."""
+    price = price_of_tuning(tuned)
+    said = None if price is None else price.said(candidate.qps)
+    return [] if said is None else [said]
+
+
+def cost_axis(tuned: Tuned) -> str:
+    """The preferred cost with its unit, as a terminal writes it."""
+    price = price_of_tuning(tuned)
+    if tuned.prefer == "cost" and price is not None:
+        return price.unit
+    return _COST_AXES.get(tuned.prefer, tuned.prefer)
 
 
 def of_budget(name: str, candidate: Candidate) -> str:
@@ -102,7 +125,7 @@ def _taken(tuned: Tuned, candidate: Candidate) -> str:
             said.append(f"{word} (budget {budgets[name]})")
         elif value != "-":
             said.append(_COST_WORDS[name].format(value))
-    return ", ".join(said) or "costs not measured"
+    return ", ".join([*said, *_priced(tuned, candidate)]) or "costs not measured"
 
 
 def _missed(tuned: Tuned) -> list[str]:
@@ -112,7 +135,7 @@ def _missed(tuned: Tuned) -> list[str]:
         lines.append(tuned.binding)
     if tuned.nearest is not None:
         measures = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.nearest.measures.items())
-        said = ", ".join(part for part in (measures, costs_in_words(tuned.nearest)) if part)
+        said = ", ".join(part for part in (measures, costs_in_words(tuned, tuned.nearest)) if part)
         lines.append(f"Nearest miss: {setting(tuned.nearest)}. Tuning queries: {said}.")
     if tuned.validated:
         said = ", ".join(f"{name} {mean_in_words(mean)}" for name, mean in tuned.validated.items())
@@ -148,6 +171,24 @@ def held(tuned: Tuned) -> list[Candidate]:
     return [found[each] for each in (*front, *(other for other in found if other not in front))]
 
 
+def front_rows(tuned: Tuned) -> list[Candidate]:
+    """The front by ascending recall, with the choice in its place if the final timing left it off."""
+    rows = list(tuned.front)
+    choice = tuned.choice
+    if choice is None or trial_of(choice) in map(trial_of, rows):
+        return rows
+    measure = measure_of(tuned) or ""
+    reached = _value(choice, measure)
+    place = next((at for at, each in enumerate(rows) if _value(each, measure) > reached), len(rows))
+    return [*rows[:place], choice, *rows[place:]]
+
+
+def _value(candidate: Candidate, measure: str) -> float:
+    mean = candidate.measures.get(measure)
+    value = 0.0 if mean is None or mean.value is None else mean.value
+    return -value if is_loss(measure) else value
+
+
 def measure_of(tuned: Tuned) -> str | None:
     """The measure of the first target; None where nothing was measured."""
     return next((name for each in held(tuned) for name in each.measures), None)
@@ -158,14 +199,15 @@ def bound_name(measure: str | None) -> str:
     return "at most" if is_loss(measure or "") else "at least"
 
 
-def number_names(measure: str | None) -> list[str]:
+def number_names(tuned: Tuned, measure: str | None) -> list[str]:
     """The names of `numbers`."""
-    return [bound_name(measure), *_NUMBERS]
+    price = price_of_tuning(tuned)
+    return [bound_name(measure), *_NUMBERS, *([] if price is None else [price.unit])]
 
 
-def numbers(candidate: Candidate) -> list[str]:
+def numbers(tuned: Tuned, candidate: Candidate) -> list[str]:
     """Measured values of a setting, in the order of `number_names`."""
-    memory = candidate.memory_bytes
+    memory, price = candidate.memory_bytes, price_of_tuning(tuned)
     return [
         number(candidate.bound, ".4f"),
         number(candidate.latency_ms.get("p95"), ".3f"),
@@ -173,6 +215,7 @@ def numbers(candidate: Candidate) -> list[str]:
         number(None if memory is None else memory / MIB, ",.1f"),
         number(candidate.build_seconds, ",.1f"),
         f"{candidate.queries:,}",
+        *([] if price is None else [number(price.per_million(candidate.qps), ".3g")]),
     ]
 
 
@@ -189,7 +232,18 @@ def about_front(tuned: Tuned, names: Naming, measure: str) -> list[str]:
         label = names.label(trial_of(tuned.knee))
         better = "Lower" if is_loss(measure) else "Higher"
         lines.append(f"Knee: {label}. {better} {measure} gets more expensive beyond it.")
-    return lines
+    return [*lines, *about_choice(tuned)]
+
+
+def about_choice(tuned: Tuned) -> list[str]:
+    """Why the choice is not on the front; nothing where it is."""
+    if len(front_rows(tuned)) == len(tuned.front):
+        return []
+    cautions = [f"Caution: {each.message}." for each in tuned.cautions if each.kind == "off-front"]
+    same = (
+        f"The choice has the lowest effort that meets the target; more effort takes the same {_cost(tuned)}."
+    )
+    return cautions or ([same] if tuned.prefer in ("memory", "build") else [])
 
 
 def shared_parameters(names: Naming) -> str:
@@ -223,13 +277,14 @@ def _same(names: Naming, engine: str) -> str:
 
 
 def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
-    """The front with marks for choice, runner-up and knee, without empty columns."""
-    labels = fitted([names.label(trial_of(each)) for each in tuned.front], _CELL)
+    """The front and the choice, with marks for choice, runner-up and knee, without empty columns."""
+    shown = front_rows(tuned)
+    labels = fitted([names.label(trial_of(each)) for each in shown], _CELL)
     rows = []
-    for each, label in zip(tuned.front, labels, strict=True):
+    for each, label in zip(shown, labels, strict=True):
         value = with_margin(each.measures.get(measure))
-        rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(each)])
-    return _without_empty(["", "setting", measure, *number_names(measure)], rows)
+        rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(tuned, each)])
+    return _without_empty(["", "setting", measure, *number_names(tuned, measure)], rows)
 
 
 def _without_empty(header: list[str], rows: list[list[str]]) -> Table:
@@ -246,9 +301,9 @@ def settings_table(curve: TunedCurve) -> Table:
     for candidate, point in zip(curve.candidates, curve.points, strict=True):
         marks = [*(["front"] if point["costFront"] else []), *marks_of(curve.tuned, candidate)]
         value = with_margin(candidate.measures.get(measure))
-        rows.append([point["label"], ", ".join(marks), value, *numbers(candidate)])
+        rows.append([point["label"], ", ".join(marks), value, *numbers(curve.tuned, candidate)])
     header = ["Setting", "Role", short(measure) or "recall"]
-    header += [page_name(name) for name in number_names(measure)]
+    header += [page_name(name) for name in number_names(curve.tuned, measure)]
     return Table("All settings measured on the whole corpus, the front first", header, rows, 2)
 
 

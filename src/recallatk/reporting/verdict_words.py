@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.pareto import USEFUL_RECALL, knee
 from recallatk.analysis.pareto import front as front_of
 from recallatk.errors import RecallError
-from recallatk.goals import Budget, parse_goal
+from recallatk.goals import Budget, Target, parse_goal
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.reporting.labels import cut, with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
     from recallatk.core import Dataset, Truth
-    from recallatk.goals import GoalResult, Verdict
+    from recallatk.goals import Goal, GoalResult, Verdict
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Row
 
@@ -45,6 +45,11 @@ class SpokenVerdict:
     def word(self) -> str:
         """The outcome in a word or two; empty without goals."""
         return {"PASS": "Met", "FAIL": "Missed", "UNDECIDED": "Undecided"}.get(self.verdict.outcome or "", "")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a target was decided by bounds, which are not the interval that ± shows."""
+        return any(each.low is not None and _is_target(each.text) for each in self.verdict.goals)
 
     @property
     def why(self) -> str:
@@ -114,11 +119,19 @@ def goal_said(result: GoalResult) -> str:
 def _shown(text: str, value: float | None) -> str:
     if value is None:
         return "none"
-    try:
-        goal = parse_goal(text)
-    except RecallError:
-        return f"{value:.4f}"
+    goal = _goal(text)
     return goal.shown(value) if isinstance(goal, Budget) else f"{value:.4f}"
+
+
+def _goal(text: str) -> Goal | None:
+    try:
+        return parse_goal(text)
+    except RecallError:
+        return None
+
+
+def _is_target(text: str) -> bool:
+    return isinstance(_goal(text), Target)
 
 
 def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVerdict:

@@ -110,8 +110,10 @@ class FolderScan:
         """Unreadable files that can only be trials of this run."""
         if self.header is None:
             return self.unreadable if self.trials else ()
-        lists = (self.header.get(name) for name in ("planned", "trials"))
-        last = max(len(each) if isinstance(each, list) else 0 for each in lists)
+        lists = [found for name in ("planned", "trials") if isinstance(found := self.header.get(name), list)]
+        # Trials that the plan no longer names are behind it.
+        named = (str(each.get("file")) for found in lists for each in found if isinstance(each, dict))
+        last = max([0, *map(len, lists), *(number for each in named if (number := trial_number(each)))])
         return tuple(number for number in self.unreadable if number <= last)
 
     def require_room(self, numbers: Iterable[int]) -> None:

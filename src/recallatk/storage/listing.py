@@ -30,7 +30,7 @@ class ListedRun:
     metric: str | None
     engines: tuple[str, ...]
     done: int
-    """Number of finished trials."""
+    """Number of finished trials, without those that are kept from earlier settings."""
     planned: int | None
     """Number of planned trials; None if unknown."""
     failed: int
@@ -39,6 +39,8 @@ class ListedRun:
     format_version: int | None
     problem: str | None = None
     """Why its headers cannot be read, if so; the numbers are then counts of files."""
+    kept: int = 0
+    """Number of finished trials that the settings no longer name."""
 
 
 def list_runs(folder: PathLike) -> list[ListedRun]:
@@ -70,7 +72,8 @@ def _listed(root: Path, path: Path) -> ListedRun | None:
         told, problem = _UNTOLD, str(found)
     name = root.name or str(root) if path == root else path.relative_to(root).as_posix()
     size = sum(each.stat().st_size for each in _files(path, numbers))
-    return ListedRun(name=name, folder=str(path), done=len(numbers), size_bytes=size, problem=problem, **told)
+    done = len(numbers) - told.get("kept", 0)
+    return ListedRun(name=name, folder=str(path), done=done, size_bytes=size, problem=problem, **told)
 
 
 def _header(path: Path, numbers: list[int]) -> Mapping[str, Any] | None:
@@ -106,9 +109,14 @@ def _told(header: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "planned": None if planned is None else len(planned),
         "failed": len(header.get("failures", ())),
+        "kept": 0 if planned is None else sum(_trial(each) not in planned for each in header["trials"]),
         "begun": header.get("begun"),
         "format_version": int(header["format_version"]),
     }
+
+
+def _trial(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: record.get(name) for name in ("engine", "build", "search", "load", "repeat")}
 
 
 def _files(path: Path, numbers: list[int]) -> Iterator[Path]:

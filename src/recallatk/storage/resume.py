@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Measurement, Trial
+from recallatk.core.data import different_models
 from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
 from recallatk.storage.checksums import CHECKED_VERSION
-from recallatk.storage.folder_scan import FolderScan, require_reachable, trial_name
+from recallatk.storage.folder_scan import FolderScan, require_reachable, trial_name, trial_numbers
 from recallatk.storage.records import read_trial_record, written
 from recallatk.storage.run_file import RUN, read_run, run_head
 from recallatk.storage.trial_file import FORMAT_VERSION, read_trial
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from recallatk.storage.records import Record
 
 _MISSING = object()
-# What recall is wanted and what the machine costs change no measurement.
-_JUDGMENTS = ("tune.", "cost.")
+# Goals, prices and segments change no measurement. Engines and repeated builds only change the plan.
+_IGNORED = ("tune.", "cost.", "measure.by", "engine[", "measure.builds")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
-# Ignored: names and paths, because fingerprints identify the content.
+# Ignored: names and paths, because fingerprints identify the content; models are compared as such.
 _PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
+_MODELS = frozenset({"data.model", "data.query_model", "data.model_column"})
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -44,6 +47,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
         said.append("the truth")
     if there["metric"] != here["metric"]:
         said.append(f"the metric (stored {there['metric']}, requested {here['metric']})")
+    said += different_models(there.get("models", {}), here.get("models", {}))
     settings = _changed(there["settings"], here["settings"])
     return said + [f"the setting {name} (stored {one}, requested {other})" for name, one, other in settings]
 
@@ -52,7 +56,7 @@ def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
     one, other = ({_NEW_NAMES.get(name, name): each for name, each in _leaves(of)} for of in (there, here))
     for name in {**one, **other}:
         before, after = one.get(name, _MISSING), other.get(name, _MISSING)
-        if before != after and name not in _PLACES and not name.startswith(_JUDGMENTS):
+        if before != after and name not in _PLACES | _MODELS and not name.startswith(_IGNORED):
             yield name, _shown(before), _shown(after)
 
 
@@ -134,26 +138,50 @@ def _require_going_on(where: Path, version: int) -> None:
 def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[FinishedTrials, dict[Trial, Record]]:
     """Reuse every intact trial file, with its entry for run.json; damaged ones are measured again.
 
+    Trials that the plan does not name are kept behind it.
+
     Args:
         found: the folder, which holds the same run.
         planned: the trials to measure; None to accept whatever is there.
     """
     summaries, damaged = _read_all(found)
-    owners = _owners({number: read_trial_record(each) for number, each in summaries.items()}, planned)
-    strangers = [number for number in summaries if number not in owners]
-    if strangers:
-        said = ", ".join(f"{read_trial_record(summaries[each])} ({trial_name(each)})" for each in strangers)
-        raise MismatchError(f"{found.folder} has finished trials that are not in the plan: {said}. {WAY_OUT}")
+    files = {number: read_trial_record(each) for number, each in summaries.items()}
+    owners = _owners(files, planned)
+    _require_once(found.folder, files, owners)
+    kept = {number: trial for number, trial in files.items() if number not in owners}
     for number in damaged:
         (found.folder / trial_name(number)).unlink()
-    places = {trial: number for number, trial in enumerate(planned or (), 1)}
-    _move(found.folder, {number: places.get(trial, number) for number, trial in owners.items()})
+    places = _places(found, planned, owners, kept)
+    _move(found.folder, places)
     finished, by_trial = FinishedTrials(), {}
-    for number, trial in owners.items():
-        name = trial_name(places.get(trial, number))
+    for number, trial in (owners | kept).items():
+        name = trial_name(places[number])
         finished.add(trial, found.folder / name)
         by_trial[trial] = {**summaries[number], "file": name}
     return finished, by_trial
+
+
+def _require_once(folder: Path, files: dict[int, Trial], owners: dict[int, Trial]) -> None:
+    """Refuse a folder with two files of one trial: nothing says which of them counts."""
+    first = {files[number]: number for number in owners}
+    for number, trial in files.items():
+        if number not in owners and first.setdefault(trial, number) != number:
+            names = " and ".join(trial_name(each) for each in sorted((first[trial], number)))
+            raise MismatchError(f"{folder}: {names} both hold the trial {trial}. Remove one of the two files")
+
+
+def _places(
+    found: FolderScan, planned: tuple[Trial, ...] | None, owners: dict[int, Trial], kept: dict[int, Trial]
+) -> dict[int, int]:
+    """The number that each file is to have: its position in the plan, or a free one behind it."""
+    if planned is None:
+        return {number: number for number in owners}
+    positions = {trial: number for number, trial in enumerate(planned, 1)}
+    # Files that no run wrote are never overwritten.
+    strange = {*found.foreign, *found.unreadable}.difference(found.damaged)
+    behind = (number for number in count(len(planned) + 1) if number not in strange)
+    places = {number: positions[trial] for number, trial in owners.items()}
+    return places | dict(zip(sorted(kept), behind, strict=False))
 
 
 def _read_all(found: FolderScan) -> tuple[dict[int, Record], list[int]]:
@@ -193,7 +221,7 @@ def _owners(files: dict[int, Trial], planned: tuple[Trial, ...] | None) -> dict[
 def _move(folder: Path, places: dict[int, int]) -> None:
     """Rename files to their positions in the plan. Each describes itself, so an interruption loses none."""
     moved = {number: place for number, place in places.items() if number != place}
-    beyond = max([*places, *places.values()], default=0)
+    beyond = max([*trial_numbers(folder), *places.values()], default=0)
     parked = {}
     for away, (number, place) in enumerate(moved.items(), beyond + 1):
         (folder / trial_name(number)).rename(folder / trial_name(away))

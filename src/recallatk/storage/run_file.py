@@ -53,6 +53,7 @@ def run_head(run: Run, timed: str | None) -> Record:
         "environment": public(dict(run.environment)),
         "timed": public(timed),
         "sampled_from": run.sampled_from,
+        **({"models": {part: list(each) for part, each in run.models.items()}} if run.models else {}),
         "settings": public(dict(run.settings)),
         "begun": run.begun,
     }
@@ -144,4 +145,5 @@ def read_run(header: Mapping[str, Any], measurements: tuple[Measurement, ...]) -
         settings=dict(header["settings"]),
         seconds=header.get("seconds", {}),
         begun=header["begun"],
+        models={str(part): tuple(map(str, each)) for part, each in header.get("models", {}).items()},
     )

@@ -1,4 +1,4 @@
-"""For our tests and for those of others: the contract of engines, and small datasets with known answers."""
+"""Test support for engines, ours and third parties': the contract, and small datasets with known answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several clients of one engine at once: threads, and a forked copy of the process."""
+"""Concurrent clients of one engine: threads, and a forked process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def answers_alone(client: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def answers_of_threads(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
-    """Answers of several clients at once, each to its own queries, one at a time and repeatedly.
+    """Answers of concurrent clients; each sends its own queries repeatedly, one at a time.
 
     Answers that differ from round to round become -2, which no engine returns.
     """
@@ -75,7 +75,7 @@ def can_fork() -> bool:
 
 
 def answers_of_a_fork(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64]:
-    """Answers of a client in a forked copy of this process; raises when it takes too long."""
+    """Answers of a client in a forked process; raises on timeout."""
 
     def work() -> bytes:
         client = engine.client()
@@ -88,7 +88,7 @@ def answers_of_a_fork(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int64
 
 
 def forked(work: Callable[[], bytes]) -> bytes:
-    """The return value of a function in a forked copy of this process."""
+    """Run a function in a forked process and return its value."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         # Python warns that forking with threads may deadlock, which is exactly what is tested.

@@ -40,7 +40,7 @@ from recallatk.testing.contract_ground import (
 class EngineContract(AbilitiesContract):
     """Subclass it and name the engine; `build`, `full_effort` and `gaps` adapt the tests to it."""
 
-    # What it declares
+    # Declarations
 
     def test_declarations_are_sound(self) -> None:
         kind = self.kind()
@@ -79,7 +79,7 @@ class EngineContract(AbilitiesContract):
         assert engine.call()
         assert isinstance(engine.in_process(), bool)
 
-    # What it answers
+    # Answers
 
     def test_answers_have_their_shape_and_type(self, making: Any) -> None:
         dataset = self.data()
@@ -165,7 +165,7 @@ class EngineContract(AbilitiesContract):
             found = making(dataset, **self.most(dataset)).search(batch_of(dataset), K)
             assert recall(found, dataset) >= 0.95
 
-    # How it behaves
+    # Behavior
 
     def test_building_again_forgets(self, making: Any) -> None:
         first, second = self.data(), self.data(rows=60, seed=1)

@@ -1,4 +1,4 @@
-"""The part of the contract on abilities: an engine does what it declares, and refuses the rest."""
+"""Contract tests of abilities: an engine supports every declared ability, and refuses all others."""
 
 # ruff: noqa: S101 - it is a suite of tests that ships
 
@@ -12,24 +12,26 @@ import pyarrow as pa
 import pytest
 
 from recallatk.adapters.base import resolved
-from recallatk.errors import EngineError
+from recallatk.errors import EngineError, RecallError
 from recallatk.filters import parse_filter
 from recallatk.testing.clients import answers_alone, answers_of_a_fork, answers_of_threads, can_fork
 from recallatk.testing.contract_ground import (
     QUERIES,
     ROWS,
+    TYPED_FILTERS,
     ContractGround,
     K,
     agreement,
     batch_of,
     configure,
     recall,
+    typed,
     vectors_of,
 )
 
 
 class AbilitiesContract(ContractGround):
-    """Filters, updates, upkeep, attaching, exact search, threads, clients and forks."""
+    """Filters, updates, maintenance, attaching, exact search, threads, clients and forks."""
 
     def test_threads_change_no_answer(self, making: Any) -> None:
         if not self.kind().abilities.threads:
@@ -62,7 +64,7 @@ class AbilitiesContract(ContractGround):
             pytest.skip("clients are forked on Linux only")
         dataset = self.data()
         engine = making(dataset, **self.most(dataset))
-        engine.set_threads(2)  # such as a build has, and a search in a batch
+        engine.set_threads(2)  # as for a build or a batch search
         engine.search(batch_of(dataset), K)
         engine.set_threads(1)
         alone = answers_alone(engine, vectors_of(dataset))
@@ -87,6 +89,32 @@ class AbilitiesContract(ContractGround):
         query, column = np.nonzero(found >= 0)
         assert dataset.eligibility.allowed(query, found[query, column]).all()
         assert recall(found, dataset) >= 0.95
+
+    def test_each_filter_is_answered_or_refused_with_its_reason(self, making: Any) -> None:
+        dataset = typed(self.data())
+        engine = making(dataset, **self.most(dataset))
+        accepted = []
+        for condition in map(parse_filter, TYPED_FILTERS):
+            reason = engine.refusal(condition)
+            if reason is None:
+                accepted.append(condition)
+                continue
+            assert isinstance(reason, str), f"'{condition}': a reason is text"
+            assert reason, f"'{condition}': a refusal needs a reason"
+            with pytest.raises(RecallError):
+                engine.search(batch_of(dataset, [condition] * QUERIES), K)
+        if not accepted:
+            assert not self.kind().abilities.filters, "abilities.filters is True, and every filter is refused"
+            return
+        for start in range(0, len(accepted), QUERIES):
+            filters = (accepted[start : start + QUERIES] * QUERIES)[:QUERIES]
+            asked = dataclasses.replace(dataset.queries, filters=tuple(filters))
+            narrowed = dataclasses.replace(dataset, queries=asked)
+            found = engine.search(batch_of(narrowed, filters), K)
+            query, column = np.nonzero(found >= 0)
+            allowed = narrowed.eligibility.allowed(query, found[query, column])
+            assert allowed.all(), f"'{filters[query[~allowed][0]]}' returns rows that it excludes"
+            assert recall(found, narrowed) >= 0.95
 
     def test_exact_search_is_exact_or_refused(self, making: Any) -> None:
         dataset = self.data()

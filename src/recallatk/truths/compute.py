@@ -232,7 +232,7 @@ def obtain_truth(
     job = _Job(setup, Store(store), checkpoint_seconds)
     found = job.store.find(job.identity)
     if found is not None:
-        return Obtained(with_columns(found, dataset.queries), Way.REUSED, job.store.path(job.identity), 0, 0)
+        return Obtained(with_columns(found, dataset), Way.REUSED, job.store.path(job.identity), 0, 0)
     require_writable(job.store.path(job.identity))
     return job.made(progress)
 

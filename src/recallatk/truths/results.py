@@ -98,6 +98,7 @@ class Results:
             corpus_rows=dataset.corpus.rows,
             sampled_from=dataset.corpus.sampled_from,
             fingerprints=fingerprints,
+            models=dataset.models,
         )
 
 
@@ -116,9 +117,9 @@ def kept_ids(corpus: Corpus) -> pa.Array | None:
     return None if corpus.id_column is None or corpus.rows > MOST_IDS else corpus.ids
 
 
-def with_columns(truth: Truth, queries: QuerySet) -> Truth:
-    """A stored truth with the current columns of its queries, which are not part of its identity."""
-    return replace(truth, query_columns=kept_columns(queries))
+def with_columns(truth: Truth, dataset: Dataset) -> Truth:
+    """A stored truth with the current query columns and models, which are not part of its identity."""
+    return replace(truth, query_columns=kept_columns(dataset.queries), models=dataset.models)
 
 
 def kept_columns(queries: QuerySet) -> pa.Table | None:

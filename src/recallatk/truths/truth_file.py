@@ -57,6 +57,7 @@ def save_truth(truth: Truth, path: PathLike) -> None:
         "corpus_rows": truth.corpus_rows,
         "sampled_from": truth.sampled_from,
         "fingerprints": dict(truth.fingerprints),
+        **({"models": {part: list(each) for part, each in truth.models.items()}} if truth.models else {}),
     }
     table = pa.table(_columns(truth))
     table = table.replace_schema_metadata({_HEADER_KEY: json.dumps(header).encode()})
@@ -168,7 +169,7 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
     strange = [name for name in names if name not in _NAMES and not name.startswith(_QUERY_PREFIX)]
     if strange:
         # Names have no checksum, and without the scores, say, a truth would seem to be somebody else's.
-        raise ValueError(f"no truth has a column {strange[0]!r}")
+        raise ValueError(f"a truth has no column {strange[0]!r}")
     lengths = _lengths(table, "rows")
     there = np.arange(header["depth"]) < lengths[:, None]
     rows = np.full(there.shape, -1, np.int64)
@@ -204,6 +205,7 @@ def _truth(table: pa.Table, header: dict[str, Any]) -> Truth:
         row_ids=_row_ids(flat, ids),
         corpus_rows=header["corpus_rows"],
         fingerprints=header["fingerprints"],
+        models={str(part): tuple(map(str, each)) for part, each in header.get("models", {}).items()},
     )
 
 

@@ -100,7 +100,7 @@ def _query_places(truth: Truth, dataset: Dataset) -> NDArray[np.int64]:
         if truth.origin is Origin.COMPUTED or (places >= 0).any():
             if (places < 0).any():
                 missing = truth.query_ids[int(np.argmax(places < 0))]
-                raise MismatchError(f"query mismatch: the truth has query {missing}, {asked.name} has not")
+                raise MismatchError(f"query mismatch: the truth has query {missing}, {asked.name} does not")
             return places
     if len(truth) != asked.rows:
         raise MismatchError(

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from recallatk.tuning.screening import Proposal
     from recallatk.tuning.study import Study
 
-PREFERENCES = ("p95", "qps", "memory", "build")
+COST = "cost"
+PREFERENCES = ("p95", "qps", "memory", "build", COST)
 # Unmeasured settings rank after measured ones, and settings that exceed a budget rank last.
 _NOT_MEASURED, _BROKEN = 1e18, 1e6
 
@@ -67,7 +68,8 @@ def key_of(candidate: Candidate) -> tuple[object, ...]:
 
 def cost_of(candidate: Candidate, prefer: str) -> float | None:
     """Cost of a setting by a preference, lower is better; None if not measured."""
-    if prefer == "qps":
+    # At one price per hour, the highest throughput costs least per query.
+    if prefer in ("qps", COST):
         return 1 / candidate.qps if candidate.qps else None
     found = {"memory": candidate.memory_bytes, "build": candidate.build_seconds}
     return found[prefer] if prefer in found else candidate.latency_ms.get(prefer)

@@ -131,6 +131,25 @@ def settled_above(
     return None, prober.known
 
 
+def settled_at(
+    study: Study, index: IndexClient, chosen: Chosen, search: dict[str, Any], least: float
+) -> Look | None:
+    """The look at a setting over all queries.
+
+    None if its effort is off the ladder, below `least` or above the effort where recall falls again, and
+    when time is over and the setting was not settled before.
+    """
+    knob = chosen.ladder.knob
+    known = (each.effort for each in chosen.by_effort if each.search == search)
+    effort = next(known, 0.0 if knob is None else float(search.get(knob.name, 0)))
+    if chosen.ladder.search(effort) != search or not least <= effort <= chosen.top:
+        return None
+    before = chosen.looks.get(effort)
+    if study.over() and (before is None or not before.settled):
+        return None
+    return Prober(study, index, chosen).settle(effort)
+
+
 class Prober:
     """Tries settings of one ladder during one search, and records their looks."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.adapters import get_engine
-from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of, plain_mean
 from recallatk.analysis.pareto import knee, nines
 from recallatk.analysis.segments import by_column
 from recallatk.core import Mean
@@ -89,7 +89,7 @@ def worst_segment(
         return None
     name, inside = min(enough, key=lambda each: (float(each[1].mean()), each[0]))
     low, high = interval_of(inside, is_share=is_share) or (None, None)
-    return name, Mean(float(inside.mean()), None, len(inside), low, high)
+    return name, Mean(plain_mean(inside), None, len(inside), low, high)
 
 
 def _curve(
@@ -184,7 +184,7 @@ def _target_binds(target: Target, candidates: Sequence[Candidate]) -> str:
     best = (min if target.relevance else max)(known, key=lambda each: _value(target, each) or 0.0)
     tried = counted(len(known), "setting", "settings")
     reached = f"{target} is out of reach: the best of {tried} reaches {_value(target, best):.4f}"
-    return f"{reached} ({_named(best)}). {_limit(target, best, known)}"
+    return f"{reached} ({setting_text(best)}). {_limit(target, best, known)}"
 
 
 def _value(target: Target, candidate: Candidate) -> float | None:
@@ -211,14 +211,15 @@ def _budget_binds(
     cheapest = (max if budget.at_least else min)(known, key=lambda each: budget.of(each) or 0.0)
     kept, verb = " and ".join(map(str, targets)), "reaches" if budget.at_least else "takes"
     best_case = f"the cheapest setting that meets {kept} {verb} {_shown(budget, cheapest)}"
-    said = f"{budget} is out of reach: {best_case} ({_named(cheapest)})."
+    said = f"{budget} is out of reach: {best_case} ({setting_text(cheapest)})."
     target = targets[0]
     within = [
         each for each in candidates if budget.within(budget.of(each)) and _value(target, each) is not None
     ]
     if within:
         best = (min if target.relevance else max)(within, key=lambda each: _value(target, each) or 0.0)
-        said += f" Within the budget, the best {target.name} is {_value(target, best):.4f} ({_named(best)})."
+        value, named = _value(target, best), setting_text(best)
+        said += f" Within the budget, the best {target.name} is {value:.4f} ({named})."
     return f"{said} {_WHAT_BINDS[_kind(budget)]}"
 
 
@@ -242,7 +243,7 @@ def _shown(budget: Budget, candidate: Candidate) -> str:
     return f"{value:,.0f} queries per second" if budget.name == "qps" else budget.shown(value)
 
 
-def _named(candidate: Candidate) -> str:
+def setting_text(candidate: Candidate) -> str:
     """A setting in one line, redacted."""
     parts = [f"{name}={public(value, name)}" for name, value in (*candidate.build, *candidate.search)]
     return " ".join([candidate.engine, *(part for part in parts if not part.endswith("="))])

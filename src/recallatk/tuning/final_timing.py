@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,16 @@ class Timing:
             return None
         found = (each for each in self.settings if key_of(each) == key_of(candidate))
         return next(found, candidate)
+
+    def updated(self, candidate: Candidate) -> Timing:
+        """The timing with newer answers of one setting; its latencies stay those of this phase."""
+        settings = (
+            replace(candidate, latency_ms=each.latency_ms, qps=each.qps)
+            if key_of(each) == key_of(candidate)
+            else each
+            for each in self.settings
+        )
+        return replace(self, settings=tuple(settings))
 
 
 def draw_curve(study: Study, proven: Proven, trail: Trail) -> Trail:

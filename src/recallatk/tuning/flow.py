@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import installed_version, require_able, require_installed
 from recallatk.adapters.registry import registered
+from recallatk.analysis.cost import parse_price
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
@@ -16,7 +18,7 @@ from recallatk.errors import EngineError, UsageError, choices
 from recallatk.goals import Goal, Target, require_answerable, sort_goals
 from recallatk.scratch import ScratchFolder, sweep
 from recallatk.truths import obtain_truth
-from recallatk.tuning.candidates import PREFERENCES
+from recallatk.tuning.candidates import COST, PREFERENCES
 from recallatk.tuning.final_timing import draw_curve
 from recallatk.tuning.finalists import compare
 from recallatk.tuning.full_builds import build_fully, by_cost
@@ -32,6 +34,7 @@ from recallatk.tuning.validation import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from recallatk.analysis.cost import MachinePrice
     from recallatk.core import Dataset, FilterFacts, Metric, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
@@ -44,7 +47,7 @@ def tune(
     queries: Any = None,
     *,
     metric: Metric | str | None = None,
-    target: str | Goal | Sequence[str | Goal],
+    target: str | Goal | Sequence[str | Goal] = (),
     budgets: str | Goal | Sequence[str | Goal] = (),
     prefer: str = "p95",
     engines: Sequence[str] | None = None,
@@ -53,6 +56,7 @@ def tune(
     seed: int = 0,
     out: PathLike | None = None,
     truth: Truth | None = None,
+    price: str | MachinePrice | None = None,
     watch: Callable[[TuningProgress], None] | None = None,
 ) -> Tuned:
     """Find the cheapest setting that meets every target, validated on held-out queries.
@@ -63,41 +67,47 @@ def tune(
         metric: cosine, ip or l2; a Dataset states its own.
         target: one or more quality targets, for example `"recall@10 >= 0.95"`.
         budgets: limits on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
-        prefer: the cost to minimize: p95, qps, memory or build.
+        prefer: the cost to minimize: p95, qps, memory, build, or cost, which needs a price.
         engines: names of engines; by default the usual ones that are installed.
         seconds: the time limit; the result is the best setting proven by then.
         by: query columns in which to find the worst segment.
         seed: random seed for the query split and every order.
         out: a folder for the journal; the same call with the same folder resumes an interrupted one.
         truth: the ground truth of this dataset; by default from the store, or computed.
+        price: the price of the machine, for example `"0.34/h"`; adds the cost of a million queries.
         watch: called with a `TuningProgress` from time to time.
     """
     dataset = open_dataset(dataset, queries, metric=metric)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
+    priced = _price(price, prefer)
     found = usable(engines, dataset)
     shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(targets), dataset.corpus.rows))
     name = journal_name(dataset, targets, limits, prefer, seed, found)
     journal = Journal(None if out is None else Path(out) / name)
     sweep()
-    with ScratchFolder() as folder:
-        pool = IndexPool(dataset, folder, shape.k, seed)
-        try:
-            # Engines load their libraries while the truth is computed.
-            for engine in () if journal.steps else found:
-                pool.start(engine.name)
-            depth = min(max(each.measure.deepest for each in targets), shape.rows)
-            known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
-            side, held_out = split_sides(dataset, known, seed, _facts(dataset, targets))
-            require_enough(targets, side, held_out)
-            study = Study(
-                pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
-                targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
-                seed=seed, seconds=seconds, watch=watch,
-            )  # fmt: skip
-            return _tuned(study, held_out, by)
-        finally:
-            pool.close()
+    with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
+        # Engines load their libraries while the truth is computed.
+        for engine in () if journal.steps else found:
+            pool.start(engine.name)
+        depth = min(max(each.measure.deepest for each in targets), shape.rows)
+        known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
+        side, held_out = split_sides(dataset, known, seed, _facts(dataset, targets))
+        require_enough(targets, side, held_out)
+        study = Study(
+            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
+            targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
+            seed=seed, seconds=seconds, watch=watch,
+        )  # fmt: skip
+        outcome = _tuned(study, held_out, by)
+    return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
+
+
+def _price(price: str | MachinePrice | None, prefer: str) -> MachinePrice | None:
+    """The price of the machine, which a preference for cost needs."""
+    if prefer == COST and price is None:
+        raise UsageError('prefer="cost" needs the price of the machine. State it: price="0.34/h"')
+    return parse_price(price) if isinstance(price, str) else price
 
 
 def _facts(dataset: Dataset, targets: Sequence[Target]) -> FilterFacts | None:

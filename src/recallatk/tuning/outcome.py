@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.adapters.snippet import snippet
+from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
 from recallatk.core.filtering import REFUSED as REFUSED_FILTERS
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
@@ -16,6 +17,7 @@ from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
 from recallatk.tuning.candidates import broken_by, front_of, key_of
 from recallatk.tuning.explanation import binding_of, knee_of, nearest_of, prices_of, worst_segment
+from recallatk.tuning.final_choice import FinalChoice, choose_finally, off_front
 from recallatk.tuning.final_timing import Timing, time_together
 from recallatk.tuning.finalists import runner_up
 from recallatk.tuning.full_builds import FullBuild, Proven, grid_seconds
@@ -72,7 +74,7 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
         found: the results of the steps.
         by: query columns in which to find the worst segment.
     """
-    found, shown = _timed(study, found)
+    found, shown = _timed(study, held_out, found)
     met, validated = shown.choice is not None, found.validated
     measure = study.targets[0].name
     front = front_of(shown.timing.settings, study.prefer, measure)
@@ -98,13 +100,13 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
         builds=_builds(study),
         seconds=study.elapsed,
         grid_seconds_estimate=grid_seconds(study, found.proposals, found.proven) if found.proven else None,
-        cautions=(*_cautions(study, found), *shown.timing.cautions),
+        cautions=(*_cautions(study, found), *off_front(study, shown.choice, front), *shown.timing.cautions),
         snippet=None if shown.choice is None else _snippet(study, shown.choice),
         verdict=_verdict(study, found, shown),
     )
 
 
-def _timed(study: Study, found: Found) -> tuple[Found, _Shown]:
+def _timed(study: Study, held_out: Side, found: Found) -> tuple[Found, _Shown]:
     """The choice, its runner-up or the nearest miss, timed together with all candidates for the front."""
     choice, second, why = None, None, ""
     if found.confirmed is not None:
@@ -115,11 +117,36 @@ def _timed(study: Study, found: Found) -> tuple[Found, _Shown]:
     enough = [each for each in _distinct(found.trail, second, choice) if each.queries >= _FEWEST]
     indexes = {(each.index.engine, tuple(each.index.build.items())): each.index for each in found.builds}
     timing = time_together(study, indexes, enough, [choice, second, nearest], found.trail)
+    if found.confirmed is not None:
+        final = choose_finally(study, held_out, found.proven, found.confirmed, timing, found.trail)
+        found, timing = replace(found, validated=final.validated, trail=final.trail), final.timing
+        second, why = _alternative(study, final, choice, second, why)
+        choice = final.validated.candidate
     choice, second, nearest = timing.of(choice), timing.of(second), timing.of(nearest)
     if choice is not None and broken_by(study.budgets, choice) is not None:
         # It stayed within the budgets while choosing, but exceeds one in the final timing.
         choice, nearest = None, choice
     return found, _Shown(choice, nearest, second, why, timing)
+
+
+def _alternative(
+    study: Study, final: FinalChoice, before: Candidate | None, second: Candidate | None, why: str
+) -> tuple[Candidate | None, str]:
+    """The runner-up after the final choice: the replaced choice if it is of another build or the only one."""
+    choice = final.validated.candidate
+    if second is not None and key_of(second) in final.refused:
+        second, why = None, "The held-out queries did not confirm the next best setting."
+    if before is None or key_of(before) == key_of(choice):
+        return second, why
+    timed = [final.timing.of(each) for each in (before, second)]
+    others = [
+        each
+        for each in timed
+        if each is not None and key_of(each) != key_of(choice) and broken_by(study.budgets, each) is None
+    ]
+    # A stable sort: the replaced choice, which the held-out queries confirmed, comes before an equal one.
+    others.sort(key=lambda each: (each.engine, each.build) == (choice.engine, choice.build))
+    return (others[0], "") if others else (None, "No other setting stays within the budgets.")
 
 
 def _distinct(trail: Trail, *final: Candidate | None) -> list[Candidate]:
@@ -198,12 +225,15 @@ def _snippet(study: Study, choice: Candidate) -> str:
 
 def _cautions(study: Study, found: Found) -> list[Caution]:
     cautions = [
-        Caution(
-            "monotonicity",
-            f"{each.candidate.engine}: a setting failed although one with less effort had passed",
-        )
-        for each in found.proven
-        if each.chosen.violated
+        *labels_of(study.side.dataset),
+        *(
+            Caution(
+                "monotonicity",
+                f"{each.candidate.engine}: a setting failed although one with less effort had passed",
+            )
+            for each in found.proven
+            if each.chosen.violated
+        ),
     ]
     cautions += _about_memory(found.builds)
     refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
@@ -222,7 +252,7 @@ def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:
     found = []
     exceeded = {each.index.engine: each.exceeded for each in builds if each.exceeded}
     for name, (predicted, taken) in exceeded.items():
-        said = f"{name}: a build took {_size(taken)} of memory, predicted were {_size(predicted)}"
+        said = f"{name}: a build took {_size(taken)} of memory; the prediction was {_size(predicted)}"
         found.append(Caution("memory", said, taken, predicted))
     corrected = {each.index.engine: each.corrected for each in builds if each.corrected}
     for name, (measured, held) in corrected.items():

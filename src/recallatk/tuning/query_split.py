@@ -112,5 +112,5 @@ def require_enough(targets: Sequence[Target], *sides: Side) -> None:
         for target in targets:
             if not target.members(side.columns, len(side), side.facts).any():
                 raise UsageError(
-                    f"{target.text}: no query in this segment among the {len(side)} to {side.name} on"
+                    f"{target.text}: none of the {len(side)} queries to {side.name} on is in this segment"
                 )

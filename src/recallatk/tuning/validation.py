@@ -9,7 +9,7 @@ outcome states the number of validations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.goals.decisions import confirms
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from recallatk.core import Mean
     from recallatk.core.tuned import Candidate
-    from recallatk.tuning.effort_search import Look
     from recallatk.tuning.index_client import ScoredAnswers
     from recallatk.tuning.query_split import Side
 
@@ -43,7 +42,7 @@ class Validated:
     means: Mapping[str, Mean]
     confirmed: bool
     looks: int
-    """How often the held-out queries were used."""
+    """Number of validations that led to this setting: one, and one for every rejected setting."""
     effort: float
     rejected: tuple[int, ...] = ()
     """Positions of builds with a setting that was not confirmed."""
@@ -65,14 +64,12 @@ def validate(
         look, candidate = first.chosen.look, first.candidate
         while look is not None and (last is None or last.looks < _MOST_LOOKS):
             log.say("validation", first.candidate.engine)
-            answers = _asked(study, log, held_out, first, look)
-            if answers is None:
+            judged = judge(study, log, held_out, first, candidate, place, look.effort, last)
+            if judged is None:
                 break
-            last = _judged(study, place, candidate, answers, look.effort, last)
+            last = judged
             if last.confirmed:
                 return last, builds, log.trail
-            why = "the held-out queries do not confirm it"
-            log.note(first.proposal.engine, first.proposal.build, "failed", why, search=look.search)
             factor = 1 + _FIRST_STEP * 2 ** (last.looks - 1)
             safer, builds[place] = next_safer(study, log, builds[place], look.effort, factor)
             if safer is None or broken_by(study.budgets, safer[1]) is not None:
@@ -81,14 +78,30 @@ def validate(
     return last, builds, log.trail
 
 
-def _judged(
-    study: Study,
-    place: int,
-    candidate: Candidate,
-    answers: ScoredAnswers,
-    effort: float,
+def judge(
+    study: Study, log: Log, held_out: Side, build: Proven, candidate: Candidate, place: int, effort: float,
     before: Validated | None,
-) -> Validated:
+) -> Validated | None:  # fmt: skip
+    """Validate one setting of a proven build; None if it crashed.
+
+    Args:
+        study: the tuning.
+        log: where a rejection or a crash is noted.
+        held_out: the queries that confirm or reject.
+        build: the proven build.
+        candidate: the setting.
+        place: the position of the build among the proven builds.
+        effort: the effort of the setting.
+        before: the validation before this one.
+    """
+    search = dict(candidate.search)
+    answers = _asked(study, log, held_out, build, search)
+    if answers is None:
+        return None
+    confirmed = confirms(study.targets, answers.values, ALPHA)
+    if not confirmed:
+        why = "the held-out queries do not confirm it"
+        log.note(build.proposal.engine, build.proposal.build, "failed", why, search=search)
     means = {
         target.name: target.mean(values) for target, values in zip(study.targets, answers.values, strict=True)
     }
@@ -97,18 +110,19 @@ def _judged(
         candidate,
         answers,
         means,
-        confirmed=confirms(study.targets, answers.values, ALPHA),
+        confirmed=confirmed,
         looks=1 if before is None else before.looks + 1,
         effort=effort,
         rejected=() if before is None else (*before.rejected, before.place),
     )
 
 
-def _asked(study: Study, log: Log, held_out: Side, proven: Proven, look: Look) -> ScoredAnswers | None:
+def _asked(
+    study: Study, log: Log, held_out: Side, build: Proven, search: dict[str, Any]
+) -> ScoredAnswers | None:
     order = held_out.order(study.seed)
     try:
-        return proven.index.ask(held_out, study.targets, look.search, order, warm=True, purpose="validate")
+        return build.index.ask(held_out, study.targets, search, order, warm=True, purpose="validate")
     except TrialFailed as problem:
-        proposal = proven.proposal
-        log.note(proposal.engine, proposal.build, "crashed", str(problem), search=look.search)
+        log.note(build.proposal.engine, build.proposal.build, "crashed", str(problem), search=search)
         return None

@@ -94,17 +94,17 @@ def test_one_problem_is_one_line(tmp_path):
     [
         ({"data": {}}, "data.corpus: is required"),
         ({"data": 3}, "data: 3. Accepted: a table, written [data]"),
-        ({"data": data(corpus="")}, 'data.corpus: the text "". Accepted: a text that is not empty'),
-        ({"data": data(corpus=["a"])}, "data.corpus: a list. Accepted: a text"),
-        ({"data": data(corpus={"a": 1})}, "data.corpus: a table. Accepted: a text"),
-        ({"data": data(corpus=True)}, "data.corpus: true. Accepted: a text"),
-        ({"data": data(corpus="a\0b")}, "data.corpus: a path with signs in it that no text file can hold"),
+        ({"data": data(corpus="")}, 'data.corpus: the string "". Accepted: a non-empty string'),
+        ({"data": data(corpus=["a"])}, "data.corpus: a list. Accepted: a string"),
+        ({"data": data(corpus={"a": 1})}, "data.corpus: a table. Accepted: a string"),
+        ({"data": data(corpus=True)}, "data.corpus: true. Accepted: a string"),
+        ({"data": data(corpus="a\0b")}, "data.corpus: the path has characters that a text file cannot store"),
         ({"data": data(metric=5)}, "data.metric: 5. Accepted: cosine, ip or l2"),
-        ({"data": data(split="both")}, 'data.split: the text "both". Accepted: tune or validate'),
+        ({"data": data(split="both")}, 'data.split: the string "both". Accepted: tune or validate'),
         ({"data": data(sample_queries=0)}, "data.sample_queries: 0. Accepted: from 1"),
         ({"data": data(seed=-1)}, "data.seed: -1. Accepted: from 0"),
         ({"data": data(seed=2**63)}, f"data.seed: {2**63}. Accepted: to {2**63 - 1}"),
-        ({"data": data(seed="0")}, 'data.seed: the text "0". Accepted: a whole number'),
+        ({"data": data(seed="0")}, 'data.seed: the string "0". Accepted: a whole number'),
         ({"measure": {"at": []}}, "measure.at: an empty list. Accepted: at least one value"),
         ({"measure": {"at": [True]}}, "measure.at[0]: true. Accepted: a whole number"),
         ({"measure": {"threads": 2}}, "measure.threads: 2. Accepted: a table"),
@@ -125,7 +125,7 @@ def test_one_problem_is_one_line(tmp_path):
         ({"truth": {"memory": "1MiB"}}, "truth.memory: 1,048,576 bytes. Accepted: from 256MiB"),
         (
             {"truth": {"file": "truth.parquet", "depth": 5}},
-            "truth: depth is for a truth that is computed, and file names one that exists",
+            "truth: depth is for a computed truth and cannot be combined with file",
         ),
         (
             {"truth": {"depth": 50}},
@@ -139,12 +139,12 @@ def test_one_problem_is_one_line(tmp_path):
         ({"load": [3]}, "load: a list. Accepted: tables, each written [[load]]"),
         (
             {"load": [{"mode": "rush"}]},
-            'load[0].mode: the text "rush". Accepted: latency, throughput or rate',
+            'load[0].mode: the string "rush". Accepted: latency, throughput or rate',
         ),
         ({"load": [{"mode": "throughput", "clients": [1, 0]}]}, "load[0].clients[1]: 0. Accepted: from 1"),
         (
             {"load": [{"mode": "rate", "rate": float("inf")}]},
-            "load[0].rate[0]: Infinity. Accepted: numbers that are finite",
+            "load[0].rate[0]: Infinity. Accepted: finite numbers",
         ),
         ({"load": [{"mode": "rate", "rate": 0}]}, "load[0].rate[0]: 0. Accepted: above 0"),
         (
@@ -206,12 +206,12 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             engine(search={"ef": [10, "x"]}),
-            'engine[0].search.ef[1]: the text "x". Accepted: whole numbers from 1 to 10000',
+            'engine[0].search.ef[1]: the string "x". Accepted: whole numbers from 1 to 10000',
         ),
         (engine(search={"ef": []}), "engine[0].search.ef: an empty list. Accepted: at least one value"),
         (
             engine(search={"ef": {"from": 9, "to": 5}}),
-            "engine[0].search.ef: from 9 to 5. Accepted: a from that is at most to",
+            "engine[0].search.ef: from 9 to 5. Accepted: a from no larger than to",
         ),
         (
             engine(search={"ef": {"from": 1, "to": 20_000}}),
@@ -227,7 +227,7 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             engine("faiss-pq-fastscan", search={"k_factor": {"from": 0, "to": 9}}),
-            "engine[0].search.k_factor: k_factor has a log scale, which begins above 0. "
+            "engine[0].search.k_factor: k_factor has a log scale, which starts above 0. "
             'Accepted: scale = "linear" too',
         ),
         (
@@ -236,7 +236,7 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             engine("faiss-sq", build={"type": ["SQ8", "SQ9"]}),
-            'engine[0].build.type[1]: the text "SQ9". Accepted: SQ8, SQ6, SQ4, SQfp16, SQbf16',
+            'engine[0].build.type[1]: the string "SQ9". Accepted: SQ8, SQ6, SQ4, SQfp16, SQbf16',
         ),
         (
             engine("faiss-sq", build={"type": {"from": 1, "to": 2}}),
@@ -244,7 +244,7 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             engine("faiss-factory", build={"factory": 5}),
-            "engine[0].build.factory: 5. Accepted: a text",
+            "engine[0].build.factory: 5. Accepted: a string",
         ),
         (
             engine("faiss-ivf-flat", build={"nlist": 10}, search={"nprobe": 20}),
@@ -274,7 +274,7 @@ def test_one_problem_is_one_line(tmp_path):
         ),
         (
             engine("http", search={"parameters": 5}),
-            "engine[0].search.parameters: 5. Accepted: a table, or its JSON as a text",
+            "engine[0].search.parameters: 5. Accepted: a table, or its JSON as a string",
         ),
     ],
 )
@@ -386,7 +386,7 @@ def test_what_is_no_toml_is_refused_with_line_and_column(tmp_path, text, said):
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     file = tmp_path / "bench.toml"
     file.write_bytes(b"name = \xff\xfe")
-    assert refusal(file) == f"{file}: byte 7 is no UTF-8"
+    assert refusal(file) == f"{file}: byte 7 is not UTF-8"
 
 
 def test_a_file_that_is_not_there_is_refused_with_the_command_that_writes_one(tmp_path):
@@ -483,5 +483,5 @@ def test_dates_are_no_values():
         "engine[0].search.ef: the date or time 2024-05-01. Accepted: whole numbers"
     )
     assert problem(**engine("http", search={"parameters": {"day": day}})).startswith(
-        "engine[0].search.parameters: holds what JSON cannot"
+        "engine[0].search.parameters: contains a value that JSON cannot represent"
     )

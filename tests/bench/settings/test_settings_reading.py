@@ -348,8 +348,8 @@ def test_what_the_data_do_not_have_is_refused_at_once(folder):
         open_data(settings_from(given, folder=folder))
     assert caught.value.problems == (
         "measure.by[0]: no query column 'categry'. Did you mean category? Accepted: category",
-        "data.sample_corpus: 201. Accepted: up to 200, which is all",
-        "data.sample_queries: 41. Accepted: up to 40, which is all",
+        "data.sample_corpus: 201. Accepted: up to 200; there are no more",
+        "data.sample_queries: 41. Accepted: up to 40; there are no more",
         "data.where: no corpus column 'colour'. Accepted: category",
     )
 

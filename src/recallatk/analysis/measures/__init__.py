@@ -69,6 +69,8 @@ _AMBIGUOUS = re.compile(rf"ndcg{_K}", re.IGNORECASE)
 
 def parse_measure(text: str) -> Measure:
     """The measure that a text names."""
+    if not isinstance(text, str):
+        raise UsageError(f"{text!r:.60} is no measure. Accepted: text, such as {ACCEPTED}")
     found = find_measure(text)
     if found is None:
         raise UsageError(

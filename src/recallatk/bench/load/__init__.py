@@ -1,4 +1,4 @@
-"""Load on an index: queries sent one at a time, by several clients at once, or as they arrive."""
+"""Load on an index: closed loops with one or more clients, and open loops."""
 
 from recallatk.bench.load.calls import Block, Questions
 from recallatk.bench.load.modes import highest_rate, require_supported, run_block

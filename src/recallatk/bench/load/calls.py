@@ -1,4 +1,4 @@
-"""The calls of one block: prepared so that a timed loop only has to call, and put together afterwards."""
+"""The calls of one block: arguments prepared before the timed loop, results assembled after it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Questions:
     """(queries, dimension)."""
     k: int
     filters: list[Filter | None] | None = None
-    """The filter of each query; None where no query has one."""
+    """The filter of each query; None if no query has one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vectors", np.ascontiguousarray(self.vectors))
@@ -43,7 +43,7 @@ class Questions:
 
     @cached_property
     def single(self) -> list[Arguments]:
-        """Arguments of `search` for each query alone."""
+        """Arguments of `search`, one query per call."""
         filters = self.filters or [None] * len(self)
         return [
             (QueryBatch(self.vectors[query : query + 1], [each], rows=range(query, query + 1)), self.k)
@@ -57,7 +57,7 @@ class Questions:
 
 
 class Script:
-    """The calls of a block before they are sent: an order of queries, cut into batches."""
+    """The planned calls of a block: queries in order, cut into batches."""
 
     def __init__(self, questions: Questions, order: Whole, batch: int = 1) -> None:
         self.order = np.asarray(order, np.int64)
@@ -78,10 +78,10 @@ class Script:
 
 
 class ClientLog:
-    """Calls that one client made: the latest as they came, earlier ones in the least memory.
+    """Calls made by one client; earlier calls are packed into arrays to save memory.
 
     Times are on the machine's monotonic clock. `arrays` gives them as (4, calls): the number of the call in
-    its script, when it was to be sent, how much later it was sent, and when it was answered.
+    its script, the time when it was due, its delay, and the time of its answer.
     """
 
     def __init__(self, script: Script) -> None:
@@ -93,7 +93,7 @@ class ClientLog:
     def note(
         self, number: list[int], sent: list[int], late: list[int], ended: list[int], found: list[Any]
     ) -> None:
-        """Add calls. Checking and packing the calls noted before takes time, so it happens here."""
+        """Add calls; check and pack earlier ones, outside of the timed calls."""
         self._pack()
         self._latest = [number, sent, late or [0] * len(number), ended], found
 
@@ -117,9 +117,9 @@ class ClientLog:
 
 
 def _lines(found: list[Any], sizes: Whole, k: int) -> Whole:
-    """The answers of calls of these sizes below each other, padded with -1."""
+    """Stack the answers of calls of these sizes, padded with -1."""
     rows = np.full((int(sizes.sum()), k), -1, np.int64)
-    # Usually all answers are of one kind, and one check holds for all.
+    # Usually all answers have one dtype and shape, and one check covers all.
     kinds = {(type(each), each.dtype, each.shape) if isinstance(each, np.ndarray) else None for each in found}
     if len(kinds) == 1 and sizes.min() == sizes.max():
         _require_rows(found[0], int(sizes[0]), k)
@@ -148,25 +148,25 @@ class Block:
     """One block of timed calls, with their answers."""
 
     calls: Calls
-    """One round, in the order in which the calls were to be sent."""
+    """One round, in the order in which the calls were due."""
     answered: NDArray[np.int32]
     """The query that each line of `rows` answers."""
     call: Whole
-    """The call that it came from."""
+    """The call of each line of `rows`."""
     rows: Whole
-    """(answers, k) rows of the index; -1 where there was no answer."""
+    """(answers, k) rows of the index, padded with -1."""
 
     def __len__(self) -> int:
         return len(self.calls)
 
     @property
     def wall_ns(self) -> int:
-        """From the beginning until the last answer."""
+        """Nanoseconds from the beginning of the block to the last answer."""
         return int(self.calls.round_ns[0])
 
 
 def assemble(script: Script, logs: Sequence[tuple[Whole, Whole]], began_ns: int) -> Block:
-    """One block from the arrays of all clients."""
+    """Merge the arrays of all clients into one block."""
     number, sent, late, ended = np.concatenate([times for times, _ in logs], axis=1)
     client = np.repeat(np.arange(len(logs)), [times.shape[1] for times, _ in logs])
     sizes = script.sizes(number)
@@ -174,7 +174,7 @@ def assemble(script: Script, logs: Sequence[tuple[Whole, Whole]], began_ns: int)
     in_order = np.argsort(sent, kind="stable")
     sizes = sizes[in_order]
     call = np.repeat(np.arange(len(in_order)), sizes)
-    # Counts on from 0 within each call.
+    # Position of each answer within its call.
     within = np.arange(len(call)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     starts = number[in_order] * script.batch
     calls = Calls(

@@ -1,4 +1,4 @@
-"""Several clients at once, as threads or as forked processes, which begin together."""
+"""Concurrent clients, as threads or forked processes, which start together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     AskInProcess = Callable[[Engine, int, int], ClientLog]
     Arrays = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-# An interrupted block waits this long for calls that are under way.
+# An interrupted block waits this long for calls in flight.
 _PATIENCE_SECONDS = 5.0
 _READY, _DONE = b"r", b"d"
 _TIME_BYTES = 8
@@ -39,14 +39,14 @@ _TIME_BYTES = 8
 def ask_by_threads(
     engine: Engine, clients: int, ask: AskInThread, lead_ns: int = 0
 ) -> tuple[list[Arrays], int]:
-    """The arrays of each client's log, and when the block began.
+    """Run clients as threads; return the arrays of each client's log, and the start time of the block.
 
     Args:
         engine: the built engine; a single client uses it directly, in this thread.
         clients: number of threads.
-        ask: what each client does, given its client of the engine, the time at which the block begins, and
-            an object that becomes true once it has to stop.
-        lead_ns: delay between the last client's readiness and the beginning of the block.
+        ask: the loop of a client, called with its engine client, the start time of the block, and an object
+            that becomes true when the loop has to stop.
+        lead_ns: delay between the readiness of the last client and the start of the block.
     """
     if clients == 1:
         began = clock() + lead_ns
@@ -64,7 +64,7 @@ class _Team:
         self.problems: list[BaseException] = []
         self._making = threading.Lock()
         self._ready = threading.Barrier(clients, self._begin)
-        # Until Python 3.12, a thread whose join was interrupted counts as ended though it is not.
+        # Up to Python 3.12, an interrupted join marks a running thread as ended.
         self._over = [threading.Event() for _ in range(clients)]
         self._threads = [
             threading.Thread(target=self._client, args=(number,), daemon=True) for number in range(clients)
@@ -79,7 +79,7 @@ class _Team:
                 over.wait()
         except BaseException as problem:
             self._give_up(problem)
-            # An interrupt may come before all have started.
+            # An interrupt may arrive before all threads have started.
             for thread, over in zip(self._threads, self._over, strict=True):
                 if thread.ident is not None:
                     over.wait(_PATIENCE_SECONDS)
@@ -94,7 +94,7 @@ class _Team:
         try:
             self._work(number)
         except threading.BrokenBarrierError as problem:
-            # Another client could not begin, and has said why.
+            # Another client failed to start, and its error is reported.
             self.problems.append(problem)
         except BaseException as problem:
             self._give_up(problem)
@@ -117,19 +117,21 @@ class _Team:
 
 
 def ask_by_processes(engine: Engine, clients: int, ask: AskInProcess) -> tuple[list[Arrays], int]:
-    """The arrays of each client's log, and when the block began; no process outlives this one.
+    """Run clients as forked processes; return the arrays of each log, and the start time of the block.
+
+    No process outlives this one.
 
     Args:
         engine: the built engine; each process makes its own client of it after the fork.
         clients: number of processes.
-        ask: what each client does, given its client of the engine, its number, and when the block began.
+        ask: the loop of a client, called with its engine client, its number, and the start time of the block.
     """
     with ScratchFolder() as folder:
         starting, start = os.pipe()
         children: list[_Child] = []
         try:
             for number in range(clients):
-                # One by one: those that were forked have to end if the next cannot be.
+                # Fork one by one: if a fork fails, those before it must be ended.
                 children += [_forked(engine, ask, number, folder, (starting, start))]
             _hear_all(children, _READY, folder)
             began = clock()
@@ -166,7 +168,7 @@ class _Child:
         os.close(self.hearing)
 
     def require_well_ended(self, status: int, clients: int, folder: Path) -> None:
-        """Raise the problem that the process reported."""
+        """Raise the error that the process reported."""
         if status == 0:
             return
         said = folder / f"{self.number}.txt"
@@ -183,7 +185,7 @@ def _forked(engine: Engine, ask: AskInProcess, number: int, folder: Path, pipe: 
     hearing, telling = os.pipe()
     parent = os.getpid()
     with warnings.catch_warnings():
-        # Python warns where other threads run; the engine declares that it can be forked.
+        # Python warns about forking with threads; the engine declares that it supports forks.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
@@ -201,12 +203,12 @@ def _live(
     telling: int,
     parent: int,
 ) -> NoReturn:
-    """The whole life of a child."""
+    """Body of a forked client, from fork to exit."""
     status = 1
     try:
         end_with_parent()
         starting, start = pipe
-        # The pipe ends with the parent only when nobody else can write into it.
+        # The pipe closes with the parent only if no other process holds its write end.
         os.close(start)
         if os.getppid() == parent:
             _ask(engine, ask, number, folder, starting, telling)
@@ -214,7 +216,7 @@ def _live(
     except BaseException as problem:
         (folder / f"{number}.txt").write_text(in_words(problem), "utf-8", "replace")
     finally:
-        # Nothing of the parent's may be flushed, closed or waited for.
+        # Exit without flushing, closing or waiting for anything inherited from the parent.
         os._exit(status)
 
 
@@ -244,7 +246,7 @@ def _read(folder: Path, number: int) -> Arrays:
 
 
 def _hear_all(children: list[_Child], word: bytes, folder: Path) -> None:
-    """Wait until every child has sent this word; the first that ends without it is an error."""
+    """Wait until every child has sent this word; raise the error of one that ends without it."""
     with selectors.DefaultSelector() as selector:
         for child in children:
             selector.register(child.hearing, selectors.EVENT_READ, child)

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 USUAL_CLIENTS = 16
 LONGEST_SECONDS = 60.0
-# Without a lead the first call would be late because its thread is still waking up.
+# Without this lead, the first call would be late, because its thread is still waking up.
 _LEAD_NS = 2_000_000
-# A thread that wakes up waits this long, not Python's 5 ms, for another one that computes in Python.
+# A waking thread waits this long for the GIL instead of Python's 5 ms.
 _SWITCH_SECONDS = 0.0005
 _STEPS = 7
 _LOWEST_SHARE, _HIGHEST_SHARE = 1 / 64, 1.2
 _LEAST_SECONDS = 2.0
-# From 368 calls on, the interval of a p99 has an upper end.
+# The confidence interval of a p99 has an upper end only from 368 calls on.
 _LEAST_CALLS = 400
-# Above capacity the backlog grows by the excess: after 50 limits, an excess of 2 % is beyond the limit.
+# Above capacity, the backlog grows by the excess: an excess of 2 % exceeds the limit after 50 limits.
 _LIMITS = 50
 _OWN_SHARE, _OWN_LEAST_MS = 0.1, 1.0
 
@@ -59,18 +59,18 @@ def require_supported(engine: Engine, load: Load) -> None:
 def run_block(
     engine: Engine, load: Load, questions: Questions, order: NDArray[np.int64], *, seed: int = 0
 ) -> Block:
-    """Send the queries in this order under this load; the seed draws the arrivals of an open loop."""
+    """Send the queries in this order under this load; the seed is for the arrivals of an open loop."""
     if load.mode is Mode.RATE:
         return _at_rate(engine, load, questions, order, seed)
     return _closed(engine, load, questions, order)
 
 
 def _closed(engine: Engine, load: Load, questions: Questions, order: NDArray[np.int64]) -> Block:
-    """A closed loop: each query once, or again and again until the time is up."""
+    """A closed loop: each query once, or repeatedly until the time is up."""
     script = Script(questions, order, load.batch)
     if load.via is Via.PROCESSES:
         return _closed_by_processes(engine, load, script)
-    # All clients take from one pile, so that a slow one does not hold up the end.
+    # All clients take from one queue, so that a slow client does not delay the end.
     taken = turns(range(len(script)), load.seconds)
 
     def ask(client: Engine, began_ns: int, stop: Any) -> ClientLog:
@@ -98,7 +98,7 @@ def _end(load: Load, began_ns: int) -> int:
 def clients_of(engine: Engine, load: Load) -> int:
     """Clients of an open loop: the number given, else 16 if the engine serves several at once, else 1.
 
-    An engine that serves one call at a time has a queue before it, and time spent there counts.
+    Calls to an engine that serves one at a time queue up, and the time in the queue counts as latency.
     """
     return load.clients_or(USUAL_CLIENTS if engine.abilities.clients else 1)
 
@@ -106,7 +106,7 @@ def clients_of(engine: Engine, load: Load) -> int:
 def arrivals(rate: float, calls: int, seconds: float | None, seed: int) -> NDArray[np.int64]:
     """Times in ns at which calls are due: a Poisson process of this rate.
 
-    Without seconds, this many calls are drawn, cut at 60 s; with seconds, as many as fall into that time.
+    Without seconds, this many calls are drawn, cut off at 60 s; with seconds, all calls within that time.
     At least one arrival is always drawn.
     """
     drawn = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def arrivals(rate: float, calls: int, seconds: float | None, seed: int) -> NDArr
 
 
 def _at_rate(engine: Engine, load: Load, questions: Questions, order: NDArray[np.int64], seed: int) -> Block:
-    """An open loop: Poisson arrivals, and latencies that count from when a call was due."""
+    """An open loop: Poisson arrivals, with latency measured from when a call was due."""
     if load.rate is None:
         raise UsageError(f"load {load}: a block needs a rate; highest_rate finds one")
     script = Script(questions, order)
@@ -156,10 +156,10 @@ def highest_rate(
     """The highest arrival rate whose p99 stays within the limit, and all rates tried with their p99 in ms.
 
     A closed loop of the same clients gives the capacity. Seven bisections of the logarithm of the rate
-    follow, between 1/64 and 6/5 of it, so that the answer is within 3.5 %. It is None where no rate was held.
-    A rate is held when the observed p99 is within the limit and the clients kept up, as otherwise the engine
-    never saw that rate. One client alone is always late while it waits for an answer; that is the engine's
-    own queue, and its latencies include it already.
+    follow, between 1/64 and 6/5 of it, so that the result is within 3.5 %. It is None if no rate was
+    sustained. A rate is sustained if the observed p99 is within the limit and the clients kept up; otherwise
+    the engine never received that rate. A single client is always late while it waits for an answer; this is
+    the engine's own queue, which its latencies already include.
     """
     if load.p99_ms is None:
         raise UsageError(f"load {load}: the highest rate needs a limit: p99_ms")
@@ -200,6 +200,6 @@ def _seconds(load: Load, p99_ms: float, rate: float) -> float:
 
 
 def kept_up(calls: Calls, p99_ms: float) -> bool:
-    """Whether at most one of 100 calls was sent later than a tenth of the limit, or 1 ms."""
+    """Whether at most 1 % of the calls were sent late by more than a tenth of the limit, or 1 ms."""
     late_ms = float(np.quantile(calls.late_ns, 0.99)) / 1e6
     return late_ms <= max(_OWN_LEAST_MS, _OWN_SHARE * p99_ms)

@@ -1,4 +1,4 @@
-"""The timed loops of one client, with as little around each call as possible: warm-up, closed, open."""
+"""The timed loops of one client, with minimal overhead per call: warm-up, closed loop, open loop."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from recallatk.bench.load.calls import Questions, Script
 
 NEVER_NS = 1 << 62
-# This many answers are held as they came, and are packed once as many others have come: in most blocks the
-# clock has stopped before.
+# Answers are kept as returned and packed in batches of this size; most blocks end before the first batch.
 _ANSWERS_AT_ONCE = 16_384
-# A client that sleeps checks this often whether another one has failed.
+# Interval at which a sleeping client checks whether another has failed.
 _LONGEST_SLEEP_NS = 100_000_000
 _WARM_UP_CALLS, _TOLERANCE = 32, 0.05
 _MOST_WARM_UP_BLOCKS, _MOST_WARM_UP_NS = 20, 2_000_000_000
@@ -33,15 +32,15 @@ clock = time.perf_counter_ns
 
 
 def turns(numbers: range, seconds: float | None) -> Iterator[int]:
-    """The calls to make, once or again and again; several threads may take from it."""
-    # Taking one is a single step of the interpreter.
+    """Iterator over the calls, once or repeated; several threads may share it."""
+    # `next` on it is atomic under the GIL.
     return iter(numbers) if seconds is None else cycle(numbers)
 
 
 def ask_on(
     engine: Engine, script: Script, taken: Iterator[int], end_ns: int = NEVER_NS, stop: Any = ()
 ) -> ClientLog:
-    """The closed loop: send each call when the last one is answered, until none is left or time is up."""
+    """Closed loop: send each call once the last is answered, until none is left or time is up."""
     search, arguments, array, log = engine.search, script.arguments, np.ndarray, ClientLog(script)
     size = max(1, _ANSWERS_AT_ONCE // script.batch)
     while True:
@@ -57,7 +56,7 @@ def ask_on(
             number.append(each)
             sent.append(began)
             ended.append(done)
-            # An engine may write its next answer into the same memory.
+            # Copy: an engine may reuse the memory of an answer for the next.
             found.append(rows.copy() if isinstance(rows, array) else rows)
             if done >= end_ns or stop:
                 break
@@ -69,7 +68,7 @@ def ask_on(
 def ask_when_due(
     engine: Engine, script: Script, taken: Iterator[int], due_ns: list[int], began_ns: int, stop: Any = ()
 ) -> ClientLog:
-    """The open loop: send each call when it is due or the client is free; time it from when it was due."""
+    """Open loop: send each call when it is due and the client is free; latency counts from the due time."""
     search, arguments, array, log = engine.search, script.arguments, np.ndarray, ClientLog(script)
     calls, sleep = len(script), time.sleep
     while True:
@@ -102,13 +101,13 @@ def ask_when_due(
 def warm_up(engine: Engine, questions: Questions, order: NDArray[np.int64], *, first: bool) -> WarmUp:
     """Send small blocks of single queries until two successive medians differ by less than 5 %.
 
-    It stops after twenty blocks or two seconds; the queries are taken in this order, again and again.
+    It stops after twenty blocks or two seconds; the order is repeated as needed.
 
     Args:
         engine: built and configured.
         questions: the queries.
-        order: which of them to send.
-        first: whether no call was made since the build, so that the first call is a cold one.
+        order: numbers of the queries to send.
+        first: whether there was no call since the build, so that the first call is cold.
     """
     if not len(order):
         return WarmUp(0, settled=False)

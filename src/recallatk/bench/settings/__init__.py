@@ -1,4 +1,4 @@
-"""The bench file: TOML in, settings out, with all problems at once."""
+"""Bench files: TOML to settings, with all problems reported at once."""
 
 from recallatk.bench.settings.bench_file import read_settings, settings_from
 from recallatk.bench.settings.data import open_data

@@ -1,4 +1,4 @@
-"""Bench files: TOML or plain values in, Settings out, with all problems at once, each at its place."""
+"""Bench files: TOML or plain values to Settings, with all problems reported at once, each with its key."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_settings(
 
     Args:
         path: the file.
-        look: refuse local files that do not exist; False for the file of a run folder, which may be old.
+        look: refuse missing local files; False for a run folder, whose data may have moved.
         engines: require at least one engine, as a run does.
         changes: keys to replace in tables of the file, such as `{"measure": {"rounds": 1}}`.
     """
@@ -104,9 +104,9 @@ def _parsed(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
-        raise SettingsError(f"{file}", [f"byte {problem.start} is no UTF-8"]) from None
+        raise SettingsError(f"{file}", [f"byte {problem.start} is not UTF-8"]) from None
     except RecursionError:
-        raise SettingsError(f"{file}", ["not TOML that can be read: nested too deeply"]) from None
+        raise SettingsError(f"{file}", ["not TOML: nested too deeply"]) from None
     except ValueError as problem:
         found = _AT.fullmatch(str(problem))
         said = found[1] if found else str(problem)
@@ -151,7 +151,7 @@ def _name(values: Mapping[str, Any], problems: Problems) -> str | None:
     name = values.get("name")
     if name is None or (isinstance(name, str) and name.strip()):
         return name
-    problems.add(("name",), f"{described(name)}. Accepted: a text that is not empty")
+    problems.add(("name",), f"{described(name)}. Accepted: a non-empty string")
     return None
 
 
@@ -167,7 +167,7 @@ def _table(model: type[BaseModel], given: Any, place: tuple[str | int, ...], pro
 
 
 def _list(model: type[BaseModel], given: Any, key: str, problems: Problems) -> dict[int, Any]:
-    """The valid entries by their number."""
+    """The valid entries by their index."""
     if given is None or given == []:
         return {}
     if not isinstance(given, list | tuple) or not all(isinstance(each, Mapping) for each in given):
@@ -178,7 +178,7 @@ def _list(model: type[BaseModel], given: Any, key: str, problems: Problems) -> d
 
 
 def _resolve(parts: dict[str, Any], folder: Path) -> None:
-    """Make local paths absolute, so that they hold in every working directory."""
+    """Make local paths absolute, so that they do not depend on the working directory."""
     for section, key in _PLACES:
         text = getattr(parts.get(section), key, None)
         if text is not None and not is_url(text):
@@ -191,7 +191,7 @@ def _whole(folder: Path, text: str) -> Path:
 
 
 def _valid_data(given: Any) -> models.DataSettings:
-    """The metric and the filter of a [data] table with other problems, to check engines against."""
+    """Metric and filter of a [data] table that has other problems, so that engines can still be checked."""
     valid: dict[str, Any] = {"corpus": "unknown"}
     for key in ("metric", "where"):
         try:
@@ -215,7 +215,7 @@ def _look(values: Mapping[str, Any], folder: Path, problems: Problems) -> None:
 
 
 def _check_together(parts: dict[str, Any], problems: Problems) -> None:
-    """Check what concerns more than one table."""
+    """Check conditions that span several tables."""
     data, truth, measure = parts["data"], parts.get("truth"), parts.get("measure")
     if truth is not None and measure is not None and truth.depth is not None:
         key = "at" if max(measure.at) > truth.depth else "measures"
@@ -245,7 +245,7 @@ def find_engine(name: str, place: Place, problems: Problems) -> type[Engine] | N
     try:
         require_installed(engine)
     except RecallError as problem:
-        # Its parameters can be checked nevertheless.
+        # Its parameters can still be checked.
         problems.add((*place, "name"), str(problem))
     return engine
 
@@ -264,9 +264,9 @@ def check_ability(
     Args:
         engine: its class.
         place: its entry.
-        problems: receives what the engine cannot do.
+        problems: collects unsupported features.
         metric: the metric, if known.
-        filtered: why it has to filter, if it has to.
+        filtered: the reason why filters are needed, if they are.
         build: the build parameters of its entry.
     """
     checks = [partial(require_filters, engine, filtered, build)]
@@ -282,7 +282,7 @@ def check_ability(
 def _check_parameters(
     engine: type[Engine], entry: models.EngineSettings, place: Place, problems: Problems, k: int | None
 ) -> None:
-    """Check values, and then constraints as far as they do not depend on the data."""
+    """Check values, then the constraints that do not depend on the data."""
     problems.include(entry.problems, place)
     if not entry.problems.found:
         for each in combine(engine, entry.axes, {} if k is None else {"k": k}).refused:
@@ -290,7 +290,7 @@ def _check_parameters(
 
 
 def name_of(corpus: str) -> str:
-    """Default name of a benchmark: that of its corpus."""
+    """Default name of a benchmark: the name of its corpus."""
     shown = without_secrets(corpus)
     return PurePosixPath(shown).stem.strip("*?[]. ") or PurePosixPath(shown).parent.name or "benchmark"
 

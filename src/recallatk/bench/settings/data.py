@@ -26,11 +26,12 @@ Part = TypeVar("Part", Corpus, QuerySet)
 def open_data(settings: Settings) -> Dataset:
     """The dataset that the settings name: one side of the split, then the samples.
 
-    Columns, samples and engines of the settings are checked against the data. Small data are read into
-    memory, because truth, linter, engines and report all read them.
+    Checks the columns, samples and engines of the settings against the data. Reads small data into memory,
+    because truth, linter, engines and report all read them.
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
+    dataset = data.labels.on(dataset)
     _check(settings, dataset)
     queries = dataset.queries
     if data.split is not None:
@@ -48,7 +49,7 @@ def _held(records: Part) -> Part:
 
 
 def _demo(settings: Settings) -> Dataset:
-    """The bundled data, decoded as in the demo."""
+    """The bundled demo data."""
     dataset = open_demo()
     where = settings.data.where
     return dataset if where is None else replace(dataset, queries=dataset.queries.where(parse_filter(where)))
@@ -73,10 +74,13 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     for number, name in enumerate(settings.measure.by):
         if name not in queries.metadata_names:
             problems.add(("measure", "by", number), unknown("query column", name, queries.metadata_names))
+    for number, name in enumerate(settings.measure.by_row):
+        if name not in corpus.metadata_names:
+            problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
     for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
         count = getattr(settings.data, key)
         if count is not None and count > most:
-            problems.add(("data", key), f"{count}. Accepted: up to {most}, which is all")
+            problems.add(("data", key), f"{count}. Accepted: up to {most}; there are no more")
     given = [each for each in queries.filters or () if each is not None]
     for each in dict.fromkeys(given[:1] if settings.data.where else ()):
         missing = sorted(each.columns() - set(corpus.columns.schema.names))
@@ -87,7 +91,7 @@ def _check(settings: Settings, dataset: Dataset) -> None:
 
 
 def require_able_engines(settings: Settings, dataset: Dataset) -> None:
-    """Refuse engines that cannot search a dataset by its metric, or filter if all queries have filters."""
+    """Refuse engines that do not support the metric of a dataset, or filters if all queries have them."""
     problems = Problems()
     _check_engines(settings, dataset, problems)
     problems.require_none(settings.name)

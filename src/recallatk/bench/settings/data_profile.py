@@ -1,4 +1,4 @@
-"""A profile of a dataset for its first bench file: shape, metric, columns and example filters."""
+"""Dataset profiles for a first bench file: shape, metric, columns and example filters."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class DataProfile:
     groups: list[str]
     """Query columns that can define segments."""
     own_filters: int
-    """Queries with a filter of their own, in the column `filter`."""
+    """Number of queries with their own filter in the column `filter`."""
     filters: list[tuple[str, str]]
-    """Conditions on the corpus with real values, each with the share of rows that pass."""
+    """Example conditions with values from the corpus, each with the share of rows that pass."""
 
 
 def profile_data(
@@ -78,7 +78,7 @@ def profile_data(
 
 
 def _values(records: Records) -> dict[str, list[Any]]:
-    """The first values of every column of texts, numbers or truth values, without nulls."""
+    """First values of every text, number or Boolean column, without nulls."""
     import pyarrow as pa
 
     found = {}
@@ -94,7 +94,7 @@ def _values(records: Records) -> dict[str, list[Any]]:
 
 
 def _groups(queries: Records) -> list[str]:
-    """Columns with few repeated values, and numbers, which segments take in quartiles."""
+    """Columns with few distinct values, and numeric columns, which segments split into quartiles."""
     return [
         name
         for name, values in _values(queries).items()
@@ -105,7 +105,7 @@ def _groups(queries: Records) -> list[str]:
 
 
 def _filters(corpus: Records) -> list[tuple[str, str]]:
-    """A condition for each of a few columns, by its commonest value or its median."""
+    """A condition on each of a few columns, with its most common value or its median."""
     made = []
     for name, values in _values(corpus).items():
         condition = _condition(name, values)

@@ -1,4 +1,4 @@
-"""Parameter grids of an engine entry: values, lists and ranges, and the combinations that hold."""
+"""Parameter grids of an engine entry: values, lists, ranges, and their valid combinations."""
 
 # pydantic reads the annotations of RangeSettings when the module is imported, so they are not postponed.
 import itertools
@@ -22,7 +22,7 @@ from recallatk.deprecation import deprecated
 from recallatk.errors import UsageError, unknown
 
 MOST = 100_000
-# Enough digits to tell any two steps apart, and none of the tails such as 0.30000000000000004.
+# Enough digits to keep steps distinct, without tails such as 0.30000000000000004.
 _DIGITS = 12
 
 
@@ -37,7 +37,7 @@ class RangeSettings(Table):
     @model_validator(mode="after")
     def _upwards(self) -> "RangeSettings":
         if self.from_ > self.to:
-            raise ValueError(f"from {self.from_:g} to {self.to:g}. Accepted: a from that is at most to")
+            raise ValueError(f"from {self.from_:g} to {self.to:g}. Accepted: a from no larger than to")
         if self.scale == "log" and self.from_ <= 0:
             raise ValueError(f'from {self.from_:g} on a log scale. Accepted: above 0, or scale = "linear"')
         return self
@@ -47,13 +47,13 @@ _RANGE_KEYS = frozenset(keys_of(RangeSettings))
 
 
 def range_values(given: RangeSettings, scale: str = "linear", *, whole: bool = False) -> tuple[float, ...]:
-    """The distinct values in rising order, both ends included; `scale` applies if the range names none."""
+    """The distinct values in ascending order, both ends included; `scale` applies if the range names none."""
     low, high = given.from_, given.to
     ratio = high / low if (given.scale or scale) == "log" else None
     values = [low]
     for step in range(1, given.steps - 1):
         share = step / (given.steps - 1)
-        # Two products instead of one difference, which could overflow.
+        # A sum of two products: the difference of the ends could overflow.
         value = low * (1 - share) + high * share if ratio is None else low * ratio**share
         values.append(min(max(value if whole else float(f"{value:.{_DIGITS}g}"), low), high))
     values.append(high)
@@ -68,7 +68,7 @@ class Axis:
 
     values: tuple[KnobValue, ...]
     grid: bool = False
-    """Whether they were given as a list or a range, whose values may be dropped."""
+    """Whether the values come from a list or a range, so that invalid ones may be dropped."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Axes:
 
     @property
     def grids(self) -> frozenset[str]:
-        """The parameters that were given as a list or a range."""
+        """Names of the parameters given as a list or a range."""
         return frozenset(name for part in (self.build, self.search) for name in part if part[name].grid)
 
 
@@ -116,13 +116,13 @@ def read_axes(
 
 
 class _Reader:
-    """Turns values of a bench file into values that an engine's knobs accept."""
+    """Conversion of bench file values to values that an engine's knobs accept."""
 
     def __init__(self, engine: str, problems: Problems) -> None:
         self.engine, self.problems = engine, problems
 
     def axis(self, knob: Knob, given: Any, place: Place) -> Axis:
-        """The axis of one parameter; its default replaces bad values so that the rest can be checked."""
+        """The axis of one parameter; invalid values become the default so that the rest can be checked."""
         if isinstance(given, list | tuple):
             if not given:
                 self.problems.add(place, "an empty list. Accepted: at least one value")
@@ -134,7 +134,7 @@ class _Reader:
         return Axis(tuple(dict.fromkeys(values)) or (knob.plain(knob.default),), grid)
 
     def free(self, engine: type[Engine], name: str, given: Any) -> Axis:
-        """The axis of a parameter that the engine does not declare: values as they are, lists and ranges."""
+        """The axis of a parameter that the engine does not declare: a plain value, a list or a range."""
         place: Place = ("search", name)
         refused = engine.unaccepted(name)
         if refused is not None:
@@ -150,10 +150,10 @@ class _Reader:
         return Axis(tuple(dict.fromkeys(values)), grid)
 
     def _plain(self, value: Any, name: str, place: Place) -> Any:
-        """One value of a free parameter; anything else than a scalar could not be saved with the run."""
+        """One value of a free parameter; only scalars can be saved with the run."""
         plain = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
         if plain is not None and not isinstance(plain, bool | int | float | str):
-            accepted = "numbers, texts, true, false or a list of them"
+            accepted = "numbers, strings, true, false or a list of them"
             self.problems.add(place, f"{described(plain)}. Accepted: {accepted}")
             return None
         try:
@@ -184,7 +184,7 @@ class _Reader:
                 return ()
         if found.scale is None and knob.scale == "log" and found.from_ <= 0 < found.to:
             self.problems.add(
-                place, f'{knob.name} has a log scale, which begins above 0. Accepted: scale = "linear" too'
+                place, f'{knob.name} has a log scale, which starts above 0. Accepted: scale = "linear" too'
             )
             return ()
         return tuple(knob.plain(value) for value in range_values(found, knob.scale, whole=whole))
@@ -197,7 +197,7 @@ class _Reader:
             return None
 
     def _table(self, knob: Knob, given: Mapping[str, Any], place: Place) -> tuple[KnobValue, ...]:
-        """A table as JSON text; a range in it makes one text for each of its values."""
+        """A table as JSON text; a range in it yields one text per value."""
         axes: dict[str, tuple[Any, ...]] = {}
         for name, value in given.items():
             axes[name] = (value,)
@@ -209,7 +209,7 @@ class _Reader:
         try:
             texts = [json.dumps(table, ensure_ascii=False, allow_nan=False) for table in tables]
         except (TypeError, ValueError) as problem:
-            self.problems.add(place, f"holds what JSON cannot: {problem}")
+            self.problems.add(place, f"contains a value that JSON cannot represent: {problem}")
             return ()
         return tuple(text for each in texts for text in self._text(knob, each, place))
 
@@ -225,32 +225,32 @@ class _Reader:
 
 
 def is_json(knob: Knob) -> bool:
-    """Whether a knob holds a JSON object as text, which a bench file may write as a table."""
+    """Whether a knob holds JSON text, which a bench file may write as a table."""
     return isinstance(knob.default, str) and knob.default.startswith("{")
 
 
 def _accepted(knob: Knob, *, alone: bool) -> str:
     if is_json(knob):
-        return "a table, or its JSON as a text"
+        return "a table, or its JSON as a string"
     if isinstance(knob.default, str):
-        return knob.accepted if knob.choices else "a text"
+        return knob.accepted if knob.choices else "a string"
     return f"{knob.accepted}, a list of them or a range" if alone else knob.accepted
 
 
 @dataclass(frozen=True)
 class Combined:
-    """The combinations of an entry that hold, and why others do not."""
+    """The valid combinations of an entry, and the reasons against the others."""
 
     builds: tuple[tuple[Parameters, tuple[Parameters, ...]], ...]
-    """Each build with the searches on it."""
+    """Each build with its searches."""
     dropped: Mapping[str, int]
-    """Reasons for dropping combinations of a grid, with their counts."""
+    """Reasons for dropped grid combinations, with their counts."""
     refused: tuple[str, ...]
-    """Violated constraints among values that were given alone."""
+    """Constraints violated by values outside of any grid."""
 
 
 def combine(engine: type[Engine], axes: Axes, known: Mapping[str, Any]) -> Combined:
-    """All combinations that hold, given what is known of `k`, `rows` and `dimension`."""
+    """All valid combinations, given the known values of `k`, `rows` and `dimension`."""
     count = math.prod(len(axis.values) for part in (axes.build, axes.search) for axis in part.values())
     if count > MOST:
         return Combined((), {}, (f"{count:,} combinations of its parameters. Accepted: up to {MOST:,}",))
@@ -282,7 +282,7 @@ def _product(part: Mapping[str, Axis]) -> Iterator[dict[str, Any]]:
 def violations(
     engine: type[Engine], known: Mapping[str, Any], grids: frozenset[str] = frozenset()
 ) -> tuple[list[str], list[str]]:
-    """Constraints violated by values given alone, and those violated by a value of a grid."""
+    """Constraints violated by single values, and those violated by a grid value."""
     alone: list[str] = []
     among: list[str] = []
     for constraint in engine.constraints:

@@ -1,4 +1,4 @@
-"""The tables of a bench file and what each may hold."""
+"""The tables of a bench file and their keys."""
 
 # pydantic reads these annotations when the module is imported, so they are not postponed.
 import itertools
@@ -30,6 +30,7 @@ from recallatk.bench.settings.values import (
     without_literals,
 )
 from recallatk.core.trials import Load, Mode
+from recallatk.datasets.model_labels import ModelLabels
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
 from recallatk.goals import parse_goal, sort_goals
@@ -41,12 +42,12 @@ Many = BeforeValidator(one_or_many)
 Some = BeforeValidator(none_or_many)
 Distinct = AfterValidator(distinct)
 DataPath = Annotated[PathText, AfterValidator(without_literals)]
-# A truth of fewer rows is of little use for another k.
+# A shallower truth could not be reused for a larger k.
 USUAL_DEPTH = 100
 
 
 class DataSettings(Table):
-    """What is searched and asked."""
+    """Corpus, queries and metric."""
 
     corpus: DataPath
     queries: DataPath | None = None
@@ -55,6 +56,9 @@ class DataSettings(Table):
     id_column: Text | None = None
     vector_column: Text | None = None
     where: Text | None = None
+    model: Text | None = None
+    query_model: Text | None = None
+    model_column: Text | None = None
     sample_queries: Count | None = None
     sample_corpus: Count | None = None
     split: Literal["tune", "validate"] | None = None
@@ -67,9 +71,19 @@ class DataSettings(Table):
             _without_traceback(parse_filter, value)
         return value
 
+    @model_validator(mode="after")
+    def _one_label(self) -> "DataSettings":
+        _without_traceback(lambda _: self.labels, "")
+        return self
+
+    @property
+    def labels(self) -> ModelLabels:
+        """The embedding models that are stated."""
+        return ModelLabels(self.model, self.query_model, self.model_column)
+
 
 class TruthSettings(Table):
-    """The right answers: computed to a depth, or read from a file."""
+    """The ground truth: computed to a depth, or read from a file."""
 
     depth: Annotated[int, Field(ge=1, le=100_000)] | None = None
     file: DataPath | None = None
@@ -87,23 +101,24 @@ class TruthSettings(Table):
     def _one_way(self) -> "TruthSettings":
         others = [name for name in ("depth", "store", "memory") if getattr(self, name) is not None]
         if self.file is not None and others:
-            raise ValueError(f"{others[0]} is for a truth that is computed, and file names one that exists")
+            raise ValueError(f"{others[0]} is for a computed truth and cannot be combined with file")
         return self
 
 
 class ThreadSettings(Table):
-    """How many threads an engine may use."""
+    """Threads that an engine may use."""
 
     build: Threads | None = None
     search: Threads = 1
 
 
 class MeasureSettings(Table):
-    """What is measured, and how often."""
+    """Measures, rounds and repeated builds."""
 
     at: Annotated[tuple[Count, ...], Many, Distinct] = (1, 10, 100)
     measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    by_row: Annotated[tuple[Text, ...], Some, Distinct] = ()
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     builds: Annotated[int, Field(ge=1, le=1_000)] = 1
     threads: ThreadSettings = ThreadSettings()
@@ -116,24 +131,24 @@ class MeasureSettings(Table):
         return tuple(str(_without_traceback(parse_measure, each)) for each in value)
 
     def including(self, measures: tuple[Measure, ...]) -> "MeasureSettings":
-        """The same with these measured too."""
+        """A copy that includes these measures."""
         known = {*(Recall(k) for k in self.at), *map(parse_measure, self.measures)}
         added = tuple(str(each) for each in measures if each not in known)
         return self.model_copy(update={"measures": (*self.measures, *added)}) if added else self
 
     @property
     def largest_k(self) -> int:
-        """How many neighbors a call has to ask for."""
+        """Number of neighbors that a call requests."""
         return max(*self.at, *(parse_measure(each).k for each in self.measures), 1)
 
     @property
     def deepest(self) -> int:
-        """How deep the truth has to be."""
+        """Required depth of the truth."""
         return max(*self.at, *(parse_measure(each).deepest for each in self.measures), 1)
 
 
 class LoadSettings(Table):
-    """One or more loads: lists are a grid."""
+    """One or more loads; lists form a grid."""
 
     mode: Literal["latency", "throughput", "rate"] = "latency"
     clients: Annotated[tuple[Count, ...], Many, Distinct] | None = None
@@ -153,7 +168,7 @@ class LoadSettings(Table):
         return self
 
     def loads(self) -> tuple[Load, ...]:
-        """Every combination, the last key changing fastest."""
+        """Every combination; the last key changes fastest."""
         given: dict[str, tuple[Any, ...] | None] = {
             "clients": self.clients,
             "batch": self.batch,
@@ -170,7 +185,7 @@ class LoadSettings(Table):
 
 
 class LimitSettings(Table):
-    """What a trial and a build may take at the most."""
+    """Limits on a build and a trial."""
 
     trial: Seconds | None = None
     build: Seconds | None = None
@@ -184,7 +199,7 @@ class OutputSettings(Table):
 
 
 class TuneSettings(Table):
-    """The goals of `recallatk tune`, which the report of a run is held against too."""
+    """Goals of `recallatk tune`; the report of a run evaluates them too."""
 
     target: Annotated[tuple[Text, ...], Some, Distinct] = ()
     budget: Annotated[tuple[Text, ...], Some, Distinct] = ()
@@ -202,7 +217,7 @@ class TuneSettings(Table):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What a run must measure to tell whether the targets are met."""
+        """Measures that a run needs to evaluate the targets."""
         targets, _ = sort_goals([*self.target, *self.budget])
         return tuple(dict.fromkeys(each.measure for each in targets))
 
@@ -243,7 +258,7 @@ class EngineSettings(Table):
 
 
 class WaiverSettings(Table):
-    """A rule of the linter whose findings are known and accepted, and why."""
+    """A linter rule whose findings are accepted, with the reason."""
 
     rule: Text
     reason: Text
@@ -257,7 +272,7 @@ class WaiverSettings(Table):
 
 
 def _without_traceback(read: Any, text: str) -> Any:
-    """What a reader makes of a text, its refusal as one of this table."""
+    """Parse a text; turn a RecallError into a validation error of this table."""
     try:
         return read(text)
     except RecallError as problem:

@@ -12,11 +12,11 @@ _NDCG = re.compile(r"ndcg@(?=[0-9])")
 
 
 def renewed(values: Mapping[str, Any], *, recorded: bool) -> dict[str, Any]:
-    """The values of a bench file under today's names.
+    """The values of a bench file under current names.
 
     Args:
-        values: the tables as they were written.
-        recorded: whether a run saved the file; then old names are no news, and `ndcg@10` is not ambiguous.
+        values: the tables of the file.
+        recorded: whether a run saved the file; then old names need no note, and `ndcg@10` is unambiguous.
     """
     new = dict(values)
     measure = new.get("measure")

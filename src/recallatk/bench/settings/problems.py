@@ -1,4 +1,4 @@
-"""Everything that is wrong with a bench file, each with its path and in the words of TOML."""
+"""Problems of a bench file, each with its key and in TOML's terms."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ NO_ENGINE = "is required: at least one [[engine]] with its name"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN = 60
 _WANTED = {
-    "string_type": "a text",
-    "string_too_short": "a text that is not empty",
+    "string_type": "a string",
+    "string_too_short": "a non-empty string",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
@@ -43,10 +43,10 @@ _BOUNDS = {
 
 
 class SettingsError(UsageError):
-    """A bench file has problems; all of them are said at once."""
+    """A bench file has problems; the message lists all of them."""
 
     def __init__(self, where: str, problems: Sequence[str]) -> None:
-        # A value may have line breaks in it; a problem is one line.
+        # One line per problem, even if a value contains line breaks.
         self.where, self.problems = where, tuple("\\n".join(each.splitlines()) for each in problems)
         one, *others = self.problems
         lines = [f"{where}: {len(self.problems)} problems", *(f"  {each}" for each in self.problems)]
@@ -61,7 +61,7 @@ class Problems:
 
     @property
     def found(self) -> list[str]:
-        """Each problem after its place."""
+        """Each problem, prefixed with its place."""
         return [f"{spelled(place)}: {message}" if place else message for place, message in self._added]
 
     def add(self, place: Place, message: str) -> None:
@@ -74,7 +74,7 @@ class Problems:
             self.add((*place, *each["loc"]), worded(each, model))
 
     def include(self, part: Problems, place: Place) -> None:
-        """Add the problems of a part whose own places begin at a place."""
+        """Add the problems of a part, with their places relative to this place."""
         for below, message in part._added:
             self.add((*place, *below), message)
 
@@ -101,7 +101,7 @@ def key(name: str) -> str:
 
 
 def worded(error: Mapping[str, Any], model: type[BaseModel]) -> str:
-    """What one problem is, in the words of TOML."""
+    """One problem in TOML's terms."""
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
     if kind == "missing":
         return "is required"
@@ -119,18 +119,18 @@ def worded(error: Mapping[str, Any], model: type[BaseModel]) -> str:
         accepted = choices(re.findall(r"'([^']*)'", context["expected"]))
         return f"{described(value)}. Accepted: {accepted}"
     if kind == "finite_number":
-        return f"{described(value)}. Accepted: numbers that are finite"
+        return f"{described(value)}. Accepted: finite numbers"
     wanted = _WANTED.get(kind)
     return f"{described(value)}. Accepted: {wanted}" if wanted else f"{described(value)}: {error['msg']}"
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """The keys that a table may have, as the file writes them."""
+    """The accepted keys of a table, as written in the file."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def described(value: object) -> str:
-    """A value with what it is."""
+    """A value with its TOML type."""
     if isinstance(value, Mapping):
         return "a table"
     if isinstance(value, list | tuple):
@@ -138,7 +138,7 @@ def described(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"the text {shown(value)}"
+        return f"the string {shown(value)}"
     if isinstance(value, int | float):
         return shown(value)
     if isinstance(value, dt.date | dt.time):

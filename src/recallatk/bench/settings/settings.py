@@ -27,7 +27,7 @@ from recallatk.redaction import without_known, without_secrets
 
 
 class Settings(Table):
-    """What a benchmark measures; `read_settings` and `settings_from` make them."""
+    """Settings of a benchmark, as made by `read_settings` and `settings_from`."""
 
     name: Text
     data: DataSettings
@@ -74,7 +74,7 @@ class Settings(Table):
 
     def to_toml(self) -> str:
         """The bench file that reads back to the same settings, with every default spelled out."""
-        # Secrets under telling names were refused on reading; known values may occur anywhere.
+        # Keys named like secrets were refused on reading, but known secret values may occur anywhere.
         plain = without_known(self.model_dump(by_alias=True, exclude_none=True))
         plain["measure"] = {name: value for name, value in plain["measure"].items() if value != ()}
         tables = [toml_table("", {"name": plain["name"]})]
@@ -93,7 +93,7 @@ class Settings(Table):
 
 
 def _given(tune: TuneSettings) -> dict[str, Any]:
-    """The table without defaults: most benchmarks tune nothing."""
+    """The table without defaults, because most benchmarks set none of its keys."""
     plain = tune.model_dump(by_alias=True, exclude_none=True)
     usual = TuneSettings().model_dump(by_alias=True, exclude_none=True)
     return {name: value for name, value in plain.items() if value != usual.get(name)}
@@ -119,7 +119,7 @@ def toml_value(value: Any) -> str:
 
 def toml_text(text: str) -> str:
     """A string in double quotes."""
-    # JSON's escapes are TOML's; TOML also wants the delete character spelled out.
+    # TOML has JSON's escapes, and also requires one for the delete character.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
@@ -129,6 +129,6 @@ def toml_key(name: str) -> str:
 
 
 def toml_table(header: str, values: Mapping[str, Any]) -> str:
-    """A table under its header; a value of None has no line."""
+    """A table under its header; None values are left out."""
     lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in values.items() if value is not None]
     return "\n".join([header, *lines] if header else lines)

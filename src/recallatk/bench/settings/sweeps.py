@@ -1,4 +1,4 @@
-"""Parameters to begin with: an engine's effort swept around its default, builds that fit the data."""
+"""Suggested parameters: a sweep of the effort around its default, and builds that fit the data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from recallatk.core import Knob
 
 USUAL_K = (1, 10, 100)
-# A sweep goes from a quarter of the default to eight times it, doubling.
+# A sweep doubles from a quarter of the default to eight times the default.
 _BELOW, _ABOVE, _STEPS = 4, 8, 6
 # Faiss asks for at least this many training rows per list.
 _ROWS_A_LIST = 39
-# A second build of more numbers than this takes long.
+# A second build of more vector components than this takes long.
 _SMALL = 50_000_000
 
 
@@ -33,11 +33,11 @@ def defaults(engine: type[Engine]) -> dict[str, Any]:
 
 
 def effort_sweep(engine: type[Engine], known: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine's first effort knob with a range around its default; empty where it has none.
+    """The engine's first effort knob with a range around its default; empty if it has none.
 
     Args:
         engine: its class.
-        known: `k`, and build parameters, `rows` and `dimension` where they are known.
+        known: `k`, and build parameters, `rows` and `dimension` if known.
     """
     knob = next((each for each in engine.search_knobs if each.effort), None)
     if knob is None or isinstance(knob.default, str):
@@ -67,7 +67,7 @@ def _ends(knob: Knob) -> tuple[float, float]:
 
 
 def _highest(holds: Callable[[float], bool], low: int, high: int) -> int:
-    """The highest value that holds, where all up to some value do."""
+    """The highest valid value, if all values up to some bound are valid."""
     if holds(high) or not holds(low):
         return high
     while high - low > 1:
@@ -100,7 +100,7 @@ def _doubles(engine: type[Engine], knob: Knob, values: dict[str, Any], shape: di
 
 
 def _fitting(engine: type[Engine], knob: Knob, value: Any, shape: dict[str, int]) -> Any:
-    """The value, or the nearest to it that the shape of the data allows."""
+    """The value, or the nearest one that the shape of the data allows."""
 
     def holds(each: Any) -> bool:
         return not any(violations(engine, {**shape, knob.name: each}))

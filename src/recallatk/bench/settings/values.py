@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 LARGEST = 2**63 - 1
-# A bench file is saved with its run, so that secrets in it would be too.
+# A bench file is saved with its run, and so would be its secrets.
 _REFUSAL = "may contain a secret, and this file is saved with the run. Take it from the environment: ${NAME}"
 
 
@@ -31,7 +31,7 @@ class Table(BaseModel):
 
 
 def one_or_many(value: Any) -> Any:
-    """A list as a tuple, and one value as a tuple of itself."""
+    """Convert a list to a tuple, and a single value to a tuple of one."""
     if isinstance(value, list | tuple):
         if not value:
             raise ValueError("an empty list. Accepted: at least one value")
@@ -40,12 +40,12 @@ def one_or_many(value: Any) -> Any:
 
 
 def none_or_many(value: Any) -> Any:
-    """The same, and an empty list is accepted."""
+    """Like `one_or_many`, but accept an empty list."""
     return () if isinstance(value, list | tuple) and not value else one_or_many(value)
 
 
 def as_list(value: Any) -> Any:
-    """A list as a tuple; any other value is left for the model to refuse."""
+    """Convert a list to a tuple; the model refuses any other value."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -55,7 +55,7 @@ def distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def plain_number(value: float) -> float:
-    """A whole number as an int, so that it is written and compared as one."""
+    """Convert a whole float to an int, so that both are written and compared alike."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else value
 
 
@@ -76,14 +76,14 @@ def _written(write: Callable[[Any], Any]) -> PlainSerializer:
 
 
 def path_text(value: str) -> str:
-    """A path that a text file can hold."""
+    """Check that a path can be written to a text file."""
     if "\0" in value or not _is_unicode(value):
-        raise ValueError("a path with signs in it that no text file can hold")
+        raise ValueError("the path has characters that a text file cannot store")
     return value
 
 
 def _is_unicode(value: str) -> bool:
-    # Python decodes file names that are not UTF-8 to lone surrogates, which cannot be encoded.
+    # Python decodes non-UTF-8 file names to lone surrogates, which cannot be encoded.
     return not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
@@ -101,7 +101,7 @@ def without_literals(value: str) -> str:
 
 
 def filled(text: str, key: str) -> str:
-    """A URL with the environment's values in place of `${NAME}`; paths stay as they are.
+    """Expand `${NAME}` in a URL from the environment; paths are left unchanged.
 
     Args:
         text: a path or URL of the bench file.

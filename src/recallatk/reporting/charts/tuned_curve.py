@@ -19,6 +19,7 @@ from recallatk.reporting.charts.points import (
 )
 from recallatk.reporting.charts.theme import INK
 from recallatk.reporting.labels import Naming, number, with_margin
+from recallatk.reporting.tuned_file import price_of_tuning
 from recallatk.reporting.tuned_words import MIB, held, marks_of, measure_of, trial_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ AXES = {
     "qps": "Queries per second",
     "memory": "Memory (MiB)",
     "build": "Build time (s)",
+    "cost": "Cost per million queries",
 }
 # A limit further away than this factor would squeeze the points into a corner.
 _FAR = 2.5
@@ -87,13 +89,14 @@ def tuned_curve(tuned: Tuned) -> TunedCurve:
     return TunedCurve(tuned, candidates, names, measure, engines, points, _wanted(tuned), _limit(tuned))
 
 
-def cost_of(candidate: Candidate, prefer: str) -> float | None:
+def cost_of(tuned: Tuned, candidate: Candidate) -> float | None:
     """The cost on the axis, in its unit."""
-    memory = candidate.memory_bytes
+    price, memory, prefer = price_of_tuning(tuned), candidate.memory_bytes, tuned.prefer
     found = {
         "qps": candidate.qps,
         "memory": None if memory is None else memory / MIB,
         "build": candidate.build_seconds,
+        "cost": None if price is None else price.per_million(candidate.qps),
     }
     return found[prefer] if prefer in found else candidate.latency_ms.get(prefer)
 
@@ -102,7 +105,7 @@ def _point(
     tuned: Tuned, place: int, candidate: Candidate, label: str, engine: str, measure: str | None
 ) -> Row:
     mean = candidate.measures.get(measure or "")
-    cost = cost_of(candidate, tuned.prefer)
+    cost, memory = cost_of(tuned, candidate), candidate.memory_bytes
     mark = ", ".join(marks_of(tuned, candidate))
     return {
         "n": place,
@@ -121,7 +124,7 @@ def _point(
         "queriesText": f"{candidate.queries:,}",
         **{f"{name}Text": number(candidate.latency_ms.get(name), ".3f", "ms") for name in ("p50", "p95")},
         "qpsText": number(candidate.qps, ",.0f"),
-        "memoryText": number(cost_of(candidate, "memory"), ",.1f", "MiB"),
+        "memoryText": number(None if memory is None else memory / MIB, ",.1f", "MiB"),
         "buildText": number(candidate.build_seconds, ",.1f", "s"),
     }
 
