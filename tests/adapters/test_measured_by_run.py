@@ -197,6 +197,7 @@ def check_recall(name, trial, measurement, truth):
     assert trial["evidence"], name
 
 
+@pytest.mark.timeout(1800)  # numba compiles pynndescent, for minutes where everything is slow
 @pytest.mark.parametrize("names", groups(registered()))
 def test_every_engine_is_measured_by_the_run_command(names, data, tmp_path):
     found, measurements = measured(names, data, tmp_path)
