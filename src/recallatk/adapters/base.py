@@ -92,6 +92,8 @@ class Engine:
     """Every build compares codes instead of whole vectors."""
     whole_vectors: ClassVar[tuple[str, tuple[str, ...]] | None] = None
     """Build knob for the storage type, and its values that keep whole vectors."""
+    column_indexes: ClassVar[bool | None] = None
+    """Whether it indexes the columns of filters; None if it has no such indexes."""
     secret_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables from which it or its library reads a key, a password or a connection string."""
 
