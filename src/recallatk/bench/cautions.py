@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.analysis.distribution import FEWEST_RESAMPLED
 from recallatk.analysis.latency import keeping_up
+from recallatk.analysis.weighting import few_effective
 from recallatk.bench.sentinel import drift
 from recallatk.core import Caution, Mode
 
@@ -37,10 +39,19 @@ def cautions_of(
         before: load averages of the machine before the first trial.
         cores: number of cores.
     """
-    found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements)]
+    found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements), *_weights(measurements)]
     for each in measurements:
         found += [*_cold(each), *_late(each), *_changing(each)]
     return tuple(found)
+
+
+def _weights(measurements: Sequence[Measurement]) -> Iterator[Caution]:
+    """A few queries that carry the weighted means; trials of one run have the same weights."""
+    for each in measurements:
+        said, weights = few_effective(each.score.weights), each.score.weights
+        if said and weights is not None:
+            yield Caution("weights", said, weights.effective, FEWEST_RESAMPLED)
+            return
 
 
 def _below_k(measurements: Sequence[Measurement]) -> Iterator[Caution]:

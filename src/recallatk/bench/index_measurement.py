@@ -62,6 +62,7 @@ def measure(
     rounds: int = 5,
     builds: int = 1,
     seed: int = 0,
+    weight: str | None = None,
     threads: int = 1,
     limits: Limits | None = None,
     explain: bool = False,
@@ -90,6 +91,7 @@ def measure(
         rounds: number of times each query is sent at each setting.
         builds: number of builds; each but the first inserts the rows in another order.
         seed: random seed for the order of rows, trials and queries.
+        weight: query column to weight means by, such as the number of times each query was asked.
         threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
         explain: collect evidence on why neighbors were missed, for `recallatk.explain`.
@@ -103,7 +105,9 @@ def measure(
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
     _require_counts(1, rounds=rounds, builds=builds, threads=threads)
     _require_counts(0, seed=seed)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits), explain)
+    timing = TrialSettings(
+        _cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits), explain, weight
+    )
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 

@@ -39,6 +39,7 @@ def run(
     fresh: bool = False,
     retry_failed: bool = False,
     explain: bool = False,
+    weight: str | None = None,
     watch: Watch | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
@@ -51,11 +52,12 @@ def run(
         fresh: remove an earlier run in that folder.
         retry_failed: measure failed trials again.
         explain: collect evidence on why neighbors were missed, even if the settings do not ask for it.
+        weight: query column to weight means by; by default the one that the file names.
         watch: called with the progress of the measurements.
         progress: called with the progress of the truth.
     """
     began = time.monotonic()
-    benchmark = _opened(settings, dataset)
+    benchmark = _opened(settings, dataset, weight)
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
@@ -81,10 +83,16 @@ def run(
         return sink.run()
 
 
-def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None) -> Benchmark:
+def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None, weight: str | None) -> Benchmark:
     if isinstance(given, Benchmark):
+        if weight is not None:
+            raise UsageError("weight cannot be combined with a Benchmark. State it in its settings")
         return given
-    return Benchmark(given if isinstance(given, Settings) else read_settings(given), dataset)
+    settings = given if isinstance(given, Settings) else read_settings(given)
+    if weight is not None:
+        measure = settings.measure.model_copy(update={"weight": weight})
+        settings = settings.model_copy(update={"measure": measure})
+    return Benchmark(settings, dataset)
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:
@@ -116,6 +124,7 @@ def trial_settings_of(settings: Settings) -> TrialSettings:
         affinity=measure.affinity,
         limits=Limits(limits.trial, limits.build, limits.memory),
         explain=measure.explain,
+        weight=measure.weight,
     )
 
 

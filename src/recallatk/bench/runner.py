@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from recallatk.adapters import get_engine
 from recallatk.analysis.remedy import costlier
 from recallatk.analysis.score import score_repeated
+from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.environment import load_average
 from recallatk.bench.full_effort import effort_knobs
 from recallatk.bench.job import Job, Task, insertion_order, write_data
@@ -80,6 +81,8 @@ class Runner:
         self.trials = plan.trials
         self.numbers = {trial: number for number, trial in enumerate(plan.trials)}
         self.k = min(settings.k, dataset.corpus.rows)
+        columns = query_columns(truth, dataset)
+        self.weights = weights_by_query(columns, settings.weight, dataset.queries.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
         self.spent: dict[Trial, float] = {}
         """Seconds that each trial took, warm-up included."""
@@ -264,6 +267,7 @@ class Runner:
                 self.dataset,
                 self.settings.at,
                 self.settings.measures,
+                self.weights,
             ),
             others=result.others,
             warm_up=result.warm_up,

@@ -31,7 +31,16 @@ Where = Annotated[
     str | None,
     typer.Option(help="Filter that every neighbor must pass, e.g. \"category = 'noun.animal'\"."),
 ]
-By = Annotated[list[str] | None, typer.Option(help="Query column to group results by; repeatable.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Query column, expression or segment to group results by, e.g. kind*effort; repeatable."
+    ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(help="Query column to weight means by, such as the number of times each query was asked."),
+]
 ByRow = Annotated[
     list[str] | None,
     typer.Option("--by-row", help="Corpus column to group true neighbors by: who is not found; repeatable."),
@@ -116,6 +125,7 @@ class GivenOptions:
     at: str | None = None
     by: Sequence[str] | None = None
     by_row: Sequence[str] | None = None
+    weight: str | None = None
     sample: int | None = None
     corpus_sample: int | None = None
     rounds: int | None = None
@@ -155,6 +165,7 @@ class GivenOptions:
             "measure": {
                 "by": list(self.by or ()),
                 "by_row": list(self.by_row or ()),
+                "weight": self.weight,
                 "rounds": self.rounds,
                 "explain": self.explain or None,
             },

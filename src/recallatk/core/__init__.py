@@ -29,6 +29,7 @@ from recallatk.core.measured import (
 )
 from recallatk.core.trials import Knob, Load, Mode, Parameters, TimedCall, Trial, Via, describe_calls
 from recallatk.core.truth import Origin, Truth
+from recallatk.core.weights import Weights
 
 __all__ = [
     "BLOCK_BYTES",
@@ -61,6 +62,7 @@ __all__ = [
     "Vectors",
     "Via",
     "WarmUp",
+    "Weights",
     "blocks",
     "describe_calls",
     "in_memory",

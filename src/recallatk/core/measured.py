@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from recallatk.core.data import Metric
     from recallatk.core.losses import LossEvidence
     from recallatk.core.trials import Parameters, Trial
+    from recallatk.core.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class Mean:
     low: float | None = None
     """Lower end of the 95 % confidence interval over queries; None if there is none."""
     high: float | None = None
+    unweighted: float | None = None
+    """The mean with equal weights; None if the queries have no weights."""
+    effective: float | None = None
+    """Effective number of queries in a weighted mean; None if the queries have no weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +87,8 @@ class Score:
     """Whether the filters of the queries are synthetic."""
     unreached: tuple[int, ...] = ()
     """Default values of k that the truth has, left out because no query has that many answers."""
+    weights: Weights | None = field(default=None, repr=False)
+    """The weight of every query sent; None if all count the same."""
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} without answers" if self.missing else ""
@@ -219,6 +226,18 @@ class Measurement:
             return known
         everywhere = np.full(len(self.answers), np.nan)
         everywhere[self.asked] = known
+        return everywhere
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of every query, 0 for queries not sent; None if all count the same."""
+        import numpy as np
+
+        known = self.score.weights
+        if known is None or len(known) == len(self.answers):
+            return None if known is None else known.values
+        everywhere = np.zeros(len(self.answers))
+        everywhere[self.asked] = known.values
         return everywhere
 
     @property

@@ -185,7 +185,9 @@ class TrialEvidence:
             inside = self._members(target, len(values))
         except RecallError:
             return None
-        return target_estimate(target, np.where(inside, values, np.nan))
+        weights = self.measurement.score.weights
+        counts = None if weights is None else weights.values
+        return target_estimate(target, np.where(inside, values, np.nan), counts)
 
     def _values(self, target: Target) -> NDArray[np.float64] | None:
         """The target's measure or loss for every query that was sent."""

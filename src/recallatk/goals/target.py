@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.distribution import interval_of, plain_mean
+from recallatk.analysis.distribution import mean_of_values
 from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
 from recallatk.analysis.measures.base import plain
-from recallatk.core import Mean
 from recallatk.errors import UsageError, choices, unknown
 from recallatk.units import parse_share
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, Mean
 
 NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 # 0.6 has no exact binary form, and 6 of 10 must reach it.
@@ -135,17 +134,16 @@ class Target:
             return values
         return np.where(np.isnan(values), np.nan, (values >= self.value - ROUNDING).astype(np.float64))
 
-    def mean(self, values: NDArray[np.float64]) -> Mean:
+    def mean(self, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Mean:
         """The mean of `shaped` values with its interval; for a loss, in units of loss."""
-        scored = values[~np.isnan(values)]
-        if not len(scored):
-            return Mean(None, None, 0)
-        low, high = interval_of(scored, is_share=self.is_share) or (None, None)
-        mean = plain_mean(scored)
-        if not self.relevance:
-            return Mean(mean, None, len(scored), low, high)
-        ends = (None if end is None else 1 - 2 * end for end in (high, low))
-        return Mean(1 - 2 * mean, None, len(scored), *ends)
+        mean = mean_of_values(values, is_share=self.is_share, weights=weights)
+        if not self.relevance or mean.value is None:
+            return mean
+        value, low, high, unweighted = (
+            None if each is None else 1 - 2 * each
+            for each in (mean.value, mean.high, mean.low, mean.unweighted)
+        )
+        return replace(mean, value=value, low=low, high=high, unweighted=unweighted)
 
     def reached_by(self, mean: Mean | None) -> bool | None:
         """Whether a mean returned by `mean` meets the target; None if there is no mean."""

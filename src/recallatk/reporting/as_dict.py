@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.cost import price_of
+from recallatk.analysis.weighting import weights_of_run
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
 from recallatk.reporting.trial_lines import trial_lines
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from recallatk.analysis.row_segments import LostRows, RowSegments
-    from recallatk.core import Failure, Mean, Run, Trial
+    from recallatk.core import Failure, Mean, Run, Trial, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.row_segments import SettingRows
@@ -56,6 +57,7 @@ def run_to_dict(
             "timed": run.timed,
             "sampled_from": run.sampled_from,
             "synthetic_filters": run.synthetic,
+            **weight_to_dict(weights_of_run(run)),
             "trials": _trials(run),
             "segments": [each.to_dict() for each in segments],
             "cautions": [asdict(each) for each in run.cautions],
@@ -169,8 +171,18 @@ def _measured(line: TrialLine) -> dict[str, Any]:
 
 
 def mean_to_dict(mean: Mean) -> dict[str, Any]:
-    """A mean with its interval, and the mean by strict ids."""
-    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+    """A mean with its interval, and the mean by strict ids; of a weighted one also the unweighted mean."""
+    found = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+    if mean.effective is None:
+        return found
+    return {**found, "unweighted": mean.unweighted, "effective_queries": mean.effective}
+
+
+def weight_to_dict(weights: Weights | None) -> dict[str, Any]:
+    """The key `weight`: the query column of the weights and the effective number; nothing without weights."""
+    if weights is None:
+        return {}
+    return {"weight": {"column": weights.column, "effective_queries": weights.effective}}
 
 
 def row_segments_to_dict(found: RowSegments) -> dict[str, Any]:

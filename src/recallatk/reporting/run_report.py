@@ -7,14 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.headline import headline_measure
+from recallatk.analysis.weighting import weights_of_run
 from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
 from recallatk.reporting import losses, run_page, run_prose, run_screen
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
-from recallatk.reporting.labels import naming
+from recallatk.reporting.labels import naming, weighted_by
 from recallatk.reporting.markdown import render_markdown
+from recallatk.reporting.run_notes import kept, progress, weighting
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.reporting.trial_lines import trial_lines
 from recallatk.reporting.verdict_words import spoken_verdict
@@ -22,7 +24,7 @@ from recallatk.reporting.verdict_words import spoken_verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from recallatk.core import Dataset, Run, Truth
+    from recallatk.core import Dataset, Run, Truth, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Chart
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
 _GROUPS = ("mode", "load")
 _NO_DATA = "the data of the run were not found. Name them: --corpus CORPUS --queries QUERIES"
-_MOST_KEPT = 5
 _NOT_TOLD = "no recall was measured, or the truth does not match the answers"
 
 
@@ -98,7 +99,14 @@ class RunReport:
         queries = [f"{_range(counts)} {noun}{asked}{made}"] if counts else []
         goals = [str(each) for each in goals_of(self.run).goals]
         target = [f"target {' and '.join(goals)}"] if goals else []
-        return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"
+        weighted = [weighted_by(self.weights)] if self.weights else []
+        said = ", ".join([*queries, str(self.run.metric), *weighted, *target])
+        return f"{what} on {self.run.dataset}: {said}"
+
+    @cached_property
+    def weights(self) -> Weights | None:
+        """The weights of the queries; None if all count the same."""
+        return weights_of_run(self.run)
 
     @property
     def filtered(self) -> bool:
@@ -121,7 +129,8 @@ class RunReport:
         """Engines with what is the same in all of their trials, and how far the run has come."""
         engines = self.labels.engines
         shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
-        return [*shared, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
+        finished = [*progress(self.run, self.go_on), *kept(self.run, self.labels)]
+        return [*shared, *weighting(self.weights), *finished]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
@@ -264,24 +273,6 @@ class RunReport:
             parts=self.parts,
             chosen=self.verdict.number,
         )
-
-
-def _progress(run: Run, go_on: str | None) -> list[str]:
-    if run.complete or run.planned is None:
-        return []
-    failed = f", {len(run.failures):,} failed" if run.failures else ""
-    how = go_on or "the same command"
-    measured = len(run.measurements) - len(run.kept)
-    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
-
-
-def _kept(run: Run, labels: Naming) -> list[str]:
-    """Trials of earlier settings, which the settings of the run no longer name."""
-    if not run.kept:
-        return []
-    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
-    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
-    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]
 
 
 def _range(counts: list[int]) -> str:

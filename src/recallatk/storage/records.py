@@ -79,12 +79,21 @@ def _score_record(score: Score) -> Record:
     return {
         "queries": score.queries,
         "scored": score.scored,
-        "measures": {name: public(asdict(mean)) for name, mean in score.measures.items()},
+        "measures": {name: public(_mean_record(mean)) for name, mean in score.measures.items()},
         "anomalies": public(dict(score.anomalies)),
         "sampled_from": score.sampled_from,
         # Ids are the user's and are not redacted, as in the answers.
         "missing": [each if isinstance(each, str) else int(each) for each in score.missing],
+        **({} if score.weights is None else {"weight": score.weights.column}),
     }
+
+
+def _mean_record(mean: Mean) -> Record:
+    """A mean; versions without weights read those without."""
+    record = asdict(mean)
+    if mean.effective is None:
+        del record["unweighted"], record["effective"]
+    return record
 
 
 def read_build(record: Mapping[str, Any]) -> Build:

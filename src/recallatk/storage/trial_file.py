@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recallatk.core import Calls, Measurement, Others
+from recallatk.core import Calls, Measurement, Others, Weights
 from recallatk.errors import FormatError
 from recallatk.files import atomic_file, reading, require_ordinary, require_version
 from recallatk.storage.checksums import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, Score
 
 _COLUMNS = {
     "latencies_ns": ("latency_ns", np.int64),
@@ -133,6 +133,8 @@ FORMAT_VERSION = 3
 _KEY = b"recallatk.trial"
 _KIND = "trial of a run"
 _VALUES = "value:"
+# Only in files of weighted runs.
+_WEIGHT = "weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +209,12 @@ def _value_columns(measurement: Measurement, queries: int) -> dict[str, pa.Array
         spread = np.zeros(queries)
         spread[asked] = values
         columns[f"{_VALUES}{name}"] = pa.array(spread, mask=~asked)
+    if measurement.score.weights is not None:
+        weights = measurement.score.weights.values
+        asked = np.ones(queries, bool) if len(weights) == queries else measurement.asked
+        spread = np.zeros(queries)
+        spread[asked] = weights
+        columns[_WEIGHT] = pa.array(spread, mask=~asked)
     return columns
 
 
@@ -244,7 +252,7 @@ def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
             raise FormatError(str(path), "its metadata has no trial record", "a trial file")
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
         stated = header.get("columns")
-        values = [name for name in stated or () if name.startswith(_VALUES)]
+        values = [name for name in stated or () if name.startswith(_VALUES) or name == _WEIGHT]
         table = file.read(None if every_column else ["rows", "times", *NAMES, *values])
         if stated is not None:
             require_columns(str(path), table, stated)
@@ -260,7 +268,7 @@ def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurem
         answers=_answers(table["rows"].combine_chunks(), header["k"]),
         calls=read_calls(table, header["round_ns"], header["batch"], header["clients"]),
         exercised=header["exercised"],
-        score=replace(read_score(header["score"]), per_query=_per_query(table, values)),
+        score=_score(table, header, values),
         others=read_others(table["others"]),
         warm_up=read_warm_up(header["warm_up"]),
         sentinel_ns=None if sentinel is None else np.array(sentinel, np.int64),
@@ -269,9 +277,16 @@ def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurem
     )
 
 
-def _per_query(table: pa.Table, names: list[str]) -> dict[str, NDArray[np.float64]]:
-    """Each measure for every query that was sent."""
-    return {name.removeprefix(_VALUES): table[name].drop_null().to_numpy() for name in names}
+def _score(table: pa.Table, header: Record, names: list[str]) -> Score:
+    """The score with each measure, and the weight if any, for every query that was sent."""
+    per_query = {
+        name.removeprefix(_VALUES): table[name].drop_null().to_numpy() for name in names if name != _WEIGHT
+    }
+    column = header["score"].get("weight")
+    weights = None
+    if column is not None and _WEIGHT in names:
+        weights = Weights(str(column), table[_WEIGHT].drop_null().to_numpy())
+    return replace(read_score(header["score"]), per_query=per_query, weights=weights)
 
 
 def _answers(rows: pa.ListArray, k: int) -> NDArray[np.int64]:

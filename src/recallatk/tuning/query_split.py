@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, QuerySet, Truth
+    from recallatk.core import Dataset, QuerySet, Truth, Weights
     from recallatk.goals import Target
 
 # Screening needs no more queries than this, because no verdict rests on a sample.
@@ -41,6 +41,8 @@ class Side:
     truth: Truth
     rows: NDArray[np.int64] | None = None
     """For a sample, its rows of the full corpus; None for the full corpus."""
+    weights: Weights | None = None
+    """How much each query counts; None if all count the same."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -72,15 +74,22 @@ class Side:
         return Compared(self.truth.take(which), known, found)
 
 
-def split_sides(dataset: Dataset, truth: Truth, seed: int) -> tuple[Side, Side]:
+def split_sides(
+    dataset: Dataset, truth: Truth, seed: int, weights: Weights | None = None
+) -> tuple[Side, Side]:
     """The side to choose by, and the validation side with a third of the queries."""
     tune, validate = split_queries(dataset.queries, seed=seed)
-    return _side("tune", tune, dataset, truth), _side("validate", validate, dataset, truth)
+    sides = (("tune", tune), ("validate", validate))
+    first, second = (_side(name, queries, dataset, truth, weights) for name, queries in sides)
+    return first, second
 
 
-def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth) -> Side:
+def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth, weights: Weights | None) -> Side:
     numbers = pc.index_in(queries.ids, value_set=dataset.queries.ids).to_numpy().astype(np.int64)
-    return Side(name, numbers, replace(dataset, queries=queries), truth.take(numbers))
+    counts = None if weights is None else weights.take(numbers)
+    if counts is not None and not counts.values.any():
+        raise UsageError(f"weight: {counts.column!r} is 0 for all {len(numbers)} queries to {name} on")
+    return Side(name, numbers, replace(dataset, queries=queries), truth.take(numbers), None, counts)
 
 
 def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
@@ -96,7 +105,9 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
         queries=take_queries(side.dataset.queries, which),
     )
-    return Side(f"part {count}", side.numbers[which], part, ground_truth(part, depth=min(depth, count)), rows)
+    truth = ground_truth(part, depth=min(depth, count))
+    weights = None if side.weights is None else side.weights.take(which)
+    return Side(f"part {count}", side.numbers[which], part, truth, rows, weights)
 
 
 def require_enough(targets: Sequence[Target], *sides: Side) -> None:

@@ -277,7 +277,8 @@ def _least_reaching(study: Study, log: Log, index: IndexClient, ladder: Ladder, 
         if effort not in asked:
             began, setting = study.elapsed, ladder.search(effort)
             answers = index.ask(part, study.targets, setting, which)
-            asked[effort] = means_reach(study.targets, answers.values)
+            counts = None if answers.weights is None else [answers.weights] * len(study.targets)
+            asked[effort] = means_reach(study.targets, answers.values, counts)
             verdict, why = ("passed", "reaches") if asked[effort] else ("failed", "misses")
             log.note(
                 ladder.engine, index.build, verdict, f"{why} the target on the sample",
