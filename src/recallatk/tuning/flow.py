@@ -98,9 +98,8 @@ def tune(
         side, held_out = split_sides(dataset, known, seed, weights, _facts(dataset, targets))
         require_enough(targets, side, held_out)
         study = Study(
-            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), targets=targets,
-            budgets=limits, prefer=prefer, shape=shape, engines=found, seed=seed, seconds=seconds,
-            watch=watch,
+            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), watch=watch, seed=seed,
+            targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found, seconds=seconds,
         )  # fmt: skip
         outcome = _tuned(study, held_out, by)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
