@@ -61,14 +61,17 @@ def run(
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
-    computed = time.monotonic() - began
     require_measurable(dataset, truth, timing.at)
+    filters = benchmark.filter_facts(progress)
+    computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
     folder = benchmark.folder(out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as sink:
         write_text(folder / BENCH_FILE, benchmark.settings.to_toml())
         earlier = dict(sink.described.seconds)
-        runner = Runner(plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch)
+        runner = Runner(
+            plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters
+        )
         try:
             runner.run()
         finally:

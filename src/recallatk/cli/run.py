@@ -116,8 +116,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample, --by,
-    --by-row, --weight, --corpus-sample, --rounds, --explain, --target, --budget and --price override it.
+    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample,
+    --by, --by-row, --weight, --corpus-sample, --rounds, --explain, --target, --budget and --price win.
 
     Example: recallatk run bench.toml
 
