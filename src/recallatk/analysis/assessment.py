@@ -117,30 +117,35 @@ def assess(
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
-    columns = query_columns(truth, dataset, aligned.columns)
-    weights = weights_by_query(columns, weight, len(truth))
+    columns, weights = _weighted(truth, dataset, aligned, weight)
     scored = replace(_scored(aligned, truth, wanted, dataset, weights), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
     spread = {name: distribution(values) for name, values in recalls.items()}
-    headline = str(Recall(main))
     name = answers.name if isinstance(answers, Answers) else "answers"
-    others = {
-        each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in _named_apart(against, name)
-    }
+    compared = _named_apart(against, name)
+    others = {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in compared}
     return Assessment(
         name=name,
         score=scored,
         k=main,
         distribution={each: found for each, found in spread.items() if found is not None},
         at_least={each: _bound(scored, values) for each, values in recalls.items() if scored.scored},
-        segments=_segments(scored, truth, columns, dataset, by, headline),
+        segments=_segments(scored, truth, columns, dataset, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
-        planning=_planning(scored, headline),
+        planning=_planning(scored, str(Recall(main))),
         relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels, weights),
         score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
         rows=segments_by_row(Compared(truth, aligned.rows), main, groupings) if groupings else None,
     )
+
+
+def _weighted(
+    truth: Truth, dataset: Dataset | None, aligned: Aligned, weight: str | None
+) -> tuple[pa.Table | None, Weights | None]:
+    """The columns of the queries, and the weights among them."""
+    columns = query_columns(truth, dataset, aligned.columns)
+    return columns, weights_by_query(columns, weight, len(truth))
 
 
 def _planning(scored: Score, headline: str) -> str:

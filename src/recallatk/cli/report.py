@@ -77,14 +77,12 @@ def report(
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
-        if weight is not None:
-            raise UsageError(f"{runs[0]} is a tuning. Tune with --weight {weight} to weight it")
+        _require_unweighted(tuning, weight)
         _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
         return
     opened = [open_run(each) for each in runs]
-    found = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in opened]
-    if weight is not None:
-        found = [(_weighted(run, folder, named, weight), folder) for run, folder in found]
+    judged = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in opened]
+    found = [(_weighted(run, folder, named, weight), folder) for run, folder in judged]
     first, folder = found[0]
     page = folder / FILE if out is None else out
     require_writable(page)
@@ -120,8 +118,15 @@ def _write_markdown(made: RunReport, path: Path) -> None:
     typer.echo(str(path))
 
 
-def _weighted(run: Run, folder: Path, named: NamedFiles, weight: str) -> Run:
+def _require_unweighted(tuning: Path, weight: str | None) -> None:
+    if weight is not None:
+        raise UsageError(f"{tuning} is a tuning. To weight its means: recallatk tune … --weight {weight}")
+
+
+def _weighted(run: Run, folder: Path, named: NamedFiles, weight: str | None) -> Run:
     """The run with means weighted by a column of its queries, from its data or its truth."""
+    if weight is None:
+        return run
     from recallatk.analysis.weighting import query_columns, reweighted, weights_from
     from recallatk.bench.recorded_benchmark import RecordedBenchmark
 

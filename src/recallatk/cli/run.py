@@ -109,9 +109,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --by-row, --weight, --rounds, --target, --budget and --price
-    override it.
+    Each trial is saved as soon as it is measured; the same command resumes an interrupted run. --sample,
+    --corpus-sample, --by, --by-row, --weight, --rounds, --target, --budget and --price override a bench file.
 
     Example: recallatk run bench.toml
 
@@ -129,17 +128,15 @@ def run(
     if dry_run:
         _show_plan(benchmark, folder, as_json=as_json)
         return
-    if resume:
-        _require_run(folder)
-    found, findings = _measured_and_shown(
-        benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
-    )
+    _require_run(folder, resume=resume)
+    manner = Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
+    found, findings = _measured_and_shown(benchmark, folder, manner)
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
 
 
-def _require_run(folder: Path) -> None:
-    if not (folder / "run.json").exists():
+def _require_run(folder: Path, *, resume: bool) -> None:
+    if resume and not (folder / "run.json").exists():
         raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
 
 

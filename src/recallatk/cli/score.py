@@ -110,9 +110,7 @@ def score(
     if sample is not None:
         right, dataset, given = _sampled(right, dataset, given, sample, seed)
     found = assess(
-        right,
-        given[0],
-        None if at is None else cutoffs(at),
+        right, given[0], None if at is None else cutoffs(at),
         measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
         corpus=known, dataset=dataset, row_numbers=row_numbers, weight=weight,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.redaction import public
-from recallatk.reporting.labels import cut, number
+from recallatk.reporting.labels import cut, number, weighted_by
 from recallatk.reporting.run_tables import FRONT, in_order
 from recallatk.reporting.trial_lines import measure_names, prices
 from recallatk.units import counted
@@ -16,11 +16,12 @@ from recallatk.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from recallatk.core import Caution, Failure, Run
+    from recallatk.core import Caution, Failure, Run, Weights
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.trial_lines import TrialLine
 
 _LISTED = 6
+_MOST_KEPT = 5
 _LONGEST_EVIDENCE = _LONGEST_MESSAGE = 300
 # Format of evidence from engines that may bypass the index: `317 of 476 calls (66.6%)`.
 _SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
@@ -248,3 +249,32 @@ def _caution(caution: Caution) -> str:
     ]
     beside = f" ({', '.join(numbers)})" if numbers else ""
     return f"{caution.kind}: {caution.message}{beside}"
+
+
+def weighting(weights: Weights | None) -> list[str]:
+    """What means are weighted by, and what the queries are worth; empty if all queries count the same."""
+    if weights is None:
+        return []
+    queries = counted(int((weights.values > 0).sum()), "query counts", "queries count")
+    return [
+        f"All means are {weighted_by(weights)}: {queries} as {weights.effective:,.3g} equally weighted ones."
+    ]
+
+
+def progress(run: Run, go_on: str | None) -> list[str]:
+    """How many trials are measured, and how to resume; empty for a complete run."""
+    if run.complete or run.planned is None:
+        return []
+    failed = f", {len(run.failures):,} failed" if run.failures else ""
+    how = go_on or "the same command"
+    measured = len(run.measurements) - len(run.kept)
+    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+
+
+def kept(run: Run, labels: Naming) -> list[str]:
+    """Trials of earlier settings, which the settings of the run no longer name."""
+    if not run.kept:
+        return []
+    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
+    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
+    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]

@@ -16,10 +16,10 @@ from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
 from recallatk.reporting.labels import naming, weighted_by
 from recallatk.reporting.markdown import render_markdown
+from recallatk.reporting.run_notes import kept, progress, weighting
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.reporting.trial_lines import trial_lines
 from recallatk.reporting.verdict_words import spoken_verdict
-from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 _GROUPS = ("mode", "load")
 _NO_DATA = "the data of the run were not found. Name them: --corpus CORPUS --queries QUERIES"
-_MOST_KEPT = 5
 _NOT_TOLD = "no recall was measured, or the truth does not match the answers"
 
 
@@ -130,14 +129,8 @@ class RunReport:
         """Engines with what is the same in all of their trials, and how far the run has come."""
         engines = self.labels.engines
         shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
-        weighted = []
-        if self.weights is not None:
-            queries = counted(int((self.weights.values > 0).sum()), "query counts", "queries count")
-            weighted.append(
-                f"All means are {weighted_by(self.weights)}: {queries} as {self.weights.effective:,.3g} "
-                "equally weighted ones."
-            )
-        return [*shared, *weighted, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
+        finished = [*progress(self.run, self.go_on), *kept(self.run, self.labels)]
+        return [*shared, *weighting(self.weights), *finished]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
@@ -280,24 +273,6 @@ class RunReport:
             parts=self.parts,
             chosen=self.verdict.number,
         )
-
-
-def _progress(run: Run, go_on: str | None) -> list[str]:
-    if run.complete or run.planned is None:
-        return []
-    failed = f", {len(run.failures):,} failed" if run.failures else ""
-    how = go_on or "the same command"
-    measured = len(run.measurements) - len(run.kept)
-    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
-
-
-def _kept(run: Run, labels: Naming) -> list[str]:
-    """Trials of earlier settings, which the settings of the run no longer name."""
-    if not run.kept:
-        return []
-    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
-    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
-    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]
 
 
 def _range(counts: list[int]) -> str:

@@ -72,8 +72,7 @@ def tune(
         engines: names of engines; by default the usual ones that are installed.
         seconds: the time limit; the result is the best setting proven by then.
         by: query columns in which to find the worst segment.
-        weight: query column to weight means, bounds and targets by, such as the number of times each query
-            was asked.
+        weight: query column to weight all means and bounds by, such as the times each query was asked.
         seed: random seed for the query split and every order.
         out: a folder for the journal; the same call with the same folder resumes an interrupted one.
         truth: the ground truth of this dataset; by default from the store, or computed.
@@ -85,27 +84,35 @@ def tune(
     _require(targets, prefer, dataset, seconds)
     priced = _price(price, prefer)
     found = usable(engines, dataset)
-    shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(targets), dataset.corpus.rows))
-    columns = query_columns(truth, dataset)
-    weights = weights_by_query(columns, weight, dataset.queries.rows)
+    shape = _shape(dataset, targets)
+    weights = weights_by_query(query_columns(truth, dataset), weight, dataset.queries.rows)
     name = journal_name(dataset, targets, limits, prefer, seed, found, weights)
     journal = Journal(None if out is None else Path(out) / name)
     sweep()
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
-        # Engines load their libraries while the truth is computed.
-        for engine in () if journal.steps else found:
-            pool.start(engine.name)
+        _start(pool, () if journal.steps else found)
         depth = min(max(each.measure.deepest for each in targets), shape.rows)
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
         side, held_out = split_sides(dataset, known, seed, weights)
         require_enough(targets, side, held_out)
         study = Study(
-            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
-            targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
-            seed=seed, seconds=seconds, watch=watch,
+            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), targets=targets,
+            budgets=limits, prefer=prefer, shape=shape, engines=found, seed=seed, seconds=seconds,
+            watch=watch,
         )  # fmt: skip
         outcome = _tuned(study, held_out, by)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
+
+
+def _shape(dataset: Dataset, targets: Sequence[Target]) -> Shape:
+    rows = dataset.corpus.rows
+    return Shape(rows, dataset.corpus.dimension, min(_k(targets), rows))
+
+
+def _start(pool: IndexPool, engines: Sequence[type[Engine]]) -> None:
+    """Let engines load their libraries while the truth is computed."""
+    for engine in engines:
+        pool.start(engine.name)
 
 
 def _price(price: str | MachinePrice | None, prefer: str) -> MachinePrice | None:
