@@ -55,6 +55,7 @@ PUBLIC = [
     "audit_settings",
     "compare",
     "convert",
+    "explain",
     "export",
     "filter_from_json",
     "ground_truth",

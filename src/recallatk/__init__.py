@@ -17,7 +17,7 @@ _ROOMS = {
     "adapters": ("Engine",),
     "analysis": ("Assessment", "SequentialTest", "parse_measure", "queries_to_tell"),
     "api": ("assess", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
-    "bench": ("Limits", "measure", "read_settings", "run"),
+    "bench": ("Limits", "explain", "measure", "read_settings", "run"),
     "core": (
         "Answers",
         "Corpus",

@@ -12,6 +12,7 @@ from recallatk.api import load_truth as load_truth
 from recallatk.api import score as score
 from recallatk.api import verify_truth as verify_truth
 from recallatk.bench import Limits as Limits
+from recallatk.bench import explain as explain
 from recallatk.bench import measure as measure
 from recallatk.bench import read_settings as read_settings
 from recallatk.bench import run as run

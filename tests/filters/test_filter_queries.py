@@ -114,3 +114,47 @@ def test_metadata_of_another_length_is_refused():
             eligibility([condition, None], pa.table({"n": np.arange(rows)}), None, 4)
     found = eligibility([None], pa.table({"n": np.arange(3)}), None, 4)
     assert list(found.counts) == [4]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("colour = 'red'", r"filter 'colour = 'red'': no column 'colour'. The columns are: n, s"),
+        ("n = 'b'", r"filter 'n = 'b'': column 'n' holds int64 and cannot be compared with 'b'"),
+        ("s contains 'b'", r"filter 's contains 'b'': column 's' holds string, and 'contains' needs lists"),
+    ],
+)
+def test_a_filter_that_does_not_fit_the_corpus_is_refused_with_its_query(text, said):
+    filters = [parse_filter("n > 0"), *[parse_filter(text)] * 3, None]
+    queries = make_queries(np.ones((5, 4), "float32"), filters=filters)
+    with pytest.raises(FilterError, match=f"query 1 and 2 more: {said}"):
+        _ = open_dataset(CORPUS, queries, metric="l2").eligibility
+    with pytest.raises(FilterError, match=f"^{said}"):
+        _ = open_dataset(
+            CORPUS, make_queries(np.ones((2, 4), "float32")), metric="l2", where=text
+        ).eligibility
+
+
+def test_a_long_filter_is_shortened_in_its_error():
+    long = parse_filter(f"n in ({', '.join(map(str, range(5_000)))}, 'x')")
+    with pytest.raises(FilterError, match="cannot be compared with 'x'") as caught:
+        long.mask(CORPUS.metadata)
+    assert len(str(caught.value)) < 400
+
+
+def test_queries_whose_filter_passes_nothing_are_counted():
+    """An unknown tag, a column of nulls and a bound beyond all rows, among five thousand distinct filters."""
+    rows = 2_000
+    metadata = {
+        "n": np.arange(rows),
+        "tags": [[f"t{row % 50}", f"u{row}"] for row in range(rows)],
+        "nothing": pa.nulls(rows, pa.float32()),
+    }
+    corpus = make_corpus(np.ones((rows, 2), "float32"), metadata=metadata)
+    texts = ["nothing > 0", "not (nothing > 0)", "tags contains 'unknown'", f"n >= {rows}"]
+    texts += [f"n = {number}" for number in range(2_500)]
+    texts += [f"tags contains all ('t{number % 50}', 'u{number}')" for number in range(2_500)]
+    queries = make_queries(np.ones((len(texts), 2), "float32"), filters=texts)
+    counts = open_dataset(corpus, queries, metric="l2").eligibility.counts
+    expected = [0] * 4 + [number < rows for number in range(2_500)] * 2
+    assert counts.tolist() == [int(each) for each in expected]

@@ -222,6 +222,23 @@ class Engine:
         """
         raise EngineError(f"{self.name} gives no evidence that its index answered")
 
+    # What else it can show about neighbors that a search missed; all optional
+
+    def scans(self) -> bool:
+        """Whether a search with the current settings compares every row, or its code, with the query."""
+        return False
+
+    def holds(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Whether the index has each of these rows, found out without a search; None if it cannot tell."""
+        return None
+
+    def visits(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Whether the search of the batch's one query visits the part of the index that holds each row.
+
+        None if it cannot tell.
+        """
+        return None
+
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows, numbered after the last row; later searches find them.
 
@@ -394,10 +411,18 @@ def require_filters(
         raise EngineError(f"{engine.name} cannot filter during search, and {filtered}")
 
 
-def require_able(engine: type[Engine], dataset: Dataset) -> None:
-    """Refuse an engine that does not support the metric or the filters of these data."""
+def require_able(engine: type[Engine], dataset: Dataset, *, every_query: bool = False) -> None:
+    """Refuse an engine that does not support the metric, or the filter of any query of these data.
+
+    Args:
+        engine: its class.
+        dataset: the data.
+        every_query: refuse an engine that cannot answer all queries; a run leaves some out and counts them.
+    """
     require_metric(engine, dataset.metric)
-    require_filters(engine, "these queries have filters" if dataset.queries.filtered else None)
+    queries = dataset.queries
+    filtered = queries.filtered if every_query else queries.all_filtered
+    require_filters(engine, "these queries have filters" if filtered else None)
     engine.require_data(dataset.corpus, dataset.metric)
 
 

@@ -26,6 +26,10 @@ class Exact(FaissEngine):
         """The same search: this engine is always exact."""
         return self.nearest(batch, k)
 
+    def scans(self) -> bool:
+        """Every row is compared."""
+        return True
+
     def held(self) -> str:
         """The number of rows, in words."""
         return f"flat scan of {self.index.ntotal:,} rows"

@@ -23,6 +23,7 @@ K_FACTOR = Knob(
     low=0,
     high=64,
     effort=True,
+    reranks=True,
     help="candidates reranked per neighbor; 0 ranks by codes only",
 )
 VECTORS_TO_REFINE_BY = Constraint(
@@ -44,6 +45,10 @@ class FaissSq(FaissEngine):
     )
     whole_vectors = ("type", ())
     factory = "{type}"
+
+    def scans(self) -> bool:
+        """Every code is compared."""
+        return True
 
 
 class FaissRefined(FaissEngine):
@@ -112,3 +117,7 @@ class FaissPqFastScan(FaissRefined):
         Constraint("at least 16 rows to train its codes", ("rows",), lambda rows: bool(rows >= 16)),
     )
     factory = "PQ{M}x4fs"
+
+    def scans(self) -> bool:
+        """Every code is compared."""
+        return True

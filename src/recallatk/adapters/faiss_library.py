@@ -125,6 +125,10 @@ class FaissEngine(Library):
             rows[places] = self.answering().search(queries[places], k, params=chosen)[1]
         return rows
 
+    def holds(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Rows are numbered as they were added."""
+        return np.asarray(rows < self.index.ntotal)
+
     def compiled(self, condition: Filter) -> object:
         """Nothing yet: a bitmap takes any filter whose columns and types are right."""
         super().compiled(condition)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.adapters.batch import QueryBatch
     from recallatk.adapters.snippet import Setting
 
 # For l2, faiss precomputes a table of centers times codebooks, unless it would be larger than this.
@@ -49,6 +50,8 @@ class FaissInverted(FaissEngine):
         ),
     )
     list_knob = "nlist"
+    places: NDArray[np.int64] | None = None
+    """The list of each row, looked up when first needed."""
 
     def fitted(self, parameters: Mapping[str, Any], corpus: Corpus) -> Mapping[str, Any]:
         """Limit the number of lists to the number of rows."""
@@ -85,6 +88,7 @@ class FaissInverted(FaissEngine):
         # Pass explicit numbers: faiss would reuse the numbers of deleted rows.
         self.index.add_with_ids(float32_matrix(vectors, unit=self.unit), self.next_numbers(len(vectors)))
         self.rows += len(vectors)
+        self.places = None
         self.selectors.insert(len(vectors), metadata)
 
     def delete(self, rows: NDArray[np.int64]) -> None:
@@ -92,6 +96,40 @@ class FaissInverted(FaissEngine):
         if not self.abilities.updates:
             raise self.unable("delete rows")
         self.index.remove_ids(np.asarray(rows, np.int64))
+        self.places = None
+
+    def close(self) -> None:
+        """Release the index and what is known of its lists."""
+        super().close()
+        self.places = None
+
+    def scans(self) -> bool:
+        """Whether a search visits every list."""
+        inverted = self.inverted()
+        return bool(inverted.nprobe >= inverted.nlist)
+
+    def holds(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The rows that some list has."""
+        return np.asarray(self._lists_of(rows) >= 0)
+
+    def visits(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the list of each row is among those that the query visits."""
+        inverted = self.inverted()
+        probed = inverted.quantizer.search(float32_matrix(batch.vectors), inverted.nprobe)[1]
+        return np.isin(self._lists_of(rows), probed[probed >= 0])
+
+    def _lists_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The list of each row; -1 if none has it."""
+        import faiss
+
+        lists = self.inverted().invlists
+        if self.places is None:
+            self.places = np.full(self.rows, -1, np.int64)
+            for number in range(lists.nlist):
+                size = lists.list_size(number)
+                if size:
+                    self.places[faiss.rev_swig_ptr(lists.get_ids(number), size)] = number
+        return self.places[rows]
 
     def forget_searches(self) -> None:
         """Reset the library's own counters."""

@@ -73,6 +73,10 @@ class Hnswlib(HnswLibrary):
         """The number of nodes in the graph, including deleted ones."""
         return int(self.index.element_count)
 
+    def holds(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The rows that are nodes, whether or not a walk reaches them."""
+        return np.isin(rows, self.index.get_ids_list())
+
     def size_bytes(self) -> int:
         """Size of the serialized index."""
         return int(self.index.index_file_size())

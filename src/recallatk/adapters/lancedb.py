@@ -59,7 +59,13 @@ class LanceDB(SqlEngine):
         Knob("probes", default=20, low=1, high=65_536, effort=True),
         Knob("ef", default=150, low=1, high=10_000, effort=True, help="of HNSW"),
         Knob(
-            "refine", default=0, high=100, scale="linear", effort=True, help="vectors reranked per neighbor"
+            "refine",
+            default=0,
+            high=100,
+            scale="linear",
+            effort=True,
+            reranks=True,
+            help="vectors reranked per neighbor",
         ),
     )
     constraints = (
@@ -263,7 +269,13 @@ class LiveLanceTable(LiveCollection):
         Knob("nprobes", default=20, low=1, high=1_000_000, effort=True),
         Knob("ef", default=150, low=1, high=1_000_000, effort=True, help="of HNSW"),
         Knob(
-            "refine_factor", default=1, low=1, high=10_000, effort=True, help="vectors reranked per neighbor"
+            "refine_factor",
+            default=1,
+            low=1,
+            high=10_000,
+            effort=True,
+            reranks=True,
+            help="vectors reranked per neighbor",
         ),
     )
     aliases: ClassVar = {"probes": "nprobes", "refine": "refine_factor"}

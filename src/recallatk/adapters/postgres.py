@@ -36,7 +36,14 @@ POSTGRES_BUILD_KNOBS = (
     Knob("dsn", default="", help=f"connection string; default: ${DSN_VARIABLE}, else a temporary server"),
 )
 POSTGRES_SEARCH_KNOBS = (
-    Knob("rerank", default=4, low=1, high=100, help="candidates reranked per neighbor, with storage=bit"),
+    Knob(
+        "rerank",
+        default=4,
+        low=1,
+        high=100,
+        reranks=True,
+        help="candidates reranked per neighbor, with storage=bit",
+    ),
     Knob(
         "plan",
         default="index",

@@ -31,7 +31,15 @@ class Scann(Library):
     build_knobs = (Knob("num_leaves", default=100, low=1, high=100_000, help="partitions of the corpus"),)
     search_knobs = (
         Knob("leaves_to_search", default=10, low=1, high=100_000, effort=True),
-        Knob("reorder", default=100, low=1, high=10_000, effort=True, help="rows reranked with exact scores"),
+        Knob(
+            "reorder",
+            default=100,
+            low=1,
+            high=10_000,
+            effort=True,
+            reranks=True,
+            help="rows reranked with exact scores",
+        ),
     )
     constraints = (
         Constraint("at least 16 rows to train its codes", ("rows",), lambda rows: rows >= 16),
@@ -49,6 +57,7 @@ class Scann(Library):
     )
     list_knob = "num_leaves"
     quantized = True
+    leaves = 0
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: int) -> None:
         """Train the partitions and the codes, and encode every row."""
@@ -59,7 +68,7 @@ class Scann(Library):
         # Its authors recommend it for inner products; under l2, errors in all directions count equally.
         threshold = float("nan") if metric is Metric.L2 else 0.2
         distance = "squared_l2" if metric is Metric.L2 else "dot_product"
-        leaves = parameters["num_leaves"]
+        leaves = self.leaves = parameters["num_leaves"]
         builder = scann_ops_pybind.builder(vectors, 10, distance)
         builder = builder.tree(leaves, leaves, training_sample_size=min(corpus.rows, 250_000))
         builder = builder.score_ah(2, anisotropic_quantization_threshold=threshold).reorder(100)
@@ -75,6 +84,10 @@ class Scann(Library):
         found, scores = ask(float32_matrix(batch.vectors), k, *effort)
         # Unfilled places have row 0 and no score.
         return np.where(np.isnan(scores), -1, found).astype(np.int64)
+
+    def scans(self) -> bool:
+        """Whether a search opens every partition."""
+        return bool(self.settings["leaves_to_search"] >= self.leaves)
 
     def held(self) -> str:
         """The number of rows in the partitions."""

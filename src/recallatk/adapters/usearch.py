@@ -110,6 +110,10 @@ class Usearch(Library):
         """Mark nodes as removed; walks still pass through them."""
         self.index.remove(np.asarray(rows, np.uint64))
 
+    def holds(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The rows that are nodes, whether or not a walk reaches them."""
+        return np.asarray(self.index.contains(np.asarray(rows, np.uint64)), bool)
+
     def size_bytes(self) -> int:
         """Size of the serialized index."""
         return int(self.index.serialized_length)

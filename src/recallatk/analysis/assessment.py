@@ -25,11 +25,12 @@ from recallatk.analysis.measures import (
     Robustness,
     parse_measure,
 )
+from recallatk.analysis.query_groupings import KnownQueries, query_grouping
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
 from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
 from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
-from recallatk.analysis.segments import Segment, automatic, by_column, segments
+from recallatk.analysis.segments import Segment, automatic, segments
 from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.core import Answers, Truth
 from recallatk.display import renderer
@@ -226,7 +227,8 @@ def _segments(
     headline: str,
 ) -> dict[str, list[Segment]]:
     text_column = None if dataset is None else dataset.queries.text_column
-    groupings = [by_column(columns, name) for name in by]
+    known = KnownQueries(truth, columns, None if dataset is None else dataset.queries)
+    groupings = [query_grouping(name, known) for name in by]
     groupings += automatic(truth, columns, text_column, scored.weights)
     return {each.name: segments(scored, each, [headline]) for each in groupings}
 

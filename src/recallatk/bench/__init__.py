@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from recallatk.bench.index_measurement import measure
     from recallatk.bench.measurement import run
     from recallatk.bench.settings import read_settings
+    from recallatk.bench.trial_losses import explain
 
-__all__ = ["Limits", "measure", "read_settings", "run"]
+__all__ = ["Limits", "explain", "measure", "read_settings", "run"]
 
 # Names are imported on first use: a worker needs only a few of these modules.
 _ROOMS = {
     "Limits": "process_usage",
+    "explain": "trial_losses",
     "measure": "index_measurement",
     "read_settings": "settings",
     "run": "measurement",

@@ -12,6 +12,7 @@ from recallatk.analysis.latency import keeping_up
 from recallatk.analysis.weighting import few_effective
 from recallatk.bench.sentinel import drift
 from recallatk.core import Caution, Mode
+from recallatk.core.filtering import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +40,8 @@ def cautions_of(
         before: load averages of the machine before the first trial.
         cores: number of cores.
     """
-    found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements), *_weights(measurements)]
+    found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements)]
+    found += [*_weights(measurements), *_refused(measurements)]
     for each in measurements:
         found += [*_cold(each), *_late(each), *_changing(each)]
     return tuple(found)
@@ -71,6 +73,22 @@ def _below_k(measurements: Sequence[Measurement]) -> Iterator[Caution]:
                     f"candidates. To measure smaller values of {name}, lower the largest k (at, --at)",
                 )
                 break
+
+
+def _refused(measurements: Sequence[Measurement]) -> Iterator[Caution]:
+    """Engines that refused filters, and whether the others answered different queries."""
+    sets = {b"" if each.refused is None else each.refused.refused.tobytes() for each in measurements}
+    differ = (
+        ". The settings of this run answered different queries, so their means are not comparable"
+        if len(sets) > 1
+        else ""
+    )
+    said: dict[str, float] = {}
+    for each in measurements:
+        if each.refused is not None:
+            said.setdefault(f"{each.trial.engine}: {each.refused.in_words}", float(each.refused.queries))
+    for text, queries in said.items():
+        yield Caution(REFUSED, f"{text}{differ}", queries)
 
 
 def _effort_below_k(one: Measurement, other: Measurement) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ def run(
     out: PathLike | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
+    explain: bool = False,
     weight: str | None = None,
     watch: Watch | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -49,6 +51,7 @@ def run(
         out: the run folder; by default the one in the bench file, else `runs/NAME`.
         fresh: remove an earlier run in that folder.
         retry_failed: measure failed trials again.
+        explain: collect evidence on why neighbors were missed, even if the settings do not ask for it.
         weight: query column to weight means by; by default the one that the file names.
         watch: called with the progress of the measurements.
         progress: called with the progress of the truth.
@@ -56,15 +59,19 @@ def run(
     began = time.monotonic()
     benchmark = _opened(settings, dataset, weight)
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
+    timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
-    computed = time.monotonic() - began
     require_measurable(dataset, truth, timing.at)
+    filters = benchmark.filter_facts(progress)
+    computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
     folder = benchmark.folder(out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as sink:
         write_text(folder / BENCH_FILE, benchmark.settings.to_toml())
         earlier = dict(sink.described.seconds)
-        runner = Runner(plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch)
+        runner = Runner(
+            plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters
+        )
         try:
             runner.run()
         finally:
@@ -119,6 +126,7 @@ def trial_settings_of(settings: Settings) -> TrialSettings:
         search_threads=measure.threads.search,
         affinity=measure.affinity,
         limits=Limits(limits.trial, limits.build, limits.memory),
+        explain=measure.explain,
         weight=measure.weight,
     )
 

@@ -48,12 +48,35 @@ class AskRequest:
     """Whether to run the sentinel afterwards."""
 
 
-Request: TypeAlias = BuildRequest | MeasureRequest | AskRequest
+@dataclass(frozen=True)
+class ProbeRequest:
+    """Ask the index about neighbors that a trial missed; `queries-NUMBER.npy` in the folder names them."""
+
+    number: int
+    search: dict[str, Any]
+    """Search parameters of the trial."""
+    full_search: dict[str, Any]
+    """The same at full effort."""
+    lists: list[dict[str, Any]]
+    """Lists to request for each query: `name`, `search`, `k`, `filtered` for whether filters apply, and
+    `times` for the effort in multiples of the trial's."""
+    k: int
+    """Number of rows that the trial requested."""
+    whole: bool
+    """Whether the index compares whole vectors."""
+    own_k: int
+    """Number of rows to request for a row's own vector."""
+    seconds: float
+    """Time to stop after."""
+    seed: int = 0
+
+
+Request: TypeAlias = BuildRequest | MeasureRequest | AskRequest | ProbeRequest
 
 
 @dataclass(frozen=True)
 class Began:
-    """A phase has begun: preparing, build, warm-up or search; the last two belong to one trial."""
+    """A phase has begun: preparing, build, warm-up, search or explain; the last three belong to one trial."""
 
     phase: str
     number: int | None = None
@@ -73,9 +96,11 @@ class Built:
     call: str
     peak_bytes: int | None = None
     """Added by the parent, which watches the process."""
+    refused: str | None = None
+    """Queries whose filters the index cannot apply, in words; None if there are none."""
 
     def __post_init__(self) -> None:
-        _redact(self, "version", "call")
+        _redact(self, "version", "call", "refused")
 
 
 @dataclass(frozen=True)
@@ -119,7 +144,7 @@ Event: TypeAlias = Began | Built | Blocked | Finished | Failed | Ready
 _KINDS: dict[str, type[Any]] = {
     each.__name__: each
     for each in (
-        *(BuildRequest, MeasureRequest, AskRequest),
+        *(BuildRequest, MeasureRequest, AskRequest, ProbeRequest),
         *(Began, Built, Blocked, Finished, Failed, Ready),
     )
 }

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.core import Caution, Failure, Measurement, Run, Trial
+    from recallatk.core.losses import LossEvidence
 
 
 class RunSink(Protocol):
@@ -33,6 +34,12 @@ class RunSink(Protocol):
 
     def fail(self, failure: Failure) -> None:
         """Save a failed trial."""
+
+    def unexplained(self) -> tuple[Trial, ...]:
+        """Finished trials without evidence on what they missed."""
+
+    def explain(self, trial: Trial, evidence: LossEvidence) -> None:
+        """Save the evidence on what a finished trial missed."""
 
     def update(
         self, *, cautions: tuple[Caution, ...] | None = None, seconds: Mapping[str, float] | None = None
@@ -66,6 +73,14 @@ class MemorySink:
     def fail(self, failure: Failure) -> None:
         """Save a failed trial."""
         self.failed[failure.trial] = failure
+
+    def unexplained(self) -> tuple[Trial, ...]:
+        """Finished trials without evidence on what they missed."""
+        return tuple(trial for trial, each in self.finished.items() if each.loss is None)
+
+    def explain(self, trial: Trial, evidence: LossEvidence) -> None:
+        """Save the evidence on what a finished trial missed."""
+        self.finished[trial] = replace(self.finished[trial], loss=evidence)
 
     def update(
         self, *, cautions: tuple[Caution, ...] | None = None, seconds: Mapping[str, float] | None = None

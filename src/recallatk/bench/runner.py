@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from recallatk.adapters import get_engine
+from recallatk.analysis.filtered import violations
+from recallatk.analysis.remedy import costlier
 from recallatk.analysis.score import score_repeated
 from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.environment import load_average
+from recallatk.bench.full_effort import effort_knobs
 from recallatk.bench.job import Job, Task, insertion_order, write_data
+from recallatk.bench.loss_evidence import Inquiry
 from recallatk.bench.messages import NO_SPACE, Began, Blocked, Built, Failed
 from recallatk.bench.progress import Progress
 from recallatk.bench.session import Session
 from recallatk.bench.supervisor import WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Build, Failure, Measurement
-from recallatk.errors import UsageError
+from recallatk.errors import EngineError, UsageError
 from recallatk.scratch import ScratchFolder, sweep
 
 if TYPE_CHECKING:
@@ -26,11 +31,12 @@ if TYPE_CHECKING:
     from recallatk.adapters import Engine
     from recallatk.bench.job import TrialSettings
     from recallatk.bench.load import Questions
+    from recallatk.bench.loss_evidence import Ask
     from recallatk.bench.messages import Event
     from recallatk.bench.plan import Plan, PlannedBuild
     from recallatk.bench.progress import Watch
     from recallatk.bench.run_sink import RunSink
-    from recallatk.core import Dataset, Trial, Truth
+    from recallatk.core import Dataset, FilterFacts, Trial, Truth
 
 
 def _until_lost(
@@ -57,6 +63,7 @@ class Runner:
         settings: settings shared by all builds and trials.
         logs: the folder for worker logs; by default they are discarded.
         watch: called with the progress.
+        filters: what the filters of the queries admit, to be recorded with every trial.
     """
 
     def __init__(
@@ -69,9 +76,10 @@ class Runner:
         *,
         logs: Path | None = None,
         watch: Watch | None = None,
+        filters: FilterFacts | None = None,
     ) -> None:
         self.plan, self.dataset, self.truth = plan, dataset, truth
-        self.sink, self.settings, self.logs = sink, settings, logs
+        self.sink, self.settings, self.logs, self.filters = sink, settings, logs, filters
         self.watch = watch or (lambda _: None)
         self.trials = plan.trials
         self.numbers = {trial: number for number, trial in enumerate(plan.trials)}
@@ -79,6 +87,8 @@ class Runner:
         columns = query_columns(truth, dataset)
         self.weights = weights_by_query(columns, settings.weight, dataset.queries.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
+        self.spent: dict[Trial, float] = {}
+        """Seconds that each trial took, warm-up included."""
         self.loads: list[float | None] = []
         self.problem: Exception | None = None
         """The first exception in this process that cost a trial."""
@@ -92,7 +102,7 @@ class Runner:
 
     def run(self) -> None:
         """Measure all missing trials, each build in its own process."""
-        self.worked = bool(self.sink.missing())
+        self.worked = bool(self.sink.missing() or self._unexplained(self.trials))
         if not self.worked:
             return
         self.watch(self.progress)
@@ -118,6 +128,9 @@ class Runner:
         with Session(engine, job, questions, has_log=False) as session:
             yield from session.build(self.dataset.corpus, dict(planned.parameters))
             yield from _until_lost(job, session.measure)
+            vectors = self.dataset.corpus.vectors
+            ask = partial(session.probe, vector_of=lambda row: vectors.read(row, row + 1))
+            yield from self._explain(planned, job, engine, ask)
             self.problem = self.problem or session.problem
 
     def _measure(self, planned: PlannedBuild, data: Path, folder: Path) -> None:
@@ -127,9 +140,14 @@ class Runner:
                 self._take(planned, events)
             for trial in wanted if self._missing(planned) == wanted else ():
                 self._failed(trial, Failed(None, "crash", "start", "the process ended without a message"))
+        unexplained = self._unexplained(planned.trials)
+        if unexplained:
+            job = self.job(planned, unexplained)
+            with closing(self._in_worker(planned, job, data, folder, measure=False)) as events:
+                self._take(planned, events)
 
     def _in_worker(
-        self, planned: PlannedBuild, job: Job, data: Path, folder: Path
+        self, planned: PlannedBuild, job: Job, data: Path, folder: Path, *, measure: bool = True
     ) -> Generator[Event | TrialResult]:
         log = (folder if self.logs is None else self.logs) / f"{folder.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -139,9 +157,44 @@ class Runner:
             for event in worker.building(dict(planned.parameters), order):
                 built |= isinstance(event, Built)
                 yield event
-            if built:
+            if built and measure:
                 yield from _until_lost(job, worker.measuring)
+            if built and worker.alive:
+                engine = get_engine(planned.engine)
+                yield from self._explain(planned, job, engine, worker.probe, rebuilt=not measure)
             worker.finish()
+
+    def _unexplained(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Finished trials that evidence is to be collected for."""
+        waiting = set(self.sink.unexplained()) if self.settings.explain else set()
+        return [trial for trial in trials if trial in waiting]
+
+    def _explain(
+        self, planned: PlannedBuild, job: Job, engine: type[Engine], ask: Ask, *, rebuilt: bool = False
+    ) -> Iterator[Event]:
+        """Collect evidence on what the trials of a job missed, after all of them were timed."""
+        for trial in self._unexplained([self.trials[task.number] for task in job.tasks]):
+            yield Began("explain", self.numbers[trial])
+            measured = self.sink.finished[trial]
+            others = [self.sink.finished[each] for each in planned.trials if each in self.sink.finished]
+            names = [each.name for each in effort_knobs(engine, dict(trial.search))]
+            inquiry = Inquiry(
+                measured,
+                engine,
+                self.truth,
+                self.dataset,
+                self.spent.get(trial, measured.calls.round_ns.sum() / 1e9),
+                rebuilt,
+                tuple(costlier(measured, others, names)),
+                self.settings.seed,
+            )
+            try:
+                evidence = inquiry.collect(ask)
+            except EngineError as problem:
+                evidence = inquiry.failed(f"no evidence was collected: {problem}")
+            if evidence is not None:
+                self.seconds["explaining"] = self.seconds.get("explaining", 0.0) + evidence.seconds
+                self.sink.explain(trial, evidence)
 
     def _missing(self, planned: PlannedBuild) -> list[Trial]:
         finished, failed = self.sink.finished, self.sink.failed
@@ -195,6 +248,8 @@ class Runner:
 
     def _blocked(self, event: Blocked) -> None:
         self.seconds["searching"] += event.seconds
+        trial = self.trials[event.number]
+        self.spent[trial] = self.spent.get(trial, 0.0) + event.seconds
         self.progress.p95_ms = event.p95_ms
         self.progress.pace.step(build=False)
         self.watch(self.progress)
@@ -222,6 +277,9 @@ class Runner:
             sentinel_ns=result.sentinel_ns,
             highest_rate=result.highest_rate,
             times=result.times,
+            refused=result.refused,
+            filters=self.filters,
+            violations=None if self.filters is None else violations(self.dataset, result.answers),
         )
         self.sink.add(measurement)
         self.progress.add(measurement)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.bench.job import Job
-    from recallatk.bench.messages import Event, Request
+    from recallatk.bench.loss_probe import Probed
+    from recallatk.bench.messages import Event, ProbeRequest, Request
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -154,6 +155,24 @@ class WorkerProcess:
         sent.unlink()
         result.unlink()
         return answered
+
+    def probe(self, request: ProbeRequest, misses: NDArray[np.int64]) -> Probed:
+        """Ask about the neighbors that a trial missed; the number of the request is set here.
+
+        Raises:
+            TrialFailed: the engine or its process failed.
+        """
+        from recallatk.bench.loss_probe import Probed
+
+        remember_secrets(self.job.engine, request.search)
+        self._number += 1
+        sent, result = queries_file(self.folder, self._number), result_file(self.folder, self._number)
+        _save(sent, misses)
+        self._expected(Finished, list(self._send(replace(request, number=self._number))))
+        probed = Probed.load(result)
+        sent.unlink()
+        result.unlink()
+        return probed
 
     def _expected(self, kind: type[Any], events: list[Event]) -> Any:
         for event in events:

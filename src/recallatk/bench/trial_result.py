@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Calls, Others, WarmUp
+from recallatk.core.filtering import Refusals, read_refusals
 from recallatk.redaction import redact_text
 from recallatk.scratch import scratch_writing
 
@@ -40,6 +41,7 @@ class TrialResult:
     warm_up: WarmUp | None
     sentinel_ns: NDArray[np.int64]
     highest_rate: float | None = None
+    refused: Refusals | None = None
 
     def save(self, path: Path) -> None:
         """Write it as one file of arrays."""
@@ -51,20 +53,22 @@ class TrialResult:
             "highest_rate": self.highest_rate,
             "batch": self.calls.batch,
             "clients": self.calls.clients,
+            "refused": None if self.refused is None else self.refused.to_dict(),
         }
         arrays = {
             "answers": self.answers,
             "times": self.times,
             "sentinel_ns": self.sentinel_ns,
+            **({} if self.refused is None else {"refused": self.refused.numbers}),
             **{f"calls_{name}": getattr(self.calls, name) for name in (*_CALLS, "round")},
             **{f"others_{name}": array for name, array in others.items()},
         }
-        _save(path, arrays, facts)
+        save_arrays(path, arrays, facts)
 
     @classmethod
     def load(cls, path: Path) -> TrialResult:
         """Read it back."""
-        arrays, facts = _load(path)
+        arrays, facts = load_arrays(path)
         calls = {name: arrays[f"calls_{name}"] for name in (*_CALLS, "round")}
         others = [arrays[f"others_{f.name}"] for f in fields(Others) if f"others_{f.name}" in arrays]
         return cls(
@@ -77,14 +81,15 @@ class TrialResult:
             warm_up=None if facts["warm_up"] is None else WarmUp(**facts["warm_up"]),
             sentinel_ns=arrays["sentinel_ns"],
             highest_rate=facts["highest_rate"],
+            refused=read_refusals(arrays.get("refused"), facts["refused"]),
         )
 
 
 class TrialBlocks:
     """The blocks of one trial so far; repeated answers are stored only if they differ from the first."""
 
-    def __init__(self, number: int, queries: int, k: int) -> None:
-        self.number = number
+    def __init__(self, number: int, queries: int, k: int, refused: Refusals | None = None) -> None:
+        self.number, self.refused = number, refused
         self.answers = np.full((queries, k), -1, np.int64)
         self.times = np.zeros(queries, np.int64)
         self.rounds: list[Calls] = []
@@ -96,7 +101,7 @@ class TrialBlocks:
 
     def add(self, block: Block, order: NDArray[np.int64] | None) -> None:
         """Add a block; `order` maps index rows to corpus rows, None if they are equal."""
-        rows = block.rows if order is None else _corpus_rows(block.rows, order)
+        rows = block.rows if order is None else corpus_rows(block.rows, order)
         queries, first = np.unique(block.answered, return_index=True)
         new = self.times[queries] == 0
         self.answers[queries[new]] = rows[first[new]]
@@ -134,10 +139,11 @@ class TrialBlocks:
             warm_up=self.warm_up,
             sentinel_ns=np.asarray(self.sentinel_ns, np.int64),
             highest_rate=self.highest_rate,
+            refused=self.refused,
         )
 
 
-def _corpus_rows(rows: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+def corpus_rows(rows: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Map index rows to corpus rows; numbers outside the index are left unchanged."""
     known = (rows >= 0) & (rows < len(order))
     return np.where(known, order[np.where(known, rows, 0)], rows)
@@ -158,22 +164,24 @@ class Answered:
     def save(self, path: Path) -> None:
         """Write it as one file of arrays."""
         facts = {"seconds": self.seconds, "evidence": self.evidence, "pace_ns": self.pace_ns}
-        _save(path, {"rows": self.rows, "latencies_ns": self.latencies_ns}, facts)
+        save_arrays(path, {"rows": self.rows, "latencies_ns": self.latencies_ns}, facts)
 
     @classmethod
     def load(cls, path: Path) -> Answered:
         """Read it back."""
-        arrays, facts = _load(path)
+        arrays, facts = load_arrays(path)
         return cls(arrays["rows"], arrays["latencies_ns"], **facts)
 
 
-def _save(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    """Write arrays and JSON values as one scratch file."""
     text = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     with scratch_writing(path):
         np.savez(path, allow_pickle=False, **arrays, **{_FACTS: text})
 
 
-def _load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def load_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read both back."""
     with np.load(path, allow_pickle=False) as file:
         arrays = dict(file)
     facts: dict[str, Any] = json.loads(arrays.pop(_FACTS).tobytes())

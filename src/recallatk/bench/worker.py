@@ -33,6 +33,7 @@ from recallatk.bench.messages import (
     Failed,
     Finished,
     MeasureRequest,
+    ProbeRequest,
     Ready,
     from_line,
     to_line,
@@ -91,6 +92,8 @@ class Worker:
                     yield from self._measure(request)
                 case AskRequest():
                     yield from self._ask(request)
+                case ProbeRequest():
+                    yield from self._probe(request)
         except WriteError as problem:
             yield Failed(getattr(request, "number", None), NO_SPACE, "search", str(problem))
         except Exception as problem:
@@ -119,6 +122,15 @@ class Worker:
         order = np.load(queries_file(self.folder, request.number), allow_pickle=False)
         yield Began("search", request.number)
         self.session.ask(request, order).save(result_file(self.folder, request.number))
+        yield Finished(request.number)
+
+    def _probe(self, request: ProbeRequest) -> Iterator[Event]:
+        self._remember(request.search)
+        misses = np.load(queries_file(self.folder, request.number), allow_pickle=False)
+        vectors = read_vectors(self.data, "corpus")
+        yield Began("explain")
+        found = self.session.probe(request, misses, lambda row: vectors[row : row + 1])
+        found.save(result_file(self.folder, request.number))
         yield Finished(request.number)
 
 

@@ -31,7 +31,12 @@ Where = Annotated[
     str | None,
     typer.Option(help="Filter that every neighbor must pass, e.g. \"category = 'noun.animal'\"."),
 ]
-By = Annotated[list[str] | None, typer.Option(help="Query column to group results by; repeatable.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Query column, expression or segment to group results by, e.g. kind*effort; repeatable."
+    ),
+]
 Weight = Annotated[
     str | None,
     typer.Option(help="Query column to weight means by, such as the number of times each query was asked."),
@@ -124,6 +129,7 @@ class GivenOptions:
     sample: int | None = None
     corpus_sample: int | None = None
     rounds: int | None = None
+    explain: bool = False
     target: Sequence[str] | None = None
     budget: Sequence[str] | None = None
     price: str | None = None
@@ -161,6 +167,7 @@ class GivenOptions:
                 "by_row": list(self.by_row or ()),
                 "weight": self.weight,
                 "rounds": self.rounds,
+                "explain": self.explain or None,
             },
             "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
             "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},

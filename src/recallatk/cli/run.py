@@ -62,6 +62,12 @@ At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 1,
 Rounds = Annotated[
     int | None, typer.Option(help="Number of times each query is sent at each setting. Default: 5.")
 ]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain", help="Find out why neighbors were missed; takes at most as long as the trials."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
 ]
@@ -83,6 +89,7 @@ def run(
     settings: Connection = None,
     at: At = None,
     rounds: Rounds = None,
+    explain: Explain = False,
     target: Targets = None,
     budget: Budgets = None,
     price: PriceOption = None,
@@ -109,8 +116,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved as soon as it is measured; the same command resumes an interrupted run. --sample,
-    --corpus-sample, --by, --by-row, --weight, --rounds, --target, --budget and --price override a bench file.
+    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample,
+    --by, --by-row, --weight, --corpus-sample, --rounds, --explain, --target, --budget and --price win.
 
     Example: recallatk run bench.toml
 
@@ -118,10 +125,9 @@ def run(
     """
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, model, query_model, model_column,
-        engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
-        weight=weight, sample=sample, corpus_sample=corpus_sample, rounds=rounds, target=target,
-        budget=budget, price=price,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column, engine, search,
+        build, settings, at=at, by=by, by_row=by_row, weight=weight, sample=sample, price=price,
+        corpus_sample=corpus_sample, rounds=rounds, explain=explain, target=target, budget=budget,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)

@@ -15,6 +15,7 @@ from recallatk.core.data import (
     blocks,
     in_memory,
 )
+from recallatk.core.filtering import FilterFacts, Refusals, RefusedFilter
 from recallatk.core.measured import (
     Build,
     Calls,
@@ -43,6 +44,7 @@ __all__ = [
     "Corpus",
     "Dataset",
     "Failure",
+    "FilterFacts",
     "Knob",
     "Load",
     "Mean",
@@ -54,6 +56,8 @@ __all__ = [
     "Parameters",
     "QuerySet",
     "Records",
+    "Refusals",
+    "RefusedFilter",
     "Run",
     "Score",
     "TimedCall",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core.data import Metric
+    from recallatk.core.filtering import FilterFacts, Refusals
+    from recallatk.core.losses import LossEvidence
     from recallatk.core.trials import Parameters, Trial
     from recallatk.core.weights import Weights
 
@@ -202,6 +204,14 @@ class Measurement:
     """Highest arrival rate within the p99 limit, if searched for."""
     times: NDArray[np.int64] | None = None
     """How often each query was sent; None: as often as calls begin with it."""
+    loss: LossEvidence | None = None
+    """Evidence on the neighbors that it missed; None if none was collected."""
+    refused: Refusals | None = None
+    """Queries that were not sent because the engine refused their filters; None if it refused none."""
+    filters: FilterFacts | None = None
+    """What the filters of the queries admit; None without filters, and in run formats before 4."""
+    violations: NDArray[np.int64] | None = None
+    """Number of rows in the first answer to each query that its filter does not admit."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:
@@ -256,7 +266,7 @@ class Failure:
 
     trial: Trial
     kind: str
-    """exception, crash, time limit, memory limit, no evidence."""
+    """exception, crash, time limit, memory limit, no evidence, refused."""
     phase: str
     """build, warm-up or search."""
     message: str

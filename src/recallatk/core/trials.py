@@ -33,6 +33,8 @@ class Knob:
     """Step scale for sweeps: `log` or `linear`."""
     effort: bool = False
     """Whether higher values make searching or building slower without losing recall."""
+    reranks: bool = False
+    """Whether it is the number of candidates that a search ranks again with full vectors."""
     choices: tuple[str, ...] = ()
     """Accepted values of a text knob; empty accepts any text."""
     help: str = ""

@@ -118,7 +118,10 @@ def eligibility(
     distinct = distinct_filters(filters)
     conditions = [each for each in distinct.filters if each is not None]
     lookup = Lookup(conditions, metadata)
-    sets = [None if each is None else _rows(each, lookup, metadata) for each in distinct.filters]
+    sets = [
+        None if each is None else _rows_of_queries(each, distinct.numbers == number, lookup, metadata)
+        for number, each in enumerate(distinct.filters)
+    ]
     if conditions and metadata.num_rows != corpus_rows:
         raise FilterError(
             f"row count mismatch: the metadata has {metadata.num_rows}, the corpus {corpus_rows}"
@@ -128,6 +131,20 @@ def eligibility(
 
 def _contains(members: RowSet | None, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.ones(len(rows), bool) if members is None else members.contains(rows)
+
+
+def _rows_of_queries(
+    condition: Filter, asked: NDArray[np.bool_], lookup: Lookup, metadata: pa.Table
+) -> RowSet:
+    """The rows of one filter; an error names the first query that has it, unless all have it."""
+    try:
+        return _rows(condition, lookup, metadata)
+    except FilterError as problem:
+        first, *others = np.flatnonzero(asked)
+        if asked.all():
+            raise
+        more = f" and {len(others):,} more" if others else ""
+        raise FilterError(f"query {first}{more}: {problem}") from problem
 
 
 def _rows(condition: Filter, lookup: Lookup, metadata: pa.Table) -> RowSet:

@@ -39,6 +39,8 @@ _COMPARE = {
     "lte": pc.less_equal,
     "lt": pc.less,
 }
+# A filter of thousands of values would hide the message after it.
+_LONGEST_TEXT = 200
 # pa.scalar would import pandas, which takes half a second.
 _NULL = pa.nulls(1, pa.bool_())[0]
 
@@ -50,14 +52,19 @@ def mask(condition: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
         if count != 1:
             known = ", ".join(metadata.column_names) or "none"
             found = f"{count} columns" if count else "no column"
-            raise FilterError(f"filter '{condition}': {found} {name!r}. The columns are: {known}")
+            raise FilterError(f"{_shown(condition)}: {found} {name!r}. The columns are: {known}")
     try:
         truth = pc.fill_null(_Evaluation(metadata).truth(condition), False)
-    except pa.ArrowException as problem:
-        raise FilterError(f"filter '{condition}': {problem}") from problem
+    except (pa.ArrowException, FilterError) as problem:
+        raise FilterError(f"{_shown(condition)}: {problem}") from problem
     combined = truth.combine_chunks() if isinstance(truth, pa.ChunkedArray) else truth
     result: NDArray[np.bool_] = combined.to_numpy(zero_copy_only=False).astype(bool)
     return result
+
+
+def _shown(condition: Filter) -> str:
+    text = str(condition)
+    return f"filter '{text}'" if len(text) <= _LONGEST_TEXT else f"filter '{text[:_LONGEST_TEXT]}…'"
 
 
 class _Evaluation:

@@ -38,6 +38,8 @@ class GoalEstimate:
     high: float | None = None
     sampled: bool = False
     """Whether the value is an estimate from a sample, so that its bounds decide instead of the value."""
+    note: str = ""
+    """What a reader must know about the value."""
 
 
 class GoalEvidence(Protocol):
@@ -74,7 +76,7 @@ def _result(goal: Goal, found: GoalEstimate | None) -> GoalResult:
     if found is None or found.value is None:
         return GoalResult(str(goal), Outcome.NOT_MEASURED)
     outcome = _outcome(goal.limit, found, at_least=goal.at_least)
-    return GoalResult(str(goal), outcome, found.value, found.low, found.high)
+    return GoalResult(str(goal), outcome, found.value, found.low, found.high, found.note)
 
 
 def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.distribution import mean_of_values
+from recallatk.analysis.filtered import CORRELATED, CORRELATIONS, NAMED, filter_facts, named_grouping
 from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
 from recallatk.analysis.measures.base import plain
 from recallatk.errors import UsageError, choices, unknown
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Mean
+    from recallatk.core import Dataset, FilterFacts, Mean
 
 NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 # 0.6 has no exact binary form, and 6 of 10 must reach it.
@@ -105,23 +106,40 @@ class Target:
         """The value that the mean of `shaped` values must reach."""
         return (1 - self.value) / 2 if self.relevance else self.goal
 
-    def members(self, columns: pa.Table | None, queries: int) -> NDArray[np.bool_]:
-        """Which queries are in the segment."""
+    def members(
+        self, columns: pa.Table | None, queries: int, facts: FilterFacts | None = None
+    ) -> NDArray[np.bool_]:
+        """Which queries are in the segment.
+
+        Args:
+            columns: columns of the queries, which come before groupings of the same name.
+            queries: number of queries.
+            facts: what their filters admit, for the groupings `filter`, `selectivity` and `correlation`.
+        """
         if self.segment is None:
             return np.ones(queries, bool)
         name, value = self.segment
         known = [] if columns is None else columns.column_names
-        if columns is None or name not in known:
-            raise UsageError(f"{self.text}: {unknown('query column', name, known)}")
-        labels = _labels(columns, name)
-        found = labels == value
-        if not found.any():
+        labels = _labels(columns, name) if columns is not None and name in known else None
+        inside = np.zeros(queries, bool) if labels is None else np.asarray(labels == value, bool)
+        grouping = None if inside.any() else named_grouping(name, facts)
+        if grouping is not None:
+            labels = np.array([_short(each) for each in grouping.labels], object)
+            inside = np.asarray(labels == _short(value), bool)
+        if labels is None:
+            raise UsageError(f"{self.text}: {_unknown(name, known)}")
+        if not inside.any():
             others = sorted({each for each in labels if each is not None})
             more = " and others" if len(others) > _NAMED else ""
             raise UsageError(
                 f"{self.text}: no query has {name} = {value!r}. Its values: {choices(others[:_NAMED])}{more}"
             )
-        return np.asarray(found, bool)
+        return inside
+
+    @property
+    def needs_correlation(self) -> bool:
+        """Whether it names a correlation, which needs the truth without filters."""
+        return self.segment is not None and self.segment[0] == CORRELATED
 
     def shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scale the measure or loss of each query to the range 0 to 1; NaN stays NaN.
@@ -197,8 +215,25 @@ def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:
     for each in targets:
         if each.needs_qrels and dataset.qrels is None:
             raise UsageError(f"{each} needs relevance judgments (qrels), but the data have none")
-        if each.segment is not None:
-            each.members(dataset.queries.metadata, dataset.queries.rows)
+        if each.segment is None:
+            continue
+        if each.needs_correlation and dataset.queries.filtered and each.segment[1] in CORRELATIONS:
+            # Which queries correlate is known once the truth without filters is.
+            continue
+        facts = filter_facts(dataset) if each.segment[0] in NAMED else None
+        each.members(dataset.queries.metadata, dataset.queries.rows, facts)
+
+
+def _short(label: str | None) -> str | None:
+    """The name of a group without what goals may leave out: `1 to 10 %` of the rows."""
+    return None if label is None else label.removesuffix(" of the rows").replace(" %", "%")
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if name in NAMED:
+        accepted = f". Accepted: {choices(CORRELATIONS)}" if name == CORRELATED else ""
+        return f"there is no query column {name!r}, and the filters of the queries do not tell it{accepted}"
+    return unknown("query column", name, known)
 
 
 def _labels(columns: pa.Table, name: str) -> NDArray[np.object_]:

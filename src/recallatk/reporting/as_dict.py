@@ -6,8 +6,12 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from recallatk.analysis.cost import price_of
+from recallatk.analysis.headline import headline_measure
 from recallatk.analysis.weighting import weights_of_run
+from recallatk.core import Refusals
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
 from recallatk.reporting.trial_lines import trial_lines
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from recallatk.analysis.row_segments import LostRows, RowSegments
-    from recallatk.core import Failure, Mean, Run, Trial, Weights
+    from recallatk.core import Failure, Mean, Measurement, Run, Trial, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.row_segments import SettingRows
@@ -27,7 +31,9 @@ _NOT_MEASURED = (
     *("build_seconds", "build_cpu_seconds", "build_threads", "search_threads"),
     *("memory_bytes", "peak_bytes", "size_bytes", "version", "call", "evidence"),
     *("k", "queries", "asked", "scored", "calls", "rounds", "clients", "changed_answers", "warm_up"),
+    *("refused", "filters"),
 )
+_NONE_REFUSED = Refusals(np.empty(0, np.int32), ())
 
 
 def run_to_dict(
@@ -87,11 +93,11 @@ def _trials(run: Run) -> list[dict[str, Any]]:
     done: dict[Trial, list[TrialLine]] = {}
     for line in trial_lines(run):
         done.setdefault(line.trial, []).append(line)
-    failed = {each.trial: each for each in run.failures}
+    failed, measure = {each.trial: each for each in run.failures}, headline_measure(run)
     found = []
     for trial, number in trial_numbers(run).items():
         found += [
-            {**_named(trial, number, "done"), **_measured(line), **_cost(run, line)}
+            {**_named(trial, number, "done"), **_measured(line, measure), **_cost(run, line)}
             for line in done.get(trial, ())
         ]
         if trial not in done:
@@ -130,7 +136,7 @@ def _unmeasured(failure: Failure | None) -> dict[str, Any]:
     }
 
 
-def _measured(line: TrialLine) -> dict[str, Any]:
+def _measured(line: TrialLine, measure: str | None) -> dict[str, Any]:
     measurement, built, late = line.measurement, line.measurement.build, line.lateness
     return {
         "measures": {name: mean_to_dict(mean) for name, mean in measurement.score.measures.items()},
@@ -159,6 +165,8 @@ def _measured(line: TrialLine) -> dict[str, Any]:
         "queries": len(measurement.answers),
         "asked": line.asked,
         "scored": measurement.score.scored,
+        "refused": (measurement.refused or _NONE_REFUSED).to_dict(),
+        "filters": _filters(measurement, measure),
         "calls": len(measurement.calls),
         "rounds": measurement.calls.rounds,
         "clients": measurement.calls.clients,
@@ -168,6 +176,15 @@ def _measured(line: TrialLine) -> dict[str, Any]:
         "pareto": line.front,
         "failure": None,
     }
+
+
+def _filters(measurement: Measurement, measure: str | None) -> dict[str, Any] | None:
+    """Recall and rates of groups of queries by their filters; None without filters."""
+    if measurement.filters is None:
+        return None
+    from recallatk.reporting.filtered import filters_to_dict
+
+    return filters_to_dict(measurement, measure)
 
 
 def mean_to_dict(mean: Mean) -> dict[str, Any]:

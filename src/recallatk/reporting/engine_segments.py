@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.distribution import mean_of
-from recallatk.analysis.segments import FEWEST, by_column, segments
+from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
+from recallatk.analysis.segments import FEWEST, segments
 from recallatk.core import Score, Weights
 from recallatk.errors import RecallError
+from recallatk.reporting.charts.points import thinned
 from recallatk.reporting.document import Section, Sentences, Table
+from recallatk.reporting.effort_gains import effort_gains, efforts_of, worst_said
 from recallatk.reporting.labels import cut, fitted, number, with_margin
-from recallatk.reporting.per_query import query_columns, recall_per_query
+from recallatk.reporting.per_query import known_queries, recall_per_query
 from recallatk.reporting.text import columns_taken, printable
 from recallatk.units import counted
 
@@ -20,8 +23,11 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, Mean, Truth
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Row
+    from recallatk.reporting.document import Block
+    from recallatk.reporting.effort_gains import EffortGains
 
 _FEW = "*"
+_MOST_EFFORTS = 6
 _LONGEST_NAME, _LONGEST_LABEL = 40, 60
 # Lengths of names that a narrow terminal tries in turn.
 _NAMES = (_LONGEST_NAME, 16, 10)
@@ -51,6 +57,17 @@ class EngineSegments:
     groups: dict[str, int]
     """Number of queries in each segment, in the order to show them."""
     rows: list[EngineRow]
+    gains: EffortGains | None = None
+    """What segments gain from effort, for the first setting's index."""
+    efforts: EngineSegments | None = None
+    """The same segments over the settings of that index, if the run groups by effort."""
+
+    @property
+    def said(self) -> list[str]:
+        """The worst segment and the one that gains most from effort, in sentences."""
+        first = self.rows[0]
+        gains = [] if self.gains is None else [self.gains.said]
+        return worst_said(self.by, self.groups, first.means, first.overall) + gains
 
     def few(self, name: str) -> bool:
         """Whether a segment has too few queries to rank it."""
@@ -129,6 +146,8 @@ class EngineSegments:
                 }
                 for name, count in self.groups.items()
             ],
+            "gains": None if self.gains is None else self.gains.to_dict(),
+            "efforts": None if self.efforts is None else self.efforts.to_dict(),
         }
 
 
@@ -150,12 +169,20 @@ def segments_by_engine(
         grouping: the groups of queries.
         chosen: the number of the verdict's point.
     """
+    points = settings_by_engine(curve, chosen)
+    return None if truth is None else segments_at(curve, truth, grouping, points, chosen)
+
+
+def segments_at(
+    curve: Curve, truth: Truth, grouping: Grouping, points: list[Row], chosen: int | None
+) -> EngineSegments | None:
+    """The same at these points."""
     k, measure = curve.k, curve.measure or ""
-    if truth is None or k is None or truth.depth < k:
+    if k is None or truth.depth < k:
         return None
     rows, order = [], list[str]()
     counts: dict[str, int] = {}
-    for point in settings_by_engine(curve, chosen):
+    for point in points:
         measurement = curve.lines[point["n"]].measurement
         if len(measurement.answers) != len(truth):
             continue
@@ -180,20 +207,39 @@ def segments_by_columns(
     curve: Curve, truth: Truth | None, dataset: Dataset | None, chosen: int | None, no_truth: str
 ) -> tuple[list[EngineSegments], list[str]]:
     """Recall of each engine by each query column that the settings name, and why columns are missing."""
-    names = {name: cut(printable(name), _LONGEST_NAME) for name in curve.run.by}
+    known = KnownQueries() if truth is None else known_queries(truth, dataset)
+    asked, effort = without_effort(curve.run.by, known.names)
+    names = {name: cut(printable(name), _LONGEST_NAME) for name in asked}
     if truth is None:
         why = no_truth.replace(": --truth", ": recallatk report RUN --truth")
         return [], [f"No recall by {' and '.join(names.values())}: {why}."]
     found, missing = [], []
     for name, shown in names.items():
         try:
-            grouping = by_column(query_columns(truth, dataset), name)
+            grouping = query_grouping(name, known)
         except RecallError as problem:
             missing.append(f"No recall by {shown}: {problem}.")
             continue
         made = segments_by_engine(curve, truth, grouping, chosen)
-        found += [] if made is None else [made]
+        found += [] if made is None else [_across_efforts(curve, truth, grouping, made, shown=effort)]
     return found, missing
+
+
+def _across_efforts(
+    curve: Curve, truth: Truth, grouping: Grouping, made: EngineSegments, *, shown: bool
+) -> EngineSegments:
+    """With what segments gain from effort, and if asked for the recall at every effort."""
+    point = curve.points[made.rows[0].number]
+    gains = effort_gains(curve, truth, grouping, point)
+    if not shown:
+        return replace(made, gains=gains)
+    points = thinned(efforts_of(curve, point), _MOST_EFFORTS)
+    two_way = segments_at(curve, truth, grouping, points, points[-1]["n"]) if len(points) > 1 else None
+    if two_way is not None:
+        # Every column is a setting of the one engine.
+        rows = [replace(each, engine=each.label) for each in two_way.rows]
+        two_way = replace(two_way, rows=rows, groups=made.groups)
+    return replace(made, gains=gains, efforts=two_way)
 
 
 def segment_section(found: EngineSegments, most: int, width: int | None = None) -> Section:
@@ -206,7 +252,13 @@ def segment_section(found: EngineSegments, most: int, width: int | None = None) 
     left_out += [counted(missing, "more engine", "more engines")] if missing else []
     if left_out:
         lines.append(f"{'Not shown:' if width is None else '--verbose shows'} {' and '.join(left_out)}.")
-    return Section(found.title, [table, Sentences(lines)])
+    blocks: list[Block] = [table, Sentences([*lines, *found.said])]
+    if found.efforts is not None:
+        two_way = found.efforts.shortened(most)[0]
+        title = f"{found.title} and effort"
+        across = two_way.table() if width is None else two_way.table_within(width)
+        blocks += [Sentences([title]), replace(across, title="")]
+    return Section(found.title, blocks)
 
 
 def settings_by_engine(curve: Curve, chosen: int | None) -> list[Row]:

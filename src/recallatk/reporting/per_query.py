@@ -13,7 +13,8 @@ from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
 from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
-from recallatk.analysis.segments import FEWEST, Grouping, automatic, by_column, segments
+from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
+from recallatk.analysis.segments import FEWEST, Grouping, automatic, segments
 from recallatk.analysis.weighting import weights_of_run
 from recallatk.core import Score
 from recallatk.errors import RecallError
@@ -207,16 +208,22 @@ def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Gr
     """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
     columns = query_columns(truth, dataset)
     text = None if dataset is None else dataset.queries.text_column
-    asked = curve.run.by or _few_valued(columns)
+    known = known_queries(truth, dataset)
+    asked = without_effort(curve.run.by, known.names)[0] or _few_valued(columns)
     found = []
     for name in asked:
         try:
-            found.append(by_column(columns, str(name)))
+            found.append(query_grouping(str(name), known))
         except RecallError:
             continue
     weights = weights_of_run(curve.run)
     weights = None if weights is None or len(weights) != len(truth) else weights
     return [*found, *automatic(truth, columns, text, weights)]
+
+
+def known_queries(truth: Truth, dataset: Dataset | None) -> KnownQueries:
+    """What groupings can use of the queries."""
+    return KnownQueries(truth, query_columns(truth, dataset), None if dataset is None else dataset.queries)
 
 
 def query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from recallatk.analysis.cost import price_of
@@ -91,10 +92,14 @@ def columns_of(
     loads = list(dict.fromkeys(line.trial.load for line in lines))
     weighted = any(line.measurement.score.weights is not None for line in lines)
     columns = _words(lines, names) + _load_columns(loads)
+    headline = headline_measure(run)
     for measure in measure_names(run):
         columns += _measure_columns(measure, wide=wide)
-        if weighted and (wide or measure == headline_measure(run)):
+        if weighted and (wide or measure == headline):
             columns.append(_unweighted(measure))
+        columns += _part_columns(lines) if measure == headline else []
+    if any(line.refused for line in lines):
+        columns.append(Column("refused", lambda line: f"{line.refused:,}"))
     columns += _time_columns(loads, wide=wide) + _cost_columns(run) + _build_columns(wide=wide)
     return [column for column in columns if rounds or column.name != _ROUNDS]
 
@@ -165,6 +170,16 @@ def _unweighted(measure: str) -> Column:
     return Column(UNWEIGHTED, cell)
 
 
+def _part_columns(lines: list[TrialLine]) -> list[Column]:
+    """The headline measure of filtered and of unfiltered queries, where there are both."""
+    names = list(dict.fromkeys(name for line in lines for name in line.parts))
+    return [Column(name, partial(_part, name)) for name in names]
+
+
+def _part(name: str, line: TrialLine) -> str:
+    return with_margin(line.parts.get(name))
+
+
 def _time_columns(loads: list[Load], *, wide: bool) -> list[Column]:
     columns = []
     for name in _ALL_PERCENTILES if wide else _PERCENTILES:
@@ -227,6 +242,10 @@ def settings_table(curve: Curve) -> Table:
     header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall"]
     if weights is not None:
         header[-1:] = [f"{header[-1]}, {weighted_by(weights)}", "Unweighted"]
+    parts = [column.name for column in _part_columns(curve.lines)]
+    header += [name.capitalize() for name in parts]
+    refused = any(line.refused for line in curve.lines)
+    header += ["Refused"] if refused else []
     header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
     price = price_of(curve.run.settings)
     header += ["QPS", *([price.unit] if price else []), "Build (s)", "Memory (MB)", "Size (MB)"]
@@ -241,6 +260,8 @@ def settings_table(curve: Curve) -> Table:
                 "front" if point["latencyFront"] else "",
                 point["recallText"],
                 *([] if weights is None else [_unweighted(curve.measure or "").cell(line)]),
+                *(_part(name, line) for name in parts),
+                *([f"{line.refused:,}"] if refused else []),
                 *(number(line.latency_ms[name].value, ".3f") for name in ("p50", "p95", "p99")),
                 number(line.qps.median, ",.0f"),
                 *([number(price.per_million(line.qps.median), ".3g")] if price else []),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, UsageError
 from recallatk.locks import try_lock
+from recallatk.storage.loss_file import loss_name
 from recallatk.storage.run_file import RUN, read_run_header
 from recallatk.storage.trial_file import read_header
 
@@ -82,7 +83,7 @@ LOGS = "logs"
 _TRIAL = re.compile(r"trial-([1-9][0-9]*)\.parquet")
 _LOG = re.compile(r"build-[0-9]+\.txt")
 # Temporary files that a killed process leaves behind.
-_SCRATCH = re.compile(r"\.(trial-[0-9]+\..*\.parquet|run\..*\.json)")
+_SCRATCH = re.compile(r"\.((trial|loss)-[0-9]+\..*\.parquet|run\..*\.json)")
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def forget(contents: FolderScan) -> None:
     (folder / RUN).unlink(missing_ok=True)
     for number in (*contents.trials, *contents.damaged):
         (folder / trial_name(number)).unlink(missing_ok=True)
+        (folder / loss_name(number)).unlink(missing_ok=True)
     for log in (folder / LOGS).glob("*.txt"):
         if _LOG.fullmatch(log.name):
             log.unlink()

@@ -12,7 +12,15 @@ from recallatk.core import Measurement, Trial
 from recallatk.core.data import different_models
 from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
-from recallatk.storage.folder_scan import FolderScan, require_reachable, trial_name, trial_numbers
+from recallatk.storage.checksums import CHECKED_VERSION
+from recallatk.storage.folder_scan import (
+    FolderScan,
+    require_reachable,
+    trial_name,
+    trial_number,
+    trial_numbers,
+)
+from recallatk.storage.loss_file import loss_name, with_loss
 from recallatk.storage.records import read_trial_record, written
 from recallatk.storage.run_file import RUN, read_run, run_head
 from recallatk.storage.trial_file import FORMAT_VERSION, read_trial
@@ -25,8 +33,9 @@ if TYPE_CHECKING:
     from recallatk.storage.records import Record
 
 _MISSING = object()
-# Goals, prices and segments change no measurement. Engines and repeated builds only change the plan.
-_IGNORED = ("tune.", "cost.", "measure.by", "engine[", "measure.builds")
+# Goals, prices, segments and explanations change no measurement. Engines and repeated builds only change
+# the plan.
+_IGNORED = ("tune.", "cost.", "measure.by", "measure.explain", "engine[", "measure.builds")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
 # Ignored: names and paths, because fingerprints identify the content; models are compared as such.
@@ -86,6 +95,8 @@ class FinishedTrials(Mapping[Trial, Measurement]):
 
     def __init__(self) -> None:
         self.paths: dict[Trial, Path] = {}
+        self.explained: set[Trial] = set()
+        """Trials with evidence on what they missed."""
 
     def add(self, trial: Trial, path: Path) -> None:
         """Register the file of a trial."""
@@ -93,7 +104,11 @@ class FinishedTrials(Mapping[Trial, Measurement]):
 
     def __getitem__(self, trial: Trial) -> Measurement:
         # The file is redacted, but the requested trial may have secrets.
-        return replace(read_trial(self.paths[trial]).measurement, trial=trial)
+        found = read_trial(self.paths[trial])
+        measurement = found.measurement
+        if trial in self.explained:
+            measurement = with_loss(loss_path(self.paths[trial]), measurement, found.identity)
+        return replace(measurement, trial=trial)
 
     def __contains__(self, trial: object) -> bool:
         return trial in self.paths
@@ -130,7 +145,7 @@ def stored_run(found: FolderScan, run: Run) -> Run | None:
 
 def _require_going_on(where: Path, version: int) -> None:
     require_version(str(where), "run", version, FORMAT_VERSION)
-    if version < FORMAT_VERSION:
+    if version < CHECKED_VERSION:
         raise MismatchError(f"{where}: run format {version} can be read but not resumed. {WAY_OUT}")
 
 
@@ -150,14 +165,35 @@ def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[Finishe
     kept = {number: trial for number, trial in files.items() if number not in owners}
     for number in damaged:
         (found.folder / trial_name(number)).unlink()
+        (found.folder / loss_name(number)).unlink(missing_ok=True)
     places = _places(found, planned, owners, kept)
     _move(found.folder, places)
     finished, by_trial = FinishedTrials(), {}
     for number, trial in (owners | kept).items():
         name = trial_name(places[number])
         finished.add(trial, found.folder / name)
+        if _has_loss(found.folder / name):
+            finished.explained.add(trial)
         by_trial[trial] = {**summaries[number], "file": name}
     return finished, by_trial
+
+
+def loss_path(path: Path) -> Path:
+    """The loss file of a trial file."""
+    return path.with_name(loss_name(trial_number(path.name) or 0))
+
+
+def _has_loss(path: Path) -> bool:
+    """Whether there is intact evidence on a trial; damaged evidence is removed, to be collected again."""
+    if not loss_path(path).exists():
+        return False
+    file = read_trial(path)
+    try:
+        return with_loss(loss_path(path), file.measurement, file.identity).loss is not None
+    except FormatError as problem:
+        require_reachable(problem)
+        loss_path(path).unlink()
+        return False
 
 
 def _require_once(folder: Path, files: dict[int, Trial], owners: dict[int, Trial]) -> None:
@@ -223,10 +259,19 @@ def _move(folder: Path, places: dict[int, int]) -> None:
     beyond = max([*trial_numbers(folder), *places.values()], default=0)
     parked = {}
     for away, (number, place) in enumerate(moved.items(), beyond + 1):
-        (folder / trial_name(number)).rename(folder / trial_name(away))
+        _rename(folder, number, away)
         parked[away] = place
     for away, place in parked.items():
-        (folder / trial_name(away)).rename(folder / trial_name(place))
+        _rename(folder, away, place)
+
+
+def _rename(folder: Path, number: int, place: int) -> None:
+    # Evidence names its trial, so that it is refused rather than mistaken if this is interrupted. Without a
+    # place for it, it is collected again: a foreign file is not overwritten.
+    source, target = folder / loss_name(number), folder / loss_name(place)
+    if source.exists() and not target.exists():
+        source.rename(target)
+    (folder / trial_name(number)).rename(folder / trial_name(place))
 
 
 def adopt_failures(

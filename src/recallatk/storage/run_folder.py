@@ -19,8 +19,9 @@ from recallatk.storage.folder_scan import (
     trial_number,
     trial_numbers,
 )
+from recallatk.storage.loss_file import write_loss
 from recallatk.storage.records import timed_call
-from recallatk.storage.resume import WAY_OUT, adopt, adopt_failures, stored_run
+from recallatk.storage.resume import WAY_OUT, adopt, adopt_failures, loss_path, stored_run
 from recallatk.storage.run_file import RUN, line, planned_lines, run_head, write_run_file
 from recallatk.storage.run_store import local_folder, require_same_data
 from recallatk.storage.trial_file import file_summary, write_trial
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recallatk.core import Caution, Dataset, Failure, Measurement, Run, Trial
+    from recallatk.core.losses import LossEvidence
     from recallatk.files import PathLike
 
 
@@ -138,6 +140,19 @@ class RunFolder:
         self._finished.add(trial, path)
         self._failed.pop(trial, None)
         self._write_run_file()
+
+    def unexplained(self) -> tuple[Trial, ...]:
+        """Finished trials without evidence on what they missed, in order."""
+        return tuple(each for each in self._ordered() if each not in self._finished.explained)
+
+    def explain(self, trial: Trial, evidence: LossEvidence) -> None:
+        """Write the evidence on what a finished trial missed."""
+        path = loss_path(self._path(trial))
+        if trial not in self._finished:
+            raise UsageError(f"{trial}: not finished, so there is nothing to explain")
+        with self._writing(path):
+            write_loss(path, self._finished[trial], evidence, run_head(self._run, None))
+        self._finished.explained.add(trial)
 
     def fail(self, failure: Failure) -> None:
         """Record that a trial could not be measured."""

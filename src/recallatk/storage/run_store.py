@@ -13,6 +13,8 @@ from recallatk.redaction import is_url, without_secrets
 from recallatk.storage.checksums import CHECKED_VERSION
 from recallatk.storage.folder_scan import FolderLock, forget, survey, sweep, trial_name, trial_numbers
 from recallatk.storage.format_v1 import read_format_one
+from recallatk.storage.loss_file import with_loss, write_loss
+from recallatk.storage.resume import loss_path
 from recallatk.storage.run_file import (
     RUN,
     identity,
@@ -62,6 +64,8 @@ def save_run(run: Run, dataset: Dataset, folder: PathLike) -> Path:
         ):
             path = target / trial_name(number)
             write_trial(path, measurement, dataset, head)
+            if measurement.loss is not None:
+                write_loss(loss_path(path), measurement, measurement.loss, head)
             lines.append(line(file_summary(path, measurement)))
         write_run_file(target, run, timed, planned_lines(run), lines)
     finally:
@@ -164,4 +168,5 @@ def _without_run_file(folder: Path, where: str) -> Run:
 
 def _run(header: Record, files: list[TrialFile], version: int) -> Run:
     checked = version >= CHECKED_VERSION and all(each.checked for each in files)
-    return replace(read_run(header, tuple(each.measurement for each in files)), checked=checked)
+    found = (with_loss(loss_path(each.path), each.measurement, each.identity) for each in files)
+    return replace(read_run(header, tuple(found)), checked=checked)

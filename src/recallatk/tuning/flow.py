@@ -11,6 +11,7 @@ from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import installed_version, require_able, require_installed
 from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
+from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from recallatk.analysis.cost import MachinePrice
-    from recallatk.core import Dataset, Metric, Truth
+    from recallatk.core import Dataset, FilterFacts, Metric, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
 
@@ -93,7 +94,7 @@ def tune(
         _start(pool, () if journal.steps else found)
         depth = min(max(each.measure.deepest for each in targets), shape.rows)
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
-        side, held_out = split_sides(dataset, known, seed, weights)
+        side, held_out = split_sides(dataset, known, seed, weights, _facts(dataset, targets))
         require_enough(targets, side, held_out)
         study = Study(
             pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), targets=targets,
@@ -120,6 +121,16 @@ def _price(price: str | MachinePrice | None, prefer: str) -> MachinePrice | None
     if prefer == COST and price is None:
         raise UsageError('prefer="cost" needs the price of the machine. State it: price="0.34/h"')
     return parse_price(price) if isinstance(price, str) else price
+
+
+def _facts(dataset: Dataset, targets: Sequence[Target]) -> FilterFacts | None:
+    """What the filters admit, with correlations if a target names one; None without filters."""
+    if not dataset.queries.filtered:
+        return None
+    if not any(each.needs_correlation for each in targets):
+        return filter_facts(dataset)
+    without = replace(dataset, queries=dataset.queries.where(None))
+    return filter_facts(dataset, obtain_truth(without, depth=min(DEPTH, dataset.corpus.rows)).truth)
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
@@ -153,7 +164,7 @@ def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
 def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
     if engine.abilities.attaches:
         raise EngineError(f"{engine.name} attaches to an existing index: there is no build to tune")
-    require_able(engine, dataset)
+    require_able(engine, dataset, every_query=True)
 
 
 def _fits(engine: type[Engine], dataset: Dataset) -> bool:

@@ -188,7 +188,7 @@ def _scored(
             found = _losses(side, which, rows, target.relevance)
         else:
             found = target.measure.per_query(compared)
-        members = target.members(side.columns, len(side))[which]
+        members = target.members(side.columns, len(side), side.facts)[which]
         raw.append(np.where(members, found, np.nan))
     return raw, targets[0].measure.per_query(compared)
 

@@ -12,6 +12,7 @@ from recallatk.analysis.distribution import FEWEST_RESAMPLED
 from recallatk.analysis.weighting import few_effective
 from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
+from recallatk.core.filtering import REFUSED as REFUSED_FILTERS
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
@@ -22,6 +23,7 @@ from recallatk.tuning.final_choice import FinalChoice, choose_finally, off_front
 from recallatk.tuning.final_timing import Timing, time_together
 from recallatk.tuning.finalists import runner_up
 from recallatk.tuning.full_builds import FullBuild, Proven, grid_seconds
+from recallatk.tuning.screening import REFUSED
 from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
@@ -244,6 +246,8 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
     few = few_effective(weights)
     if few and weights is not None:
         cautions.append(Caution("weights", few, weights.effective, FEWEST_RESAMPLED))
+    refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
+    cautions += [Caution(REFUSED_FILTERS, f"{engine} was left out: {why}") for engine, why in refused.items()]
     if found.validated is not None and found.validated.looks > 1:
         said = f"the held-out queries were used {found.validated.looks} times"
         cautions.append(Caution("looks", said, found.validated.looks, 1))

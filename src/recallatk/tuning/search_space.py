@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters.base import resolved
+from recallatk.bench.full_effort import highest_effort, is_effort
 from recallatk.bench.settings.grid import violations
 from recallatk.bench.settings.sweeps import build_values
 
@@ -119,7 +120,7 @@ class Ladder:
     @property
     def knob(self) -> Knob | None:
         """The knob that moves; None if the engine has no effort knob."""
-        return next((each for each in self.engine.search_knobs if _moves(each)), None)
+        return next((each for each in self.engine.search_knobs if is_effort(each)), None)
 
     def search(self, effort: float) -> dict[str, Any]:
         """Search parameters for an effort, in knob order."""
@@ -138,17 +139,7 @@ class Ladder:
         knob = self.knob
         if knob is None:
             return 0.0
-        high = min(knob.high, max(self.shape.rows, float(knob.default)))
-        while not self.allows(high) and high > max(knob.low, 1):
-            high = self._below(high)
-        return high
-
-    def _below(self, high: float) -> float:
-        low = max(self.knob.low if self.knob else 0, 1)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.allows(middle) else (low, middle)
-        return low
+        return highest_effort(knob, self.shape.rows, self.allows)
 
     @property
     def least(self) -> float:
@@ -191,14 +182,10 @@ class Ladder:
         return min(higher, self.most)
 
 
-def _moves(knob: Knob) -> bool:
-    return knob.effort and not isinstance(knob.default, str)
-
-
 def ladders(engine: type[Engine], build: dict[str, Any], shape: Shape) -> Iterator[Ladder]:
     """One ladder for each of a few values of the other effort knobs, the default first."""
     usual = {each.name: each.default for each in engine.search_knobs}
-    beside = [each for each in engine.search_knobs if _moves(each)][1:]
+    beside = [each for each in engine.search_knobs if is_effort(each)][1:]
     options: list[dict[str, Any]] = [usual]
     for knob in beside:
         options = [{**each, knob.name: value} for each in options for value in _few(knob)]

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from recallatk.adapters import get_engine
+from recallatk.analysis.query_groupings import require_groupable
 from recallatk.bench.settings.bench_file import check_ability
 from recallatk.bench.settings.problems import Problems
 from recallatk.bench.settings.values import filled
 from recallatk.core import Corpus, QuerySet, in_memory
 from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
-from recallatk.errors import unknown
+from recallatk.errors import RecallError, unknown
 from recallatk.filters import parse_filter
 
 if TYPE_CHECKING:
@@ -72,8 +73,10 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     problems = Problems()
     corpus, queries = dataset.corpus, dataset.queries
     for number, name in enumerate(settings.measure.by):
-        if name not in queries.metadata_names:
-            problems.add(("measure", "by", number), unknown("query column", name, queries.metadata_names))
+        try:
+            require_groupable(name, queries.metadata_names)
+        except RecallError as problem:
+            problems.add(("measure", "by", number), str(problem))
     for number, name in enumerate(settings.measure.by_row):
         if name not in corpus.metadata_names:
             problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
@@ -91,14 +94,15 @@ def _check(settings: Settings, dataset: Dataset) -> None:
 
 
 def require_able_engines(settings: Settings, dataset: Dataset) -> None:
-    """Refuse engines that do not support the metric of a dataset or the filters of its queries."""
+    """Refuse engines that do not support the metric of a dataset, or filters if all queries have them."""
     problems = Problems()
     _check_engines(settings, dataset, problems)
     problems.require_none(settings.name)
 
 
 def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> None:
-    filtered = "the queries have filters" if dataset.queries.filtered else None
+    # Where some queries have no filter, an engine that cannot filter is measured on those.
+    filtered = "the queries have filters" if dataset.queries.all_filtered else None
     for number, entry in enumerate(settings.engine):
         engine = get_engine(entry.name)
         check_ability(

@@ -125,6 +125,7 @@ class MeasureSettings(Table):
     threads: ThreadSettings = ThreadSettings()
     affinity: Annotated[tuple[Whole, ...], Many, Distinct] | None = None
     seed: Seed = 0
+    explain: bool = False
 
     @field_validator("measures")
     @classmethod

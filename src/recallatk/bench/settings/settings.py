@@ -61,6 +61,7 @@ class Settings(Table):
             # Runs of versions without weights are resumed as they are.
             del plain["measure"]["weight"]
         plain["truth"] = {name: plain["truth"][name] for name in ("depth", "file")}
+        _drop_unasked(plain["measure"])
         plain["load"] = [asdict(load) | {"mode": str(load.mode), "via": str(load.via)} for load in self.loads]
         plain["engine"] = [
             {"name": entry.name, "build": _plain(entry.axes.build), "search": _plain(entry.axes.search)}
@@ -73,6 +74,7 @@ class Settings(Table):
         plain = self.to_dict()
         del plain["name"], plain["truth"]["file"]
         del plain["data"]["corpus"], plain["data"]["queries"]
+        plain["measure"].pop("explain", None)
         return plain
 
     def to_toml(self) -> str:
@@ -80,6 +82,7 @@ class Settings(Table):
         # Keys named like secrets were refused on reading, but known secret values may occur anywhere.
         plain = without_known(self.model_dump(by_alias=True, exclude_none=True))
         plain["measure"] = {name: value for name, value in plain["measure"].items() if value != ()}
+        _drop_unasked(plain["measure"])
         tables = [toml_table("", {"name": plain["name"]})]
         for name in ("data", "truth", "measure"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
@@ -93,6 +96,12 @@ class Settings(Table):
                 tables += [toml_table(f"[engine.{part}]", entry[part])] if entry[part] else []
         tables += [toml_table("[[waive]]", each) for each in plain["waive"]]
         return "\n\n".join(tables) + "\n"
+
+
+def _drop_unasked(measure: dict[str, Any]) -> None:
+    """Leave out an explanation that nobody asked for: most benchmarks have none."""
+    if not measure["explain"]:
+        del measure["explain"]
 
 
 def _given(tune: TuneSettings) -> dict[str, Any]:

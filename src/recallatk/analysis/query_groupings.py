@@ -1,0 +1,162 @@
+"""Groupings of queries by name: a column, an automatic segment, a filter, an expression, or a pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.segments import (
+    AUTOMATIC,
+    CONTRAST,
+    DIMENSION,
+    SELECTIVITY,
+    Grouping,
+    automatic,
+    by_column,
+)
+from recallatk.errors import FilterError, UsageError, unknown
+from recallatk.filters import parse_filter
+from recallatk.filters.mask import mask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from recallatk.core import QuerySet, Truth
+    from recallatk.filters import Filter
+
+# The settings of a run are groups too, of calls and not of queries.
+EFFORT = "effort"
+FILTER = "filter"
+_BOTH = "*"
+_SHORT = {"hardness": DIMENSION, "contrast": CONTRAST, "selectivity": SELECTIVITY}
+_NO_FILTER = "no filter"
+
+
+@dataclass(frozen=True, eq=False)
+class KnownQueries:
+    """What is known of the queries that are grouped."""
+
+    truth: Truth | None = None
+    columns: pa.Table | None = None
+    queries: QuerySet | None = None
+    """With the filters, if they are known."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [] if self.columns is None else self.columns.column_names
+
+
+def query_grouping(name: str, known: KnownQueries) -> Grouping:
+    """The grouping that a name stands for; names that stand for none are refused.
+
+    Args:
+        name: a query column; an automatic segment such as `selectivity`, `hardness` or `text length`;
+            `filter` for each query's own filter; a filter expression over query columns; or two of these
+            with `*` between them. Columns come first.
+        known: the queries.
+    """
+    if name in known.names:
+        return by_column(known.columns, name)
+    usual = _SHORT.get(name, name)
+    if usual in AUTOMATIC:
+        return _automatic(usual, known)
+    if name == FILTER:
+        return _by_filter(known)
+    condition = _expression(name)
+    if condition is not None:
+        return _by_expression(name, condition, known)
+    first, _, second = (each.strip() for each in name.partition(_BOTH))
+    if first and second:
+        return _crossed(query_grouping(first, known), query_grouping(second, known))
+    if name == EFFORT:
+        raise UsageError(
+            f"{EFFORT!r} groups the settings of a run, and there is no query column of that name"
+        )
+    raise _unknown(name, known.names)
+
+
+def require_groupable(name: str, columns: Sequence[str]) -> None:
+    """Refuse a name that no query column and no form of grouping has, before anything is measured."""
+    if name in columns or _SHORT.get(name, name) in AUTOMATIC or name in (FILTER, EFFORT):
+        return
+    condition = _expression(name)
+    if condition is not None:
+        missing = sorted(condition.columns() - set(columns))
+        if missing:
+            raise _unknown(missing[0], columns)
+        return
+    first, _, second = (each.strip() for each in name.partition(_BOTH))
+    if not (first and second):
+        raise _unknown(name, columns)
+    require_groupable(first, columns)
+    require_groupable(second, columns)
+
+
+def without_effort(names: Sequence[str], columns: Sequence[str] = ()) -> tuple[list[str], bool]:
+    """The names that group queries, and whether the settings are asked for beside them."""
+    if EFFORT in columns:
+        return list(names), False
+    split = [[each.strip() for each in name.split(_BOTH)] for name in names]
+    kept = [
+        _BOTH.join(each for each in parts if each != EFFORT) if EFFORT in parts else name
+        for name, parts in zip(names, split, strict=True)
+    ]
+    return [each for each in dict.fromkeys(kept) if each], kept != list(names)
+
+
+def _unknown(name: str, columns: Sequence[str]) -> UsageError:
+    return UsageError(
+        f"{unknown('query column', name, columns)}. Also accepted: {', '.join(_SHORT)}, text length, "
+        f"{FILTER}, {EFFORT} in a run, an expression such as \"lang = 'de'\", and two with * between them. "
+        "Columns come from the truth, from the answers, or from the queries file: --corpus FILE "
+        "--queries FILE"
+    )
+
+
+def _expression(text: str) -> Filter | None:
+    try:
+        return parse_filter(text)
+    except FilterError:
+        return None
+
+
+def _automatic(name: str, known: KnownQueries) -> Grouping:
+    text = None if known.queries is None else known.queries.text_column
+    made = [] if known.truth is None else automatic(known.truth, known.columns, text)
+    found = next((each for each in made if each.name == name), None)
+    if found is None:
+        others = ", ".join(each.name for each in made) or "none"
+        raise UsageError(f"the queries cannot be grouped by {name}. Automatic groups here: {others}")
+    return found
+
+
+def _by_filter(known: KnownQueries) -> Grouping:
+    filters = None if known.queries is None else known.queries.filters
+    if filters is None:
+        raise UsageError("the queries cannot be grouped by filter: no filters are known. Name the queries")
+    return Grouping(FILTER, np.array([_NO_FILTER if each is None else str(each) for each in filters], object))
+
+
+def _by_expression(text: str, condition: Filter, known: KnownQueries) -> Grouping:
+    missing = sorted(condition.columns() - set(known.names))
+    if known.columns is None or missing:
+        raise _unknown((missing or [text])[0], known.names)
+    passes = mask(condition, known.columns)
+    return Grouping(text, np.where(passes, text, "other queries").astype(object), (text, "other queries"))
+
+
+def _crossed(first: Grouping, second: Grouping) -> Grouping:
+    """Every pair of groups that has queries; queries in no group of either are in none."""
+    labels = np.array(
+        [
+            None if one is None or other is None else f"{one} × {other}"
+            for one, other in zip(first.labels, second.labels, strict=True)
+        ],
+        object,
+    )
+    return Grouping(f"{first.name} × {second.name}", labels)

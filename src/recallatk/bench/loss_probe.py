@@ -1,0 +1,313 @@
+"""Questions to an index about the neighbors that a trial missed, asked in the worker until time is up."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.adapters.base import Engine, importing
+from recallatk.adapters.batch import QueryBatch
+from recallatk.bench.messages import in_words
+from recallatk.bench.trial_result import corpus_rows, load_arrays, save_arrays
+from recallatk.core import Metric
+from recallatk.redaction import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from recallatk.bench.messages import ProbeRequest
+    from recallatk.bench.session import Session
+
+    VectorOf = Callable[[int], NDArray[Any]]
+    Answer = tuple[NDArray[np.int64], int]
+
+# A list that this many queries in a row cannot get is not requested again.
+_MOST_REFUSALS = 3
+# Calls that show the latency at full effort.
+_PRICED = 32
+# Queries asked between two configurations of the engine; few, so that all lists get their share of the time.
+_CHUNK = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """What the index answered, for as many queries as there was time for."""
+
+    queries: NDArray[np.int64]
+    """The queries that missed something, each once."""
+    lists: dict[str, NDArray[np.int64]]
+    """(queries, width) corpus rows by name of the list, -1 at the end."""
+    asked: dict[str, NDArray[np.bool_]]
+    """The queries for which each list was requested."""
+    held: NDArray[np.int8]
+    """Of each missed neighbor: 1 if the index has the row, 0 if not, -1 if not asked."""
+    visited: NDArray[np.int8]
+    """Of each missed neighbor: whether the search visited its part of the index, -1 if unknown."""
+    latencies: dict[str, NDArray[np.int64]]
+    """Latencies in ns by name of the list."""
+    scans: bool
+    full_scans: bool
+    stopped: bool
+    seconds: float
+    notes: list[str]
+
+    def save(self, path: Path) -> None:
+        """Write it as one file of arrays."""
+        facts = {name: getattr(self, name) for name in _FACTS}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"list_{name}": each for name, each in self.lists.items()}
+        arrays |= {f"asked_{name}": each for name, each in self.asked.items()}
+        arrays |= {f"ns_{name}": each for name, each in self.latencies.items()}
+        save_arrays(path, arrays, facts)
+
+    @classmethod
+    def load(cls, path: Path) -> Probed:
+        """Read it back."""
+        arrays, facts = load_arrays(path)
+        named: dict[str, dict[str, Any]] = {
+            kind: {
+                name.removeprefix(f"{kind}_"): each
+                for name, each in arrays.items()
+                if name.startswith(f"{kind}_")
+            }
+            for kind in ("list", "asked", "ns")
+        }
+        rest: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        return cls(lists=named["list"], asked=named["asked"], latencies=named["ns"], **rest, **facts)
+
+
+_ARRAYS = ("queries", "held", "visited")
+_FACTS = ("scans", "full_scans", "stopped", "seconds", "notes")
+
+
+class LossProbe:
+    """Asks one index about the missed neighbors of one trial.
+
+    Args:
+        session: the index and the queries.
+        request: what to ask, and for how long.
+        misses: (3, neighbors) queries, ascending, corpus rows, and rows to request without the filter.
+        vector_of: the stored vector of a corpus row, as a matrix of one line.
+    """
+
+    def __init__(
+        self, session: Session, request: ProbeRequest, misses: NDArray[np.int64], vector_of: VectorOf
+    ) -> None:
+        self.session, self.request, self.vector_of = session, request, vector_of
+        self.engine = session.built
+        self.query, self.row, depth = misses
+        self.queries, first = np.unique(self.query, return_index=True)
+        ends = [*first[1:].tolist(), len(self.query)]
+        self.own = dict(zip(self.queries.tolist(), map(slice, first.tolist(), ends), strict=True))
+        self.depths = dict(zip(self.queries.tolist(), depth[first].tolist(), strict=True))
+        self.answers: dict[str, dict[int, Answer]] = {each["name"]: {} for each in request.lists}
+        self.held = np.full(len(self.query), -1, np.int8)
+        self.visited = np.full(len(self.query), -1, np.int8)
+        self.refused: dict[str, str] = {}
+        self.refusals: dict[str, int] = {}
+        self.latest: defaultdict[str, float] = defaultdict(float)
+        self.stopped = False
+        self.began = time.perf_counter()
+
+    def run(self) -> Probed:
+        """Ask query by query, in random order, so that those asked in time stand for all."""
+        with importing(type(self.engine)):
+            scans, full_scans = self._scans(self.request.search), self._scans(self.request.full_search)
+            self._look_up()
+            lists = self.request.lists
+            order = np.random.default_rng(self.request.seed).permutation(self.queries)
+            for start in range(0, len(order), _CHUNK):
+                chunk = order[start : start + _CHUNK].tolist()
+                self._visits(chunk)
+                for each in lists:
+                    self._list(each, chunk)
+                self._own_vectors(chunk)
+                if self.stopped:
+                    break
+                enough = len(self.answers.get("full", range(_PRICED))) >= _PRICED
+                if enough and full_scans and self.request.whole and (self.held != -1).all():
+                    # What a scan would find is certain; the first queries have shown its price.
+                    lists = [each for each in lists if each["name"] in ("again", "unfiltered")]
+        return self._result(scans, full_scans)
+
+    def _scans(self, search: dict[str, Any]) -> bool:
+        self.engine.configure(**search)
+        return bool(self.engine.scans())
+
+    def _index_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows if self._places is None else self._places[rows]
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64] | None:
+        """Index row of each corpus row; None: the same."""
+        return None if self.session.order is None else np.argsort(self.session.order)
+
+    def _in_time(self, name: str) -> bool:
+        """Whether there is time for one more call as long as the latest of its kind."""
+        spent = time.perf_counter() - self.began
+        self.stopped |= spent + self.latest[name] > self.request.seconds
+        return not self.stopped
+
+    def _timed(self, name: str, call: Callable[[], Any]) -> tuple[Any, int] | None:
+        """One call and its time; None where the engine refuses it, which is noted once."""
+        started = time.perf_counter_ns()
+        try:
+            found = call()
+        except Exception as problem:
+            self.refused[name] = redact_text(in_words(problem))
+            return None
+        spent = time.perf_counter_ns() - started
+        self.latest[name] = spent / 1e9
+        return found, spent
+
+    def _look_up(self) -> None:
+        """Ask the engine which of the missed rows it has, where it can tell without a search."""
+        found = self._timed("holds", lambda: self.engine.holds(self._index_rows(self.row)))
+        self.refused.pop("holds", None)
+        if found is not None and found[0] is not None:
+            self.held[:] = found[0]
+
+    def _visits(self, chunk: Sequence[int]) -> None:
+        if type(self.engine).visits is Engine.visits or "visits" in self.refused:
+            return
+        self.engine.configure(**self.request.search)
+        for query in chunk:
+            own = self.own[query]
+            rows = self._index_rows(self.row[own])
+            batch = self.session.questions.single[query][0]
+            if not self._in_time("visits"):
+                return
+            found = self._timed("visits", partial(self.engine.visits, batch, rows))
+            if found is not None and found[0] is not None:
+                self.visited[own] = found[0]
+
+    def _list(self, each: dict[str, Any], chunk: Sequence[int]) -> None:
+        """Request one list for some queries; full effort is remembered for the other trials of the build."""
+        name, search, filtered = each["name"], each["search"], each["filtered"]
+        known = self.session.probed.setdefault((repr(sorted(search.items())), each["k"], filtered), {})
+        configured = False
+        if name not in self.latest:
+            # A first call at much more effort could take more time than there is.
+            self.latest[name] = each["times"] * self.latest["deeper"]
+        for query in chunk:
+            if name in self.refused:
+                return
+            if query in known:
+                self.answers[name][query] = known[query]
+                continue
+            if each["times"] > 1 and not len(self._unseen([query], held=True)):
+                continue
+            if not self._in_time(name):
+                return
+            if not configured:
+                configured = self._timed(name, lambda: self.engine.configure(**search)) is not None
+                if not configured:
+                    return
+            batch = self._batch(query, filtered=filtered)
+            k = each["k"] if filtered else max(each["k"], self.depths[query])
+            answer = self._answer(name, batch, k)
+            if answer is not None:
+                self.answers[name][query] = answer
+                if filtered:
+                    known[query] = answer
+
+    def _answer(self, name: str, batch: QueryBatch, k: int) -> Answer | None:
+        """One list; as long as the trial's where the engine cannot fill a longer one."""
+        for length in dict.fromkeys((k, self.request.k)):
+            found = self._timed(name, partial(self.engine.search, batch, length))
+            if found is not None:
+                self.refused.pop(name, None)
+                self.refusals[name] = 0
+                return found[0][0].astype(np.int64), found[1]
+        self.refusals[name] = self.refusals.get(name, 0) + 1
+        if self.refusals[name] < _MOST_REFUSALS:
+            self.refused.pop(name, None)
+        return None
+
+    def _batch(self, query: int, *, filtered: bool) -> QueryBatch:
+        batch = self.session.questions.single[query][0]
+        return batch if filtered else QueryBatch(batch.vectors, None, rows=batch.rows)
+
+    def _own_vectors(self, chunk: Sequence[int]) -> None:
+        """Search for rows that no list had by their own vectors, at full effort and without filters."""
+        rows = self._unseen(chunk)
+        if not len(rows) or "itself" in self.refused:
+            return
+        self._timed("itself", lambda: self.engine.configure(**self.request.full_search))
+        self.latest["itself"] = self.latest["full"]
+        for row in rows.tolist():
+            if "itself" in self.refused or not self._in_time("itself"):
+                return
+            held = self.session.rows_held.get(row)
+            if held is None:
+                held = self._asked_for_itself(row)
+                if "itself" in self.refused:
+                    return
+                self.session.rows_held[row] = held
+            self.held[self.row == row] = held
+
+    def _unseen(self, chunk: Sequence[int], *, held: bool = False) -> NDArray[np.int64]:
+        """Rows missed by these queries that no list had; without `held`, those that the index may lack."""
+        unknown = []
+        for query in chunk:
+            own = self.own[query]
+            lists = [found[query][0] for found in self.answers.values() if query in found]
+            seen = np.concatenate(lists) if lists else np.empty(0, np.int64)
+            own_rows = self.row[own] if held else self.row[own][self.held[own] == -1]
+            unknown.append(own_rows[~np.isin(self._index_rows(own_rows), seen)])
+        return np.unique(np.concatenate(unknown))
+
+    def _asked_for_itself(self, row: int) -> int:
+        """1 if the index returns the row for its own vector, 0 if not, -1 if equal rows fill the list."""
+        session = self.session
+        vector = session.kind.prepared(self.vector_of(row), Metric(session.job.metric))
+        batch = QueryBatch(np.ascontiguousarray(vector), None)
+        found = self._timed("itself", lambda: self.engine.search(batch, self.request.own_k))
+        if found is None:
+            return -1
+        rows = self._corpus(found[0])[0]
+        if row in rows:
+            return 1
+        known = rows[rows >= 0]
+        full = len(known) == self.request.own_k
+        return -1 if full and np.array_equal(self.vector_of(int(known[-1])), self.vector_of(row)) else 0
+
+    def _corpus(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        order = self.session.order
+        return rows if order is None else corpus_rows(rows, order)
+
+    def _result(self, scans: bool, full_scans: bool) -> Probed:
+        lists, asked = {}, {}
+        for name, found in self.answers.items():
+            width = max((len(rows) for rows, _ in found.values()), default=1)
+            matrix = np.full((len(self.queries), width), -1, np.int64)
+            for place, query in enumerate(self.queries.tolist()):
+                if query in found:
+                    rows = found[query][0]
+                    matrix[place, : len(rows)] = rows
+            lists[name] = self._corpus(matrix)
+            asked[name] = np.isin(self.queries, list(found))
+        return Probed(
+            queries=self.queries,
+            lists=lists,
+            asked=asked,
+            held=self.held,
+            visited=self.visited,
+            latencies={
+                name: np.array([spent for _, spent in found.values()], np.int64)
+                for name, found in self.answers.items()
+            },
+            scans=scans,
+            full_scans=full_scans,
+            stopped=self.stopped,
+            seconds=time.perf_counter() - self.began,
+            notes=[f"{name}: {why}" for name, why in self.refused.items()],
+        )

@@ -1,0 +1,136 @@
+"""Where recall was lost, as people and programs read it: a table of causes, remedies, notes, JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from recallatk.bench.trial_losses import losses_of
+from recallatk.core.losses import Cause
+from recallatk.redaction import public
+from recallatk.reporting.document import Document, Items, Section, Sentences, Table
+from recallatk.reporting.labels import naming, with_margin
+from recallatk.reporting.text import for_console, render_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recallatk.core import Mean, Run
+    from recallatk.core.losses import Remedy, TrialLoss
+    from recallatk.reporting.document import Block
+    from recallatk.reporting.labels import Naming
+    from recallatk.reporting.run_report import RunReport
+
+TITLE = "Where recall was lost"
+# A terminal at a glance has room for this many trials, those that lost most.
+_BRIEF = 3
+_MEANINGS = {
+    Cause.MISSING: "the index does not have the row",
+    Cause.RANKING: "the search reached the row and ranked it below k (quantization, rerank depth)",
+    Cause.FILTER: "the same search finds the row without the filter",
+    Cause.EFFORT: "the search finds the row at full effort",
+    Cause.BUILD: "the search does not find the row at full effort",
+    Cause.UNATTRIBUTED: "the evidence does not decide",
+}
+
+
+def losses(report: RunReport) -> Section | None:
+    """Every trial with its causes, remedies and notes; None without evidence."""
+    found = losses_of(report.run)
+    if not found:
+        return None
+    return Section(TITLE, _blocks(found, report.labels), "losses", "Losses")
+
+
+def losses_in_brief(report: RunReport) -> Section | None:
+    """The trials that lost most, in as much as a terminal shows at a glance."""
+    found = sorted(losses_of(report.run), key=_lost, reverse=True)[:_BRIEF]
+    lines = [f"lost: {_sentence(each, report.labels)}" for each in found if each.remedy is not None]
+    return Section("", [Sentences(lines)])
+
+
+def losses_to_text(run: Run, found: Sequence[TrialLoss]) -> str:
+    """The losses of a run's trials, for the terminal."""
+    document = Document("", [Section(TITLE, _blocks(found, naming(run)))])
+    return for_console(render_text(document, None))
+
+
+def losses_to_dict(found: Sequence[TrialLoss]) -> list[dict[str, Any]]:
+    """The losses of trials as JSON can hold them."""
+    return [loss_to_dict(each) for each in found]
+
+
+def loss_to_dict(found: TrialLoss) -> dict[str, Any]:
+    """The loss of one trial as JSON can hold it; what was not measured is None."""
+    described: dict[str, Any] = public(
+        {
+            "trial": found.number,
+            "setting": str(found.trial),
+            "measure": found.measure,
+            "recall": _ends("value", found.recall),
+            "loss": [{"cause": str(cause), **_ends("share", share)} for cause, share in found.causes.items()],
+            "remedy": None if found.remedy is None else _remedy(found.remedy),
+            "notes": list(found.notes),
+        }
+    )
+    return described
+
+
+def _ends(name: str, mean: Mean) -> dict[str, float | None]:
+    return {name: mean.value, "low": mean.low, "high": mean.high}
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    price = None if remedy.p95_ms is None else dict(zip(("from", "to"), remedy.p95_ms, strict=True))
+    return {
+        "cause": str(remedy.cause),
+        "text": str(remedy),
+        "action": remedy.action,
+        "gain": remedy.gain,
+        "p95_ms": price,
+        "measured": remedy.measured,
+    }
+
+
+def _lost(found: TrialLoss) -> float:
+    return 0.0 if found.recall.value is None else 1 - found.recall.value
+
+
+def _blocks(found: Sequence[TrialLoss], labels: Naming) -> list[Block]:
+    shown = [cause for cause in Cause if any(each.causes[cause].value for each in found)]
+    meanings = [f"{cause}: {_MEANINGS[cause]}" for cause in shown]
+    remedies = [f"{_name(each, labels)}: {each.remedy}" for each in found if each.remedy is not None]
+    notes = [f"{_name(each, labels)}: {note}" for each in found for note in each.notes]
+    said = "Recall lost to each cause, with 95 % intervals over queries. A row adds up to 1 - recall."
+    return [
+        Sentences([said if shown else "No recall was lost."]),
+        _table(found, shown, labels),
+        Items(meanings),
+        Items(remedies, "remedy"),
+        Items(notes, "note"),
+    ]
+
+
+def _table(found: Sequence[TrialLoss], shown: Sequence[Cause], labels: Naming) -> Table:
+    measure = found[0].measure if found else "recall"
+    header = ["Trial", "Setting", measure, *(str(cause).capitalize() for cause in shown)]
+    rows = [
+        [
+            str(each.number),
+            labels.label(each.trial),
+            with_margin(each.recall),
+            *(with_margin(each.causes[cause]) if each.causes[cause].value else "0" for cause in shown),
+        ]
+        for each in found
+    ]
+    return Table(TITLE, header, rows, 2)
+
+
+def _name(found: TrialLoss, labels: Naming) -> str:
+    return f"trial {found.number}, {labels.label(found.trial)}"
+
+
+def _sentence(found: TrialLoss, labels: Naming) -> str:
+    largest = max(found.causes, key=lambda cause: found.causes[cause].value or 0.0)
+    lost = replace(found.causes[largest], ids=None)
+    return f"{labels.label(found.trial)}: {with_margin(lost)} recall to {largest}. Remedy: {found.remedy}"

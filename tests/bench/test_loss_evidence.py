@@ -1,0 +1,205 @@
+"""Evidence on missed neighbors: collected after the trials, stored beside them, added to a run later."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from recallatk import load_run, measure, run, save_run
+from recallatk.analysis.loss import CAUSES, attribute
+from recallatk.core.losses import COLUMNS, NOT_ASKED, Cause
+from recallatk.datasets.opening import open_dataset
+from recallatk.errors import FormatError, UsageError
+from recallatk.storage.checksums import CHECKSUM, column_checksums, sealed
+
+LISTS = """
+    [measure]
+    at = [1, 10]
+    rounds = 3
+    [[engine]]
+    name = "faiss-ivf-flat"
+    build = { nlist = 16 }
+    search = { nprobe = [1, 4] }
+"""
+
+
+def losses(found):
+    return [each.loss for each in found.measurements]
+
+
+def same(one, other):
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A bench file whose run is explained, and the run; tests change copies."""
+    folder = tmp_path_factory.mktemp("measured")
+    random = np.random.default_rng(0)
+    np.save(folder / "corpus.npy", random.normal(size=(400, 8)).astype("f4"))
+    np.save(folder / "queries.npy", random.normal(size=(60, 8)).astype("f4"))
+    data = f'[data]\ncorpus = "{folder}/corpus.npy"\nqueries = "{folder}/queries.npy"\nmetric = "l2"\n'
+    path = folder / "bench.toml"
+    path.write_text(f'{data}[truth]\ndepth = 10\nstore = "{folder}/store"\n{LISTS}')
+    return path, run(path, out=folder / "run", explain=True)
+
+
+@pytest.fixture
+def explained(measured, tmp_path):
+    """The bench file, the run, and a copy of its folder."""
+    path, found = measured
+    return path, found, shutil.copytree(path.parent / "run", tmp_path / "run")
+
+
+@pytest.fixture
+def unexplained(explained):
+    """The same without evidence."""
+    path, found, folder = explained
+    for each in folder.glob("loss-*"):
+        each.unlink()
+    return path, found, folder
+
+
+def test_evidence_is_stored_beside_the_trials(explained):
+    _, found, folder = explained
+    assert sorted(each.name for each in folder.glob("loss-*")) == ["loss-1.parquet", "loss-2.parquet"]
+    again = load_run(folder)
+    for one, other in zip(losses(found), losses(again), strict=True):
+        assert same(one, other)
+        assert (one.k, one.full_search) == (other.k, other.full_search) == (10, {"nprobe": 16})
+        assert one.effort_knobs == other.effort_knobs == ("nprobe",)
+    for each in found.measurements:
+        lost = np.bincount(each.loss.query, each.loss.share, 60)
+        np.testing.assert_allclose(lost, 1 - each.values("recall@10"), atol=1e-12)
+
+
+def test_a_run_that_is_not_explained_has_no_evidence_and_no_files(bench_file, tmp_path):
+    found = run(bench_file(LISTS, name="plain"))
+    assert losses(found) == [None, None]
+    folder = tmp_path / "runs" / "plain"
+    assert not list(folder.glob("loss-*"))
+    assert "explaining" not in found.seconds
+    assert "explain =" not in (folder / "bench.toml").read_text()
+
+
+def test_the_bench_file_can_ask_for_it(bench_file):
+    found = run(bench_file(LISTS.replace("rounds = 3", "rounds = 3\nexplain = true")))
+    assert None not in losses(found)
+
+
+def test_evidence_is_added_to_a_finished_run_by_rebuilding(unexplained):
+    path, before, folder = unexplained
+    after = run(path, out=folder, explain=True)
+    for one, other in zip(before.measurements, after.measurements, strict=True):
+        assert np.array_equal(one.calls.latency_ns, other.calls.latency_ns)
+        assert np.array_equal(one.loss.row, other.loss.row)
+        assert not other.loss.notes
+    assert {CAUSES[each] for each in attribute(after.measurements[0].loss)} <= {
+        Cause.EFFORT,
+        Cause.UNATTRIBUTED,
+    }
+
+
+def test_an_explained_run_is_not_built_again(explained):
+    path, found, folder = explained
+    seen = []
+    again = run(path, out=folder, explain=True, watch=seen.append)
+    assert not seen
+    assert losses(again)[0].seconds == losses(found)[0].seconds
+
+
+def test_a_rebuilt_index_that_answers_differently_decides_nothing(unexplained):
+    path, found, folder = unexplained
+    data = found.settings["data"]
+    dataset = open_dataset(data["corpus"], data["queries"], metric="l2")
+    changed = load_run(folder)
+    for each in changed.measurements:
+        each.answers[:, 0] = np.random.default_rng(0).integers(0, 400, 60)
+    save_run(changed, dataset, folder)
+    after = run(path, out=folder, explain=True)
+    assert "differently" in after.measurements[1].loss.notes[-1]
+    assert (after.measurements[1].loss.deeper == NOT_ASKED).all()
+
+
+def test_damaged_evidence_is_refused_and_collected_again(explained):
+    path, found, folder = explained
+    damaged = folder / "loss-1.parquet"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    damaged.write_bytes(bytes(content))
+    with pytest.raises(FormatError, match="loss-1"):
+        load_run(folder)
+    again = run(path, out=folder, explain=True)
+    assert np.array_equal(losses(again)[0].row, losses(found)[0].row)
+
+
+def test_evidence_on_another_trial_is_refused(explained):
+    folder = explained[2]
+    shutil.copy(folder / "loss-1.parquet", folder / "loss-2.parquet")
+    with pytest.raises(FormatError, match=r"loss-2.*another trial"):
+        load_run(folder)
+
+
+def test_evidence_that_names_impossible_queries_is_refused(explained):
+    path = explained[2] / "loss-1.parquet"
+    table = pq.read_table(path)
+    header = json.loads(table.schema.metadata[b"recallatk.loss"])
+    del header[CHECKSUM]
+    table = table.set_column(0, "query", pa.array(np.full(len(table), 60)))
+    header["columns"] = column_checksums(table)
+    pq.write_table(table.replace_schema_metadata({b"recallatk.loss": sealed(header)}), path)
+    with pytest.raises(FormatError, match="queries beyond the 60"):
+        load_run(path.parent)
+
+
+def test_a_foreign_file_is_neither_read_nor_overwritten(unexplained):
+    path, _, folder = unexplained
+    pq.write_table(pa.table({"mine": [1]}), folder / "loss-1.parquet")
+    assert losses(load_run(folder)) == [None, None]
+    with pytest.raises(UsageError, match=r"loss-1.parquet: not a file of a run"):
+        run(path, out=folder, explain=True)
+    assert pq.read_table(folder / "loss-1.parquet").column_names == ["mine"]
+
+
+def test_a_fresh_run_removes_the_evidence_of_the_old_one(explained):
+    path, _, folder = explained
+    assert losses(run(path, out=folder, fresh=True)) == [None, None]
+    assert not list(folder.glob("loss-*"))
+
+
+def test_an_engine_that_fails_when_asked_more_costs_only_the_evidence(faulty, bench_file):
+    table = '[measure]\nat = [10]\nrounds = 1\nexplain = true\n[[engine]]\nname = "faulty"\n'
+    found = run(bench_file(table + 'search = { how = "forgetful" }'))
+    assert not found.failures
+    assert found.measurements[0].loss is not None
+
+
+def test_an_index_in_memory_is_explained_too():
+    random = np.random.default_rng(0)
+    corpus, queries = random.normal(size=(300, 8)).astype("f4"), random.normal(size=(40, 8)).astype("f4")
+
+    def search(asked, k):
+        near = np.argsort(((asked[:, None] - corpus[None]) ** 2).sum(axis=2), axis=1)
+        return near[:, 1 : k + 1]
+
+    found = measure(search, corpus, queries, metric="l2", at=[5], rounds=1, explain=True).measurements[0]
+    assert len(found.loss) == 40
+    assert found.loss.full_search is None
+    np.testing.assert_allclose(found.loss.share, 0.2)
+
+
+def test_lists_of_a_shuffled_build_are_in_corpus_rows():
+    random = np.random.default_rng(1)
+    corpus, queries = random.normal(size=(400, 8)).astype("f4"), random.normal(size=(50, 8)).astype("f4")
+    found = measure(
+        "faiss-ivf-flat", corpus, queries, metric="l2", at=[10], rounds=200, builds=2, explain=True,
+        build={"nlist": 16}, search={"nprobe": 1},
+    ).measurements  # fmt: skip
+    for each in found:
+        asked = each.loss.full >= 0
+        assert asked.any()
+        assert (each.loss.full[asked] < 10).all()
+        assert (each.loss.held == 1).all()
