@@ -91,7 +91,6 @@ def tune(
     journal = Journal(None if out is None else Path(out) / name)
     sweep()
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
-        # Engines load their libraries while the truth is computed.
         _start(pool, () if journal.steps else found)
         depth = min(max(each.measure.deepest for each in targets), shape.rows)
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
@@ -111,6 +110,7 @@ def _shape(dataset: Dataset, targets: Sequence[Target]) -> Shape:
 
 
 def _start(pool: IndexPool, engines: Sequence[type[Engine]]) -> None:
+    """Let engines load their libraries while the truth is computed."""
     for engine in engines:
         pool.start(engine.name)
 
