@@ -1,6 +1,6 @@
 """How often intervals, bounds and the sequential test are right, on recalls whose true mean is known.
 
-    python benchmarks/coverage.py [--repeats 2000] [--only intervals,sequential] [--seed 0]
+    python benchmarks/coverage.py [--repeats 2000] [--only intervals,sequential,weighted] [--seed 0]
 
 Populations are beta-binomial hits out of k = 10, and recall@10 of a faiss HNSW index at several efforts on
 the demo data: its recalls per query are the population, from which samples are drawn with replacement.
@@ -11,6 +11,13 @@ though they were independent; and how often the 95 % betting lower bound is abov
 prints how often the test decides wrongly, with the truth at the target, a little below and a little above,
 and the median number of queries it takes. The worst of many lines is above what it is on average: a line of
 more than 5 % is drawn anew with five times the repeats, and both are said.
+
+`weighted` draws entries of a query log whose 100,000 distinct queries have Zipf traffic (exponents 0.6 to
+1), until n distinct ones are seen: their counts are the weights. Recall does not depend on popularity, or
+common queries have better or worse recall than rare ones; every repeat has queries of its own. It prints how
+often the weighted interval and Student's t of n queries hold the traffic-weighted mean, and how often the
+weighted betting bound is above it. Effective numbers below 30 have limits that hold for any distribution.
+`pairs` draws distinct queries regardless of their traffic instead, which leaves out most of the common ones.
 """
 
 from __future__ import annotations
@@ -25,7 +32,9 @@ from scipy import stats
 
 from recallatk import open_demo, score
 from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of
 from recallatk.analysis.intervals import bca_interval, mean_interval
+from recallatk.core.weights import effective_number
 from recallatk.truths import ground_truth
 
 if TYPE_CHECKING:
@@ -43,6 +52,11 @@ MOST_QUERIES = 4_000
 # Three standard errors of a share of 5 % are no evidence that it is larger.
 ALLOWED = 3.0
 MORE_REPEATS = 5
+WEIGHTED_SIZES = (100, 300, 1000, 2000)
+DISTINCT = 100_000
+EXPONENTS = (0.6, 0.8, 1.0)
+# Change of the mean recall per standard deviation of the logarithm of the rank.
+SLOPES = {"alike": 0.0, "common better": -0.01, "common worse": 0.015}
 
 
 TITLES = f"{'population':<16} {'mean':>7} {'sd':>6}"
@@ -82,18 +96,23 @@ class Stops(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=2_000)
-    parser.add_argument("--only", default="intervals,sequential")
+    parser.add_argument("--only", default="intervals,sequential,weighted")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     started = time.perf_counter()
     random = np.random.default_rng(chosen.seed)
-    real = list(real_populations())
+    wants_real = "intervals" in chosen.only or "sequential" in chosen.only
+    real = list(real_populations()) if wants_real else []
     claims: list[str] = []
     if "intervals" in chosen.only:
         simulated = [beta_binomial(mean, spread) for mean, spread in SPREADS.items()]
         claims += intervals([*simulated, *real], chosen.repeats, random)
     if "sequential" in chosen.only:
         claims += sequential(real, chosen.repeats, random)
+    if "weighted" in chosen.only:
+        claims += weighted(chosen.repeats, random, pairs=False)
+    if "pairs" in chosen.only:
+        claims += weighted(chosen.repeats, random, pairs=True)
     print("\n" + "\n".join(claims))
     print(f"{chosen.repeats:,} repeats, {time.perf_counter() - started:.0f} s")
 
@@ -245,6 +264,101 @@ def decided(population: Population, target: float, repeats: int, random: Any) ->
         verdicts.count(verdict) / repeats for verdict in (SequentialVerdict.PASS, SequentialVerdict.FAIL)
     )
     return Stops(population, target, *shares, float(np.median(used)))
+
+
+class Traffic(NamedTuple):
+    """Distinct queries with Zipf traffic, and a recall that depends on popularity."""
+
+    exponent: float
+    relation: str
+    shares: Any
+    means: Any
+    both: float
+
+    @property
+    def mean(self) -> float:
+        return float(np.sum(self.shares * self.means))
+
+    def values(self, random: Any, queries: Any) -> Any:
+        means = self.means[queries]
+        return random.binomial(K, random.beta(means * self.both, (1 - means) * self.both)) / K
+
+
+def traffic(exponent: float, relation: str, mean: float, spread: float) -> Traffic:
+    ranks = np.arange(1, DISTINCT + 1)
+    shares = ranks**-exponent
+    shares /= shares.sum()
+    logs = np.log(ranks)
+    place = (logs - np.sum(shares * logs)) / logs.std()
+    correlation = correlation_of(mean, spread)
+    means = np.clip(mean + SLOPES[relation] * place, 0.02, 0.995)
+    return Traffic(exponent, relation, shares, means, (1 - correlation) / correlation)
+
+
+def logged(below: Any, n: int, random: Any) -> tuple[Any, Any]:
+    """Entries of the log until n distinct queries are seen: the queries and their counts."""
+    entries = np.empty(0, np.int64)
+    while True:
+        more = np.minimum(np.searchsorted(below, random.random(n)), DISTINCT - 1)
+        entries = np.concatenate([entries, more])
+        _, first = np.unique(entries, return_index=True)
+        if len(first) >= n:
+            seen = entries[: np.sort(first)[n - 1] + 1]
+            queries, counts = np.unique(seen, return_counts=True)
+            return queries, counts.astype(np.float64)
+
+
+def weighted(repeats: int, random: Any, *, pairs: bool) -> list[str]:
+    kind = "distinct queries drawn regardless of traffic" if pairs else "entries of a query log"
+    print(f"\n{kind}\n{'Zipf':>5} {'recall':<14} {'mean':>7} {'n':>5} {'effective':>10}", end="")
+    print(f" {'shown':>7} {'t':>7} {'bound wrong':>12} {'mean bound':>11}")
+    lines = []
+    for exponent in EXPONENTS:
+        for relation in SLOPES:
+            for mean in (0.90, 0.97):
+                population = traffic(
+                    exponent, relation, mean, min(SPREADS.get(mean, 0.12), spread_near(mean))
+                )
+                lines += [weighted_line(population, n, repeats, random, pairs=pairs) for n in WEIGHTED_SIZES]
+    large = [line for line in lines if line[2] >= FEWEST_RESAMPLED]
+    least, most = min(large, key=lambda each: each[3]), max(large, key=lambda each: each[3])
+    wrong = max(lines, key=lambda each: each[4])
+    return [
+        f"{kind}: the weighted interval of an effective number of 30 or more holds the mean in "
+        f"{least[3]:.1%} ({least[0]}, n = {least[1]}) to {most[3]:.1%} ({most[0]}, n = {most[1]}); "
+        f"within 93 to 97 % in {sum(0.93 <= each[3] <= 0.97 for each in large)} of {len(large)} lines",
+        claim(f"{kind}: the weighted bound is wrong in at most 5 %", wrong[4], repeats, f"{wrong[0]}"),
+    ]
+
+
+def weighted_line(
+    population: Traffic, n: int, repeats: int, random: Any, *, pairs: bool
+) -> tuple[str, int, float, float, float]:
+    below, mean = np.cumsum(population.shares), population.mean
+    shown, student, wrong, effective, bounds = [], [], [], [], []
+    for _ in range(repeats):
+        if pairs:
+            queries = random.integers(0, DISTINCT, n)
+            weights = population.shares[queries]
+        else:
+            queries, weights = logged(below, n, random)
+        values = population.values(random, queries)
+        ends = interval_of(values, is_share=False, weights=weights)
+        found = np.average(values, weights=weights)
+        bound = lower_bound(values, weights=weights)
+        shown.append(ends.low <= mean <= ends.high)
+        student.append(abs(found - mean) <= stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
+        wrong.append(bound > mean)
+        bounds.append(bound)
+        effective.append(effective_number(weights))
+    middle = float(np.median(effective))
+    print(
+        f"{population.exponent:>5} {population.relation:<14} {mean:>7.4f} {n:>5} {middle:>10.1f}"
+        f" {np.mean(shown):>7.1%} {np.mean(student):>7.1%} {np.mean(wrong):>12.1%} {np.mean(bounds):>11.3f}",
+        flush=True,
+    )
+    where = f"Zipf {population.exponent}, {population.relation}, mean {mean:.3f}"
+    return where, n, middle, float(np.mean(shown)), float(np.mean(wrong))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ def faulty(tmp_path, monkeypatch):
     described = place / "faulty_engine-1.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty-engine\nVersion: 1\n")
-    (described / "entry_points.txt").write_text("[recallatk.engines]\nfaulty = faulty_engine:Faulty\n")
+    engines = "faulty = faulty_engine:Faulty\npicky = faulty_engine:Picky\n"
+    (described / "entry_points.txt").write_text(f"[recallatk.engines]\n{engines}")
     monkeypatch.setenv("PYTHONPATH", str(place))
     monkeypatch.syspath_prepend(place)
     registered.cache_clear()

@@ -30,6 +30,20 @@ HOWS = (
 )
 
 
+class Picky(Exact):
+    """An exact search that refuses filters on one column, and ends where one arrives nevertheless."""
+
+    name = "picky"
+
+    def refusal(self, condition):
+        return "the column rare has no index" if "rare" in condition.columns() else None
+
+    def nearest(self, batch, k):
+        if any(each is not None and self.refusal(each) for each in batch.filters or ()):
+            os._exit(7)
+        return super().nearest(batch, k)
+
+
 class Faulty(Exact):
     """An exact search that goes wrong as its search parameter says, after so many queries."""
 

@@ -94,7 +94,7 @@ def test_all_goals_together_pass_fail_or_are_undecided(outcomes, said, met):
     assert (verdict.outcome, verdict.met) == (said, met)
     plain = verdict.to_dict()
     assert list(plain) == ["outcome", "met", "trial", "goals"]
-    assert all(list(each) == ["text", "outcome", "value", "low", "high"] for each in plain["goals"])
+    assert all(list(each) == ["text", "outcome", "value", "low", "high", "note"] for each in plain["goals"])
 
 
 def test_percent_and_both_signs_say_the_same():

@@ -181,7 +181,8 @@ def test_filtered_runs_print_recall_by_selectivity_for_every_engine(width):
     assert "30 filtered queries" in text
     assert max(map(len, text.splitlines())) <= width
     lines = text[text.index("Recall by filter selectivity") :].splitlines()
-    (first, second) = [line for line in lines if re.match(r"(engine|other) ", line)]
+    first, second, *changes = [line for line in lines if re.match(r"(engine|other) ", line)]
+    assert any("falls off at 1 to 10 % of the rows" in each for each in changes)
     # The second engine has no answers under the narrowest filters.
     assert second.split()[-1] != first.split()[-1] and "0.000" in second
     assert next(line for line in lines if line.startswith("queries")).split()[1:] == ["30", "10", "10", "10"]

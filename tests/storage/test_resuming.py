@@ -469,10 +469,10 @@ def test_a_folder_of_other_people_is_taken_where_nothing_is_written_over(folder,
 
 def test_a_newer_format_is_refused_and_stays(begun, dataset):
     header = json.loads((begun / "run.json").read_text())
-    (begun / "run.json").write_text(json.dumps({**header, "format_version": 4}))
-    with pytest.raises(FormatError, match=r"run format 4.*format 3 or older.*pip install --upgrade"):
+    (begun / "run.json").write_text(json.dumps({**header, "format_version": 5}))
+    with pytest.raises(FormatError, match=r"run format 5.*format 4 or older.*pip install --upgrade"):
         RunFolder.open(begun, make_plan(4), dataset)
-    assert json.loads((begun / "run.json").read_text())["format_version"] == 4
+    assert json.loads((begun / "run.json").read_text())["format_version"] == 5
 
 
 def test_versions_of_an_engine_are_not_mixed(begun, dataset):

@@ -49,7 +49,7 @@ def saved(tmp_path):
 
 def test_run_json_is_plain_and_states_its_format(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    assert header["format_version"] == 3
+    assert header["format_version"] == 4
     assert header["dataset"] == "tiny é"
     assert list(header) == [
         "format_version",
@@ -93,8 +93,8 @@ def test_a_run_that_could_not_be_saved_leaves_nothing_of_the_older_one(saved, mo
 
 def test_a_newer_format_is_refused_with_the_way_out(saved):
     header = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    (saved / "run.json").write_text(json.dumps({"format_version": 4, "experiments": header["trials"]}))
-    with pytest.raises(FormatError, match=r"run format 4.*format 3 or older.*pip install --upgrade"):
+    (saved / "run.json").write_text(json.dumps({"format_version": 5, "experiments": header["trials"]}))
+    with pytest.raises(FormatError, match=r"run format 5.*format 4 or older.*pip install --upgrade"):
         load_run(saved)
 
 

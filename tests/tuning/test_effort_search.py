@@ -32,7 +32,11 @@ class Curve:
             raise TrialFailed("crash", "search", "it ended")
         values = (self.drawn[which] < self.recall(search["ef"])).mean(axis=1)
         return SimpleNamespace(
-            which=which, values=(values,), raw=(values,), latencies_ns=np.full(len(which), 1_000)
+            weights=None,
+            which=which,
+            values=(values,),
+            raw=(values,),
+            latencies_ns=np.full(len(which), 1_000),
         )
 
 
@@ -41,7 +45,7 @@ def rising(effort):
 
 
 def study(over=lambda: False):
-    side = SimpleNamespace(order=lambda seed: np.random.default_rng(seed).permutation(QUERIES))
+    side = SimpleNamespace(weights=None, order=lambda seed: np.random.default_rng(seed).permutation(QUERIES))
     return SimpleNamespace(side=side, targets=[parse_goal("recall@10 >= 0.9")], seed=0, over=over)
 
 

@@ -411,10 +411,18 @@ def require_filters(
         raise EngineError(f"{engine.name} cannot filter during search, and {filtered}")
 
 
-def require_able(engine: type[Engine], dataset: Dataset) -> None:
-    """Refuse an engine that does not support the metric or the filters of these data."""
+def require_able(engine: type[Engine], dataset: Dataset, *, every_query: bool = False) -> None:
+    """Refuse an engine that does not support the metric, or the filter of any query of these data.
+
+    Args:
+        engine: its class.
+        dataset: the data.
+        every_query: refuse an engine that cannot answer all queries; a run leaves some out and counts them.
+    """
     require_metric(engine, dataset.metric)
-    require_filters(engine, "these queries have filters" if dataset.queries.filtered else None)
+    queries = dataset.queries
+    filtered = queries.filtered if every_query else queries.all_filtered
+    require_filters(engine, "these queries have filters" if filtered else None)
     engine.require_data(dataset.corpus, dataset.metric)
 
 

@@ -14,7 +14,7 @@ from recallatk.analysis.betting import lower_bound
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.comparison import Difference, compare
 from recallatk.analysis.diagnosis import Diagnosis, deeper_measure, diagnose
-from recallatk.analysis.distribution import FEWEST_RESAMPLED, Distribution, distribution
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, Distribution, distribution, scored_values
 from recallatk.analysis.headline import headline_k
 from recallatk.analysis.measures import (
     DiscountedGain,
@@ -31,6 +31,7 @@ from recallatk.analysis.relevance import relevance
 from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
 from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
 from recallatk.analysis.segments import Segment, automatic, segments
+from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.core import Answers, Truth
 from recallatk.display import renderer
 from recallatk.errors import UsageError
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Corpus, Dataset, Mean, Score
+    from recallatk.core import Corpus, Dataset, Mean, Score, Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,7 @@ def assess(
     corpus: Corpus | None = None,
     dataset: Dataset | None = None,
     row_numbers: bool = False,
+    weight: str | None = None,
 ) -> Assessment:
     """Score answers and explain the score; `recallatk.assess` takes both in more forms.
 
@@ -106,6 +108,7 @@ def assess(
         corpus: the corpus, to detect unknown ids.
         dataset: corpus, queries and filters.
         row_numbers: the answers are row numbers, even if the corpus has ids.
+        weight: query column that says how much each query counts, such as its share of the traffic.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
@@ -115,36 +118,50 @@ def assess(
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
-    scored = replace(_scored(aligned, truth, wanted, dataset), unreached=unreached)
+    columns, weights = _weighted(truth, dataset, aligned, weight)
+    scored = replace(_scored(aligned, truth, wanted, dataset, weights), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
     spread = {name: distribution(values) for name, values in recalls.items()}
-    headline = str(Recall(main))
     name = answers.name if isinstance(answers, Answers) else "answers"
-    others = {
-        each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in _named_apart(against, name)
-    }
+    compared = _named_apart(against, name)
+    others = {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in compared}
     return Assessment(
         name=name,
         score=scored,
         k=main,
         distribution={each: found for each, found in spread.items() if found is not None},
-        at_least={each: lower_bound(_there(values)) for each, values in recalls.items() if scored.scored},
-        segments=_segments(scored, truth, aligned, dataset, by, headline),
+        at_least={each: _bound(scored, values) for each, values in recalls.items() if scored.scored},
+        segments=_segments(scored, truth, columns, dataset, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
-        planning=_planning(scored, headline),
-        relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels),
+        planning=_planning(scored, str(Recall(main))),
+        relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels, weights),
         score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
         rows=segments_by_row(Compared(truth, aligned.rows), main, groupings) if groupings else None,
     )
 
 
+def _weighted(
+    truth: Truth, dataset: Dataset | None, aligned: Aligned, weight: str | None
+) -> tuple[pa.Table | None, Weights | None]:
+    """The columns of the queries, and the weights among them."""
+    columns = query_columns(truth, dataset, aligned.columns)
+    return columns, weights_by_query(columns, weight, len(truth))
+
+
 def _planning(scored: Score, headline: str) -> str:
     """Precision that this number of queries gives; empty if there are too few to estimate the spread."""
-    values, mean = _there(scored.per_query[headline]), scored.measures[headline]
+    values, counts = _scored_values(scored, scored.per_query[headline])
+    mean = scored.measures[headline]
     if len(values) < FEWEST_RESAMPLED or mean.low is None or mean.high is None:
         return ""
-    return planning.in_words(values, headline, (mean.high - mean.low) / 2)
+    return planning.in_words(values, headline, (mean.high - mean.low) / 2, counts)
+
+
+def _bound(scored: Score, values: NDArray[np.float64]) -> float:
+    """The lower bound to decide by."""
+    there, counts = _scored_values(scored, values)
+    return lower_bound(there, weights=counts)
 
 
 def _wanted(truth: Any, at: Sequence[int] | None, measures: Sequence[Measure | str]) -> list[Measure]:
@@ -176,11 +193,16 @@ def _further(k: int, aligned: Aligned) -> list[Measure]:
     return [] if deeper is None else [deeper]
 
 
-def _scored(aligned: Aligned, truth: Truth, wanted: list[Measure], dataset: Dataset | None) -> Score:
+def _scored(
+    aligned: Aligned,
+    truth: Truth,
+    wanted: list[Measure],
+    dataset: Dataset | None,
+    weights: Weights | None,
+) -> Score:
     eligibility = None if dataset is None else dataset.eligibility
-    return score_aligned(
-        aligned, truth, list(dict.fromkeys(wanted)), dataset=dataset, eligibility=eligibility
-    )
+    measures = list(dict.fromkeys(wanted))
+    return score_aligned(aligned, truth, measures, dataset=dataset, eligibility=eligibility, weights=weights)
 
 
 def _score_ties(answers: Any, wanted: Sequence[Measure], qrels: Any) -> ScoreTies | None:
@@ -190,37 +212,25 @@ def _score_ties(answers: Any, wanted: Sequence[Measure], qrels: Any) -> ScoreTie
     return score_ties(answers, [*(each.k for each in wanted if isinstance(each, Recall)), *judged])
 
 
-def _there(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return values[~np.isnan(values)]
+def _scored_values(
+    scored: Score, values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    return scored_values(values, None if scored.weights is None else scored.weights.values)
 
 
 def _segments(
     scored: Score,
     truth: Truth,
-    aligned: Aligned,
+    columns: pa.Table | None,
     dataset: Dataset | None,
     by: Sequence[str],
     headline: str,
 ) -> dict[str, list[Segment]]:
-    columns = _columns(truth, aligned, dataset)
     text_column = None if dataset is None else dataset.queries.text_column
     known = KnownQueries(truth, columns, None if dataset is None else dataset.queries)
-    groupings = [query_grouping(name, known) for name in by] + automatic(truth, columns, text_column)
+    groupings = [query_grouping(name, known) for name in by]
+    groupings += automatic(truth, columns, text_column, scored.weights)
     return {each.name: segments(scored, each, [headline]) for each in groupings}
-
-
-def _columns(truth: Truth, aligned: Aligned, dataset: Dataset | None) -> pa.Table | None:
-    """Columns of the queries; the data take precedence over copies in the truth."""
-    found: dict[str, Any] = {}
-    tables = [aligned.columns, truth.query_columns, None if dataset is None else dataset.queries.metadata]
-    for table in tables:
-        if table is not None:
-            found |= {name: table[name] for name in table.column_names}
-    if not found:
-        return None
-    import pyarrow as pa
-
-    return pa.table(found)
 
 
 def _relevance(
@@ -229,12 +239,15 @@ def _relevance(
     truth: Truth,
     corpus: Corpus | None,
     qrels: Mapping[str, Mapping[str, int]],
+    weights: Weights | None,
 ) -> dict[str, Mean]:
     """Relevance over the queries of the truth; the qrels may have more."""
     names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
-    asked = {str(each) for each in names.to_pylist()}
-    judged = {query: grades for query, grades in qrels.items() if query in asked}
-    return relevance(_by_ids(answers, aligned, truth, corpus), judged)
+    asked = [str(each) for each in names.to_pylist()]
+    counts = None if weights is None else dict(zip(asked, weights.values.tolist(), strict=True))
+    known = set(asked)
+    judged = {query: grades for query, grades in qrels.items() if query in known}
+    return relevance(_by_ids(answers, aligned, truth, corpus), judged, weights=counts)
 
 
 def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None) -> Answers:
@@ -280,4 +293,4 @@ def _differences(
     values = {name: scored.per_query[str(headline)]}
     for other, aligned in others.items():
         values[other] = score_aligned(aligned, truth, [headline]).per_query[str(headline)]
-    return compare(values)
+    return compare(values, weights=None if scored.weights is None else scored.weights.values)

@@ -5,6 +5,10 @@ random variables by betting", 2024). A gambler who starts with 1 and puts a shar
 is larger than m" turns it into the product of 1 + bet (value - m). While the mean is at most m, no bet placed
 before its value is seen gains on average, so that the probability that the capital ever reaches 1 / alpha is
 at most alpha. Reaching it is evidence, at whichever moment one looks.
+
+With weights the mean is E[weight value] / E[weight], and at most m where the mean of weight (value - m) is at
+most 0. So the value's part of a bet shrinks with its weight over the heaviest: no query loses more than the
+heaviest would, however weights and values depend on each other.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recallatk.core.weights import unequal
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +53,9 @@ class SequentialDecision(NamedTuple):
     used: int
 
 
-def lower_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> float:
+def lower_bound(
+    values: Floats, confidence: float = 0.95, seed: int = 0, weights: Floats | None = None
+) -> float:
     """What the mean of values in [0, 1] is above, with a confidence that holds for every n and distribution.
 
     Bets are the larger the smaller the variance of the values before. The values are taken in an order drawn
@@ -56,18 +63,20 @@ def lower_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> floa
 
     Each factor 1 + min(bet, c / m) (value - m) falls with m: up to m = c / bet it is 1 + bet (value - m),
     from there 1 - c + c value / m. Capital falls with m therefore, and so does its maximum over time: the
-    means that are refuted are those below one point, which bisection finds.
+    means that are refuted are those below one point, which bisection finds. All of that holds with weights.
     """
     checked = _checked(values)
+    sizes = None if weights is None else unequal(_relative(checked, weights))
     if not 0 < confidence < 1:
         raise UsageError(f"a confidence of {confidence}. Accepted: more than 0 and less than 1, such as 0.95")
     needed = -math.log1p(-confidence)
-    drawn = _shuffled(checked, seed)
-    bets = _bets(drawn, needed)
+    drawn, sizes = _shuffled(checked, sizes, seed)
+    bets = _bets(drawn, sizes, needed)
     refuted, open_still = 0.0, 1.0
     while open_still - refuted > 1e-9:
         middle = (refuted + open_still) / 2
-        gains = np.log1p(np.minimum(bets, LARGEST_LOSS / middle) * (drawn - middle))
+        above = drawn - middle if sizes is None else sizes * (drawn - middle)
+        gains = np.log1p(np.minimum(bets, LARGEST_LOSS / middle) * above)
         if np.max(np.cumsum(gains), initial=0.0) >= needed:
             refuted = middle
         else:
@@ -75,9 +84,11 @@ def lower_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> floa
     return refuted
 
 
-def upper_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> float:
+def upper_bound(
+    values: Floats, confidence: float = 0.95, seed: int = 0, weights: Floats | None = None
+) -> float:
     """What the mean of values in [0, 1] is below; the mirror image of `lower_bound`."""
-    return 1.0 - lower_bound(1.0 - _checked(values), confidence, seed)
+    return 1.0 - lower_bound(1.0 - _checked(values), confidence, seed, weights)
 
 
 class SequentialTest:
@@ -85,15 +96,18 @@ class SequentialTest:
 
     PASS says that the mean is above the target and FAIL that it is below; the probability that it is wrong is
     at most `alpha` for each, however often and whenever one looks. The values come in random order, one per
-    query. Each capital is the average over several gamblers, each with the same bet throughout.
+    query. Each capital is the average over several gamblers, each with the same bet throughout. Values with
+    weights need to know the heaviest in advance.
     """
 
-    def __init__(self, target: float, alpha: float = 0.05) -> None:
+    def __init__(self, target: float, alpha: float = 0.05, heaviest: float = 1.0) -> None:
         if not 0 < target < 1:
             raise UsageError(f"a target of {target}. Accepted: more than 0 and less than 1, such as 0.95")
         if not 0 < alpha < 1:
             raise UsageError(f"an alpha of {alpha}. Accepted: more than 0 and less than 1, such as 0.05")
-        self.target, self.alpha = target, alpha
+        if not 0 < heaviest < math.inf:
+            raise UsageError(f"a heaviest weight of {heaviest}. Accepted: more than 0")
+        self.target, self.alpha, self.heaviest = target, alpha, heaviest
         self.verdict = SequentialVerdict.UNDECIDED
         self.used = 0
         self._bets_for = _shares(target) / target
@@ -111,13 +125,16 @@ class SequentialTest:
         """What betting on a mean below the target has made of 1."""
         return float(_average(self._against[None, :])[0])
 
-    def update(self, values: ArrayLike) -> SequentialVerdict:
+    def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> SequentialVerdict:
         """Take one value or more, in order, up to the first that decides; what follows it changes nothing."""
         checked = np.atleast_1d(_checked(values))
-        for start in range(0, len(checked), BATCH):
+        above = checked - self.target
+        if weights is not None:
+            above = _relative(checked, np.atleast_1d(weights), self.heaviest) * above
+        for start in range(0, len(above), BATCH):
             if self.verdict is not SequentialVerdict.UNDECIDED:
                 break
-            self._take(checked[start : start + BATCH] - self.target)
+            self._take(above[start : start + BATCH])
         return self.verdict
 
     def _take(self, above: Floats) -> None:
@@ -139,10 +156,13 @@ class SequentialTest:
             self.verdict = SequentialVerdict.PASS if larger else SequentialVerdict.FAIL
 
 
-def is_at_least(values: Floats, target: float, alpha: float = 0.05) -> SequentialDecision:
+def is_at_least(
+    values: Floats, target: float, alpha: float = 0.05, weights: Floats | None = None
+) -> SequentialDecision:
     """The sequential test over values in the order they have, which must not be a sorted one."""
-    test = SequentialTest(target, alpha)
-    test.update(values)
+    heaviest = 1.0 if weights is None else float(np.max(weights, initial=0.0)) or 1.0
+    test = SequentialTest(target, alpha, heaviest)
+    test.update(values, weights)
     return SequentialDecision(test.verdict, test.used)
 
 
@@ -155,25 +175,47 @@ def _checked(values: ArrayLike) -> Floats:
     return numbers
 
 
-def _shuffled(values: Floats, seed: int) -> Floats:
+def _relative(values: Floats, weights: ArrayLike, heaviest: float | None = None) -> Floats:
+    """Each weight over the heaviest."""
+    numbers: Floats = np.asarray(weights, np.float64)
+    most = float(np.max(numbers, initial=0.0)) if heaviest is None else heaviest
+    if numbers.shape != values.shape or not np.all((numbers >= 0) & (numbers <= most)) or math.isinf(most):
+        raise UsageError(
+            "weights of a betting bound that do not fit. Accepted: one finite weight of 0 or more per value, "
+            "none above the heaviest"
+        )
+    return numbers / (most or 1.0)
+
+
+def _shuffled(values: Floats, sizes: Floats | None, seed: int) -> tuple[Floats, Floats | None]:
     """The values in an order that is the same for the same values, whatever order they came in.
 
     The seed alone would give every sample of one size the same permutation of its sorted values, and the
     bound would be wrong for most of them where that permutation happens to put large values first.
     """
-    in_order = np.sort(values) + 0.0
-    digest = blake2b(in_order.tobytes(), digest_size=16).digest()
-    return np.random.default_rng([seed, int.from_bytes(digest, "little")]).permutation(in_order)
+    places = np.argsort(values) if sizes is None else np.lexsort((sizes, values))
+    in_order = values[places] + 0.0
+    seen = in_order.tobytes() + (b"" if sizes is None else sizes[places].tobytes())
+    digest = blake2b(seen, digest_size=16).digest()
+    drawn = np.random.default_rng([seed, int.from_bytes(digest, "little")]).permutation(len(in_order))
+    return in_order[drawn], None if sizes is None else sizes[places][drawn]
 
 
-def _bets(drawn: Floats, needed: float) -> Floats:
+def _bets(drawn: Floats, sizes: Floats | None, needed: float) -> Floats:
     """For each value the bet that would do best at the end, by the variance of the values before it."""
     if not len(drawn):
         return drawn
     seen = np.arange(1, len(drawn) + 1)
-    means = (0.5 + np.cumsum(drawn)) / (seen + 1)
-    variances = (VARIANCE_BEFORE_ANY + np.cumsum((drawn - means) ** 2)) / (seen + 1)
-    before = np.concatenate([[VARIANCE_BEFORE_ANY], variances[:-1]])
+    if sizes is None:
+        means = (0.5 + np.cumsum(drawn)) / (seen + 1)
+        first, squares = VARIANCE_BEFORE_ANY, (drawn - means) ** 2
+    else:
+        usual = float(np.mean(sizes))
+        means = (0.5 * usual + np.cumsum(sizes * drawn)) / (np.cumsum(sizes) + usual)
+        first = VARIANCE_BEFORE_ANY * float(np.mean(sizes**2))
+        squares = (sizes * (drawn - means)) ** 2
+    variances = (first + np.cumsum(squares)) / (seen + 1)
+    before = np.concatenate([[first], variances[:-1]])
     bets: Floats = np.sqrt(2 * needed / (len(drawn) * before))
     return bets
 

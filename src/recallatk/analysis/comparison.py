@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
-from recallatk.analysis.distribution import FEWEST_RESAMPLED, plain_mean
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, plain_mean, weighted_mean
 from recallatk.analysis.intervals import Interval, mean_interval
+from recallatk.analysis.weighting import checked_weights
+from recallatk.core.weights import effective_number, unequal
 from recallatk.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 RESAMPLES = 9_999
 # Up to this many differences, all sign combinations are fewer than random draws.
 MOST_ENUMERATED = 13
+# More distinct sizes of differences than this are drawn one by one for the largest only.
+MOST_SIZES = 2_000
 # Random numbers per draw.
 AT_ONCE = 1_000_000
 
@@ -39,6 +43,8 @@ class Difference(NamedTuple):
     n: int
     differing: int
     significant: bool
+    unweighted: float | None = None
+    """The difference with equal weights; None if the queries have no weights."""
 
     @property
     def in_words(self) -> str:
@@ -54,29 +60,34 @@ class Difference(NamedTuple):
         return f"{better} is better than {worse} by {by}, p = {self.adjusted_p:.2g}"
 
 
-def compare(values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 0) -> list[Difference]:
+def compare(
+    values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 0, weights: Floats | None = None
+) -> list[Difference]:
     """Paired comparison of all systems by one value per query.
 
     The p value is that of flipping the signs of the queries' differences: all combinations where there are at
     most 9,999 of them, else as many drawn from `seed`. Holm's correction is over all pairs. Queries that
     are NaN everywhere are left out. Fewer than 30 are too few to resample: their interval is what holds for
     any differences in [-1, 1]. Beyond these they have none, nor have differences that are all equal.
+
+    With weights, one per query, the mean difference and its interval are weighted, and each difference
+    counts by its weight in the test. An effective number below 30 is too few to resample.
     """
-    shared = _on_shared_queries(values)
+    shared, counts = _on_shared_queries(values, weights)
     pairs = list(combinations(shared, 2))
     differences = [_differences(shared[first], shared[second]) for first, second in pairs]
-    p_values = [_sign_flip_p(each, seed) for each in differences]
+    p_values = [_sign_flip_p(each if counts is None else each * counts, seed) for each in differences]
     adjusted = holm(p_values)
     results = []
     for (first, second), each, p_value, adjusted_p in zip(
         pairs, differences, p_values, adjusted, strict=True
     ):
-        low, high = _interval(each, confidence) or (None, None)
+        low, high = _interval(each, confidence, counts) or (None, None)
         results.append(
             Difference(
                 first,
                 second,
-                plain_mean(each),
+                weighted_mean(each, counts),
                 low,
                 high,
                 p_value,
@@ -84,21 +95,26 @@ def compare(values: Mapping[str, Floats], confidence: float = 0.95, seed: int = 
                 len(each),
                 int(np.count_nonzero(each)),
                 adjusted_p < 1 - confidence,
+                None if weights is None else plain_mean(each),
             )
         )
     return results
 
 
-def _interval(differences: Floats, confidence: float) -> Interval | None:
-    if len(differences) < FEWEST_RESAMPLED:
+def _interval(differences: Floats, confidence: float, weights: Floats | None) -> Interval | None:
+    effective = len(differences) if weights is None else effective_number(weights)
+    if effective < FEWEST_RESAMPLED:
         if np.abs(differences).max() > 1:
             return None
         moved, sure = (differences + 1) / 2, (1 + confidence) / 2
-        return Interval(2 * lower_bound(moved, sure) - 1, 2 * upper_bound(moved, sure) - 1)
+        return Interval(
+            2 * lower_bound(moved, sure, weights=weights) - 1,
+            2 * upper_bound(moved, sure, weights=weights) - 1,
+        )
     if np.ptp(differences) > 1e-12 * np.abs(differences).max():
-        return mean_interval(differences, confidence)
+        return mean_interval(differences, confidence, weights)
     # Equal differences cannot be resampled; a betting bound on [-1, 1], mapped to [0, 1], still holds.
-    found = mean_interval((differences + 1) / 2, confidence)
+    found = mean_interval((differences + 1) / 2, confidence, weights)
     return found and Interval(2 * found.low - 1, 2 * found.high - 1)
 
 
@@ -112,7 +128,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _on_shared_queries(values: Mapping[str, Floats]) -> dict[str, Floats]:
+def _on_shared_queries(
+    values: Mapping[str, Floats], weights: Floats | None
+) -> tuple[dict[str, Floats], Floats | None]:
     if len(values) < 2:
         raise UsageError(f"{len(values)} systems. Accepted: two or more to compare")
     arrays = {name: _numbers(name, each) for name, each in values.items()}
@@ -136,7 +154,16 @@ def _on_shared_queries(values: Mapping[str, Floats]) -> dict[str, Floats]:
         raise UsageError("cannot compare: some values are infinite")
     if missing.all():
         raise UsageError("cannot compare: no query has values")
-    return {name: each[~missing] for name, each in arrays.items()}
+    counts = ~missing
+    if weights is not None:
+        given = checked_weights("weights", _numbers("weights", weights)).values
+        if given.shape != first.shape:
+            raise UsageError(f"weights of shape {given.shape} for {len(first):,} queries. Accepted: one each")
+        counts &= given > 0
+        if not counts.any():
+            raise UsageError("cannot compare: every query with values has a weight of 0")
+        weights = unequal(given[counts])
+    return {name: each[counts] for name, each in arrays.items()}, weights
 
 
 def _numbers(name: str, values: object) -> Floats:
@@ -174,10 +201,15 @@ def _drawn_sums(sizes: Floats, seed: int) -> Iterator[Floats]:
     """Sums under random signs: of c equal sizes, the number with a plus is one binomial draw."""
     random = np.random.default_rng(seed)
     distinct, counts = np.unique(sizes, return_counts=True)
+    # Weighted differences have as many sizes as there are queries. The smallest add up to a normal sum.
+    small = max(0, len(distinct) - MOST_SIZES)
+    deviation = float(np.sqrt(np.sum(counts[:small] * distinct[:small] ** 2)))
+    distinct, counts = distinct[small:], counts[small:]
     left = RESAMPLES
     while left:
         drawn = min(left, max(1, AT_ONCE // len(distinct)))
-        yield (2 * random.binomial(counts, 0.5, (drawn, len(distinct))) - counts) @ distinct
+        sums = (2 * random.binomial(counts, 0.5, (drawn, len(distinct))) - counts) @ distinct
+        yield sums + deviation * random.standard_normal(drawn) if small else sums
         left -= drawn
 
 

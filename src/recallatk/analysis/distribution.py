@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
-from recallatk.analysis.intervals import Interval, mean_interval, quantile, quantile_interval, share_interval
+from recallatk.analysis.intervals import (
+    Interval,
+    mean_interval,
+    quantile,
+    quantile_interval,
+    share_interval,
+    weighted_spread,
+)
 from recallatk.analysis.measures import recorded_measure
 from recallatk.core import Mean
+from recallatk.core.weights import effective_number, unequal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,19 +30,25 @@ FEWEST_RESAMPLED = 30
 
 
 def mean_of(
-    values: NDArray[np.float64], measure: Measure | str, by_ids: NDArray[np.float64] | None = None
+    values: NDArray[np.float64],
+    measure: Measure | str,
+    by_ids: NDArray[np.float64] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Mean:
-    """The mean over the queries that have a value, which are those that are not NaN."""
-    scored = ~np.isnan(values)
-    if not scored.all():
-        values, by_ids = values[scored], None if by_ids is None else by_ids[scored]
-    if not len(values):
-        return Mean(None, None, 0)
+    """The mean over the queries that have a value, which are those that are not NaN.
+
+    Args:
+        values: one value per query.
+        measure: what the values are of.
+        by_ids: the same by strict ids.
+        weights: how much each query counts; equally by default. A weight of 0 leaves the query out.
+    """
     known = recorded_measure(measure) if isinstance(measure, str) else measure
-    interval = interval_of(values, is_share=known.is_share)
-    low, high = (None, None) if interval is None else interval
-    ids = None if by_ids is None else plain_mean(by_ids)
-    return Mean(plain_mean(values), ids, len(values), low, high)
+    mean = mean_of_values(values, is_share=known.is_share, weights=weights)
+    if by_ids is None or mean.value is None:
+        return mean
+    found, counts = scored_values(np.where(np.isnan(values), np.nan, by_ids), weights)
+    return replace(mean, ids=weighted_mean(found, counts))
 
 
 def plain_mean(values: NDArray[np.float64]) -> float:
@@ -43,13 +57,58 @@ def plain_mean(values: NDArray[np.float64]) -> float:
     return least if least == values.max() else float(values.mean())
 
 
-def interval_of(values: NDArray[np.float64], *, is_share: bool) -> Interval | None:
+def mean_of_values(
+    values: NDArray[np.float64], *, is_share: bool = False, weights: NDArray[np.float64] | None = None
+) -> Mean:
+    """The mean with its interval; with weights also the unweighted mean and the effective number."""
+    found, counts = scored_values(values, weights)
+    if not len(found):
+        return Mean(None, None, 0)
+    low, high = interval_of(found, is_share=is_share, weights=counts) or (None, None)
+    mean = Mean(weighted_mean(found, counts), None, len(found), low, high)
+    if weights is None:
+        return mean
+    unweighted = plain_mean(values[~np.isnan(values)])
+    effective = float(len(found)) if counts is None else effective_number(counts)
+    return replace(mean, unweighted=unweighted, effective=effective)
+
+
+def scored_values(
+    values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """The values that count, and their weights: None where they are equal, as without weights."""
+    counts = ~np.isnan(values) if weights is None else ~np.isnan(values) & (weights > 0)
+    if not counts.all():
+        values, weights = values[counts], None if weights is None else weights[counts]
+    return values, unequal(weights)
+
+
+def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
+    """The mean of values without NaN; equal weights by default."""
+    if unequal(weights) is None or weights is None:
+        return plain_mean(values)
+    shares = weights / float(np.max(weights))
+    found = float(np.sum(shares * values)) / float(np.sum(shares))
+    # A mean of equal values is that value; rounding must not move it beyond 1.
+    return min(max(found, float(values.min())), float(values.max()))
+
+
+def interval_of(
+    values: NDArray[np.float64], *, is_share: bool, weights: NDArray[np.float64] | None = None
+) -> Interval | None:
     """The 95 % interval of a mean over queries; of few queries what holds for any distribution."""
-    if is_share:
+    weights = unequal(weights)
+    effective = float(len(values)) if weights is None else effective_number(weights)
+    if is_share and weights is None:
         return share_interval(int(values.sum()), len(values))
-    if len(values) < FEWEST_RESAMPLED and values.min() >= 0 and values.max() <= 1:
-        return Interval(lower_bound(values, 0.975), upper_bound(values, 0.975))
-    return mean_interval(values)
+    if effective < FEWEST_RESAMPLED and values.min() >= 0 and values.max() <= 1:
+        return Interval(
+            lower_bound(values, 0.975, weights=weights), upper_bound(values, 0.975, weights=weights)
+        )
+    if is_share and weights is not None and np.ptp(values) > 0:
+        worth = effective / weighted_spread(values, weights) ** 2
+        return share_interval(weighted_mean(values, weights) * worth, worth)
+    return mean_interval(values, weights=weights)
 
 
 _QUANTILES = {"p1": 0.01, "p5": 0.05, "median": 0.5}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recallatk.core.weights import effective_number, unequal
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ CELLS_PER_DEVIATION = 64
 DEVIATIONS = 24
 # How many times as far out as the outermost value one more is thought to be, over the acceleration.
 TAIL = 10.0
+# Into how many groups of equal total weight queries are put, whose values may vary differently.
+WEIGHT_GROUPS = 4
 # Differences of larger numbers may be infinite.
 _LARGE = 1e300
 # What lies closer is the same but for rounding.
@@ -48,7 +51,7 @@ class _Sample(NamedTuple):
     """Values from 0 to 1 that include both: the distinct ones, and how many there are of each."""
 
     values: Floats
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] | Floats
     n: int
     mean: float
     deviation: float
@@ -64,7 +67,7 @@ class _Lattice(NamedTuple):
     length: int
 
 
-def mean_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
+def mean_interval(values: Floats, confidence: float = 0.95, weights: Floats | None = None) -> Interval | None:
     """The interval of a mean that is shown: `bca_interval`, wider where few values make a long tail.
 
     A tail that few values show is longer than they say. BCa corrects for skew to the second order, which
@@ -74,8 +77,35 @@ def mean_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
     as far from the mean as the outermost value does, which moves the mean by s = 5 / 3m standard errors and
     widens these by the root of 1 + s^2. The 10 is chosen by the coverage of recalls near 1
     (benchmarks/coverage.py).
+
+    With weights, pairs of weight and value are the sample and E[weight value] / E[weight] is the mean. The
+    interval is that of as many equally weighted values as the weights are worth (Kish 1965), distributed as
+    the weighted ones are; then it is scaled to what heavier and lighter values vary (`weighted_spread`).
     """
-    return _interval(values, confidence, _with_longer_tail)
+    return _interval(values, confidence, _with_longer_tail, unequal(weights))
+
+
+def weighted_spread(values: Floats, weights: Floats) -> float:
+    """The standard error of a weighted mean over that of equally varying values of the same effective number.
+
+    The error of a weighted mean adds up the squared deviation of each value times its squared weight. A few
+    heavy values leave that to chance, so the deviations are averaged within four groups of about equal total
+    weight, from the lightest to the heaviest values.
+    """
+    shares = weights / float(np.sum(weights))
+    squares = (values - float(np.sum(shares * values))) ** 2
+    # Values of equal weight stay in one group: which of them come first would be up to their order.
+    distinct, which = np.unique(shares, return_inverse=True)
+    carried = distinct * np.bincount(which)
+    place = (np.cumsum(carried) - carried / 2) * WEIGHT_GROUPS
+    group = np.clip(place.astype(np.int64), 0, WEIGHT_GROUPS - 1)[which]
+    total, squared_weights, deviations = (
+        np.bincount(group, each, WEIGHT_GROUPS) for each in (shares, shares**2, shares * squares)
+    )
+    there = total > 0
+    error = float(np.sum(squared_weights[there] * deviations[there] / total[there]))
+    alike = float(np.sum(deviations)) * float(np.sum(squared_weights))
+    return math.sqrt(error / alike) if alike > 0 else 1.0
 
 
 def bca_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
@@ -92,10 +122,11 @@ def bca_interval(values: Floats, confidence: float = 0.95) -> Interval | None:
     return _interval(values, confidence, lambda _, ends: ends)
 
 
-def share_interval(successes: int, n: int, confidence: float = 0.95) -> Interval | None:
+def share_interval(successes: float, n: float, confidence: float = 0.95) -> Interval | None:
     """Wilson's interval of a share of queries; None without queries.
 
-    For what is one yes or no per query. Hits are not: those of one query depend on each other.
+    For what is one yes or no per query. Hits are not: those of one query depend on each other. Weighted
+    queries count as their effective number, which is no whole number.
     """
     from scipy.special import ndtri
 
@@ -170,38 +201,56 @@ def _check_share(share: float) -> None:
         raise UsageError(f"a share of {share}. Accepted: 0 to 1, such as 0.05")
 
 
-def _interval(values: Floats, confidence: float, corrected: _Correction) -> Interval | None:
+def _interval(
+    values: Floats, confidence: float, corrected: _Correction, weights: Floats | None = None
+) -> Interval | None:
     _check_confidence(confidence)
     if not len(values):
         return None
-    in_order = np.sort(values).astype(np.float64)
+    if weights is None:
+        in_order = np.sort(values).astype(np.float64)
+    else:
+        order = np.argsort(values, kind="stable")
+        in_order, weights = values[order].astype(np.float64), weights[order]
     low, high = float(in_order[0]), float(in_order[-1])
     if not (math.isfinite(low) and math.isfinite(high)):
         raise UsageError("cannot compute an interval: some values are NaN or infinite")
     if max(-low, high) > _LARGE:
         # The width of these would be infinite.
-        inner = _interval(in_order / 16, confidence, corrected)
+        inner = _interval(in_order / 16, confidence, corrected, weights)
         return inner and Interval(max(inner.low * 16, low), min(inner.high * 16, high))
     width = high - low
     if width <= _SAME * max(-low, high):
-        return _without_variation(low, len(values), confidence)
-    sample = _sampled(in_order)
+        # Unseen values can be as heavy as the heaviest one seen.
+        alike = len(values) if weights is None else float(np.sum(weights / np.max(weights)))
+        return _without_variation(low, alike, confidence)
+    sample = _sampled(in_order, weights)
     ends = corrected(sample, _bootstrap_ends(sample, confidence))
+    if weights is not None:
+        wider = weighted_spread(in_order, weights)
+        ends = (
+            sample.mean + (min(ends[0], sample.mean) - sample.mean) * wider,
+            sample.mean + (max(ends[1], sample.mean) - sample.mean) * wider,
+        )
     return Interval(*(min(max(low + width * end, low), high) for end in ends))
 
 
-def _without_variation(value: float, n: int, confidence: float) -> Interval | None:
+def _without_variation(value: float, n: float, confidence: float) -> Interval | None:
     if not 0 <= value <= 1:
         return None
     least = (1 - confidence) ** (1 / n)
     return Interval(value * least, 1 - (1 - value) * least)
 
 
-def _sampled(in_order: Floats) -> _Sample:
+def _sampled(in_order: Floats, weights: Floats | None = None) -> _Sample:
     """What is needed of values in order, whatever their scale; recalls have few distinct ones."""
     n = len(in_order)
     starts = np.concatenate([[0], np.flatnonzero(in_order[1:] != in_order[:-1]) + 1])
-    counts = np.diff(starts, append=n)
+    counts: NDArray[np.int64] | Floats = np.diff(starts, append=n)
+    if weights is not None:
+        n = max(1, round(effective_number(weights)))
+        totals = np.add.reduceat(weights, starts)
+        counts = totals * (n / float(np.sum(totals)))
     distinct = in_order[starts]
     unit = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
     mean = float(np.sum(counts * unit)) / n

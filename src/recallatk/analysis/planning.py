@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.core.weights import effective_number
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,18 +46,32 @@ def queries_to_tell(
     return _rounded_up((reach * _checked_spread(spread) / difference) ** 2)
 
 
-def in_words(values: NDArray[np.float64], k_name: str, half: float | None = None) -> str:
+def in_words(
+    values: NDArray[np.float64],
+    k_name: str,
+    half: float | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> str:
     """Precision that these queries give, and the number needed to resolve a step of 0.01.
 
     Args:
         values: one value per query.
         k_name: name of the measure, such as recall@10.
         half: half-width of the interval shown elsewhere; by default computed from the spread.
+        weights: how much each query counts; more queries are thought to have weights like these.
     """
     n = len(values)
     if n < 2:
         raise UsageError(f"cannot estimate the spread from {n} queries. Accepted: 2 or more")
     spread, mean = float(np.std(values, ddof=1)), float(np.mean(values))
+    worth = ""
+    if weights is not None:
+        effective = effective_number(weights)
+        mean = float(np.average(values, weights=weights))
+        deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+        # The spread that as many equally weighted queries would have.
+        spread = deviation * math.sqrt(n / effective)
+        worth = f" that count as {effective:,.0f}"
     if spread <= 1e-12 * abs(mean):
         return (
             f"all {n:,} queries have the same {k_name}, {mean:.4g}, "
@@ -67,7 +82,7 @@ def in_words(values: NDArray[np.float64], k_name: str, half: float | None = None
     needed = queries_to_tell(shown, other, spread)
     width = _plus_or_minus(half_width(spread, n) if half is None else half)
     return (
-        f"with {n:,} queries the interval of {k_name} is {width}; "
+        f"with {n:,} queries{worth} the interval of {k_name} is {width}; "
         f"to tell {shown:.2f} from {other:.2f}, use about {needed:,} queries"
     )
 

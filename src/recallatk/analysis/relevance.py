@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.distribution import interval_of, plain_mean
-from recallatk.core import Mean
+from recallatk.analysis.distribution import mean_of_values
 from recallatk.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Answers, Dataset, Truth
+    from recallatk.core import Answers, Dataset, Mean, Truth
 
 CUTOFF = 10
 USUAL = tuple(f"{name}@{CUTOFF}" for name in ("nDCG", "RR", "P", "R", "Success"))
@@ -26,6 +25,7 @@ def relevance(
     answers: Answers,
     qrels: Mapping[str, Mapping[str, int]],
     measures: Sequence[str] = USUAL,
+    weights: Mapping[str, float] | None = None,
 ) -> dict[str, Mean]:
     """Each measure over the queries with judgments; one that was not answered scores 0.
 
@@ -34,6 +34,7 @@ def relevance(
             which may tie.
         qrels: by query and by document how relevant it was found.
         measures: names of ir-measures: nDCG@10, RR@10 (MRR), P@10, R@10, Success@10 …
+        weights: by query how much it counts; equally by default.
     """
     import ir_measures
 
@@ -46,8 +47,10 @@ def relevance(
     provider = ir_measures.DefaultPipeline
     for metric in provider.iter_calc(parsed, {query: dict(qrels[query]) for query in judged}, run):
         found[str(metric.measure)][metric.query_id] = float(metric.value)
+    counts = None if weights is None else np.array([weights[query] for query in judged], np.float64)
     return {
-        name: _mean(np.array([values.get(query, 0.0) for query in judged])) for name, values in found.items()
+        name: _mean(np.array([values.get(query, 0.0) for query in judged]), counts)
+        for name, values in found.items()
     }
 
 
@@ -76,10 +79,8 @@ def _run(answers: Answers) -> dict[str, dict[str, float]]:
     return run
 
 
-def _mean(values: Any) -> Mean:
-    interval = interval_of(values, is_share=bool(np.isin(values, (0.0, 1.0)).all()))
-    low, high = (None, None) if interval is None else interval
-    return Mean(plain_mean(values), None, len(values), low, high)
+def _mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> Mean:
+    return mean_of_values(values, is_share=bool(np.isin(values, (0.0, 1.0)).all()), weights=weights)
 
 
 _MEASURES = {"ndcg": "nDCG", "mrr": "RR"}

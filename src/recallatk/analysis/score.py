@@ -24,6 +24,7 @@ from recallatk.analysis.compared import Compared
 from recallatk.analysis.compatibility import require_same
 from recallatk.analysis.distribution import mean_of
 from recallatk.analysis.measures import Measure, Recall, parse_measure
+from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.core import Corpus, Mean, Score, Truth
 from recallatk.errors import UsageError
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Answers, Dataset, Measurement, Others
+    from recallatk.core import Answers, Dataset, Measurement, Others, Weights
     from recallatk.filters.eligibility import Eligibility
 
     Values = dict[Measure, list[NDArray[np.float64]]]
@@ -50,6 +51,7 @@ def score(
     dataset: Dataset | None = None,
     eligibility: Eligibility | None = None,
     row_numbers: bool = False,
+    weight: str | None = None,
 ) -> Score:
     """Score answers against the truth; `recallatk.score` takes both in more forms.
 
@@ -64,6 +66,7 @@ def score(
         dataset: corpus, queries and filters, to detect ineligible answers; measures of vectors need it.
         eligibility: the rows each query may return, if there is no dataset.
         row_numbers: the answers are row numbers, even if the corpus has ids.
+        weight: query column that says how much each query counts, such as its share of the traffic.
     """
     if dataset is not None:
         corpus = dataset.corpus if corpus is None else corpus
@@ -72,7 +75,15 @@ def score(
     wanted = wanted_measures(truth, cutoffs, measures)
     truth = comparable_truth(truth, wanted, corpus, dataset)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
-    scored = score_aligned(aligned, truth, wanted, dataset=dataset, eligibility=eligibility)
+    columns = query_columns(truth, dataset, aligned.columns)
+    scored = score_aligned(
+        aligned,
+        truth,
+        wanted,
+        dataset=dataset,
+        eligibility=eligibility,
+        weights=weights_by_query(columns, weight, len(truth)),
+    )
     return replace(scored, unreached=unreached)
 
 
@@ -113,6 +124,7 @@ def score_aligned(
     *,
     dataset: Dataset | None = None,
     eligibility: Eligibility | None = None,
+    weights: Weights | None = None,
 ) -> Score:
     """Score answers that are already corpus rows."""
     rows = aligned.rows
@@ -122,7 +134,7 @@ def score_aligned(
     if dataset is not None and any(each.needs_scores for each in measures):
         scores = answer_scores(dataset, rows)
     compared = Compared(truth, rows, scores)
-    found = {str(each): _measured(compared, each) for each in measures}
+    found = {str(each): _measured(compared, each, weights) for each in measures}
     told = aligned.tells_unknown or eligibility is not None
     deepest = max((each.k for each in measures if isinstance(each, Recall)), default=truth.depth)
     return Score(
@@ -134,12 +146,16 @@ def score_aligned(
         sampled_from=truth.sampled_from,
         synthetic=truth.synthetic,
         missing=query_names(truth, aligned.missing) if aligned.missing.any() else (),
+        weights=weights,
     )
 
 
-def _measured(compared: Compared, measure: Measure) -> tuple[Mean, NDArray[np.float64]]:
+def _measured(
+    compared: Compared, measure: Measure, weights: Weights | None
+) -> tuple[Mean, NDArray[np.float64]]:
     values = measure.per_query(compared)
-    return mean_of(values, measure, measure.by_ids(compared)), values
+    counts = None if weights is None else weights.values
+    return mean_of(values, measure, measure.by_ids(compared), counts), values
 
 
 def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> list[Measure]:
@@ -238,6 +254,7 @@ def score_repeated(
     dataset: Dataset,
     at: Sequence[int] | None = None,
     measures: Sequence[Measure | str] = (),
+    weights: Weights | None = None,
 ) -> Score:
     """The mean over the queries that were asked, each query's own value being the mean over its calls.
 
@@ -249,6 +266,7 @@ def score_repeated(
         dataset: what was asked of what.
         at: the values of k for recall.
         measures: what else to measure.
+        weights: how much each query of the dataset counts.
     """
     wanted = wanted_measures(truth, at, measures)
     asked = np.flatnonzero(times)
@@ -259,13 +277,16 @@ def score_repeated(
     deepest = max((each.k for each in wanted if isinstance(each, Recall)), default=truth.depth)
     never = np.zeros(len(asked), bool)
     eligibility = dataset.eligibility.subset(asked)
+    weights = None if weights is None else weights.take(asked)
+    counts = None if weights is None else weights.values
     return Score(
         queries=len(asked),
         scored=int((compared.available > 0).sum()),
-        measures={str(each): mean_of(found[0], each, *found[1:]) for each, found in values.items()},
+        measures={str(each): _mean(each, found, counts) for each, found in values.items()},
         anomalies=count_anomalies(compared, never, deepest, eligibility, told=True),
         per_query={str(each): found[0] for each, found in values.items()},
         sampled_from=truth.sampled_from,
+        weights=weights,
         synthetic=truth.synthetic,
     )
 
@@ -303,6 +324,10 @@ def _values(measure: Measure, compared: Compared) -> list[NDArray[np.float64]]:
     """The values of all queries, and those by strict ids where ties count."""
     by_ids = measure.by_ids(compared)
     return [measure.per_query(compared), *([] if by_ids is None else [by_ids])]
+
+
+def _mean(measure: Measure, found: list[NDArray[np.float64]], weights: NDArray[np.float64] | None) -> Mean:
+    return mean_of(found[0], measure, found[1] if len(found) > 1 else None, weights)
 
 
 def _average(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Mean, Score, Truth
+    from recallatk.core import Mean, Score, Truth, Weights
 
 
 def intrinsic_dimension(truth: Truth) -> NDArray[np.float64] | None:
@@ -72,7 +72,9 @@ def _last(distances: NDArray[np.float64]) -> NDArray[np.float64]:
 # Groupings that need no column.
 DIMENSION, CONTRAST = "hardness by intrinsic dimension", "hardness by contrast"
 SELECTIVITY, TEXT_LENGTH = "filter selectivity", "text length"
-AUTOMATIC = (DIMENSION, CONTRAST, SELECTIVITY, TEXT_LENGTH)
+FREQUENCY = "query frequency"
+AUTOMATIC = (DIMENSION, CONTRAST, SELECTIVITY, TEXT_LENGTH, FREQUENCY)
+HEAD, TAIL = "head (half of the weight)", "tail"
 
 _QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")
 # Smaller segments are marked and not ranked: their recall is mostly chance.
@@ -113,10 +115,12 @@ def segments(score: Score, grouping: Grouping, measures: list[str] | None = None
     """Score of each group."""
     names = list(score.per_query) if measures is None else measures
     labels = grouping.labels
+    weights = None if score.weights is None else score.weights.values
     found = []
     for label in sorted({each for each in labels if each is not None}, key=_rank(grouping)):
         inside = labels == label
-        means = {name: mean_of(score.per_query[name][inside], name) for name in names}
+        counts = None if weights is None else weights[inside]
+        means = {name: mean_of(score.per_query[name][inside], name, weights=counts) for name in names}
         found.append(Segment(label, int(inside.sum()), means))
     if grouping.order is None and names:
         found.sort(key=lambda each: (_or_one(each.measures[names[0]].value), each.name))
@@ -185,10 +189,14 @@ def _ranges(name: str, values: NDArray[np.float64]) -> Grouping:
 
 
 def automatic(
-    truth: Truth, columns: pa.Table | None = None, text_column: str | None = None
+    truth: Truth,
+    columns: pa.Table | None = None,
+    text_column: str | None = None,
+    weights: Weights | None = None,
 ) -> list[Grouping]:
     """All groupings that the truth and the queries support."""
     found = [
+        by_frequency(weights),
         _quarters(DIMENSION, intrinsic_dimension(truth)),
         _quarters(CONTRAST, _negated(contrast(truth))),
         by_selectivity(truth),
@@ -218,15 +226,39 @@ def by_selectivity(truth: Truth) -> Grouping | None:
     """Queries by the share of rows that their filter admits, in powers of ten; None without filters."""
     if truth.eligible is None or not truth.corpus_rows:
         return None
-    share = truth.eligible / truth.corpus_rows
     # A query that excludes only its own row has no filter.
     if (truth.eligible >= truth.corpus_rows - 1).all():
         return None
+    return selectivity_grouping(truth.eligible, truth.corpus_rows)
+
+
+def selectivity_grouping(eligible: NDArray[np.int64], corpus_rows: int) -> Grouping:
+    """Queries by the share of rows that they may return, in powers of ten."""
+    share = eligible / corpus_rows
     with np.errstate(divide="ignore"):
         decade = np.floor(np.log10(np.where(share > 0, share, np.nan)) + 1e-9)
     names = [None if np.isnan(each) else _decade(each) for each in decade]
     order = tuple(_decade(float(each)) for each in range(0, -10, -1))
     return Grouping(SELECTIVITY, np.array(names, object), order)
+
+
+def by_frequency(weights: Weights | None) -> Grouping | None:
+    """Common and rare queries: the heaviest that carry half of the weight, and the others.
+
+    Queries of equal weight stay together, and those of weight 0 are in no group. None if that leaves one.
+    """
+    if weights is None:
+        return None
+    heaviest_first = np.sort(weights.values)[::-1]
+    carried = np.cumsum(heaviest_first)
+    least = heaviest_first[int(np.searchsorted(carried, carried[-1] / 2))]
+    counts = weights.values > 0
+    head = weights.values >= least
+    if not (counts & ~head).any():
+        return None
+    labels = np.where(head, HEAD, TAIL).astype(object)
+    labels[~counts] = None
+    return Grouping(FREQUENCY, labels, (HEAD, TAIL))
 
 
 def _decade(power: float) -> str:

@@ -66,6 +66,7 @@ def score(
     dataset: Dataset | None = None,
     eligibility: Eligibility | None = None,
     row_numbers: bool = False,
+    weight: str | None = None,
 ) -> Score:
     """Score answers against the truth: every measure with its interval, and counts of anomalies.
 
@@ -81,6 +82,7 @@ def score(
         dataset: corpus, queries and filters, to detect ineligible answers; measures of vectors need it.
         eligibility: the rows each query may return, if there is no dataset.
         row_numbers: the answers are row numbers, even if the corpus has ids.
+        weight: query column that says how much each query counts, such as its share of the traffic.
     """
     known = _corpus(corpus, dataset)
     return analysis.score(
@@ -92,6 +94,7 @@ def score(
         dataset=dataset,
         eligibility=eligibility,
         row_numbers=row_numbers,
+        weight=weight,
     )
 
 
@@ -109,6 +112,7 @@ def assess(
     corpus: Any = None,
     dataset: Dataset | None = None,
     row_numbers: bool = False,
+    weight: str | None = None,
 ) -> Assessment:
     """Score answers and explain the score: distribution, segments, diagnosis and comparisons.
 
@@ -124,6 +128,7 @@ def assess(
         corpus: the corpus in any form, to detect unknown ids.
         dataset: corpus, queries and filters.
         row_numbers: the answers are row numbers, even if the corpus has ids.
+        weight: query column that says how much each query counts, such as its share of the traffic.
     """
     known = _corpus(corpus, dataset)
     return analysis.assess(
@@ -138,10 +143,11 @@ def assess(
         corpus=known,
         dataset=dataset,
         row_numbers=row_numbers,
+        weight=weight,
     )
 
 
-def compare(values: Any, confidence: float = 0.95, seed: int = 0) -> list[Difference]:
+def compare(values: Any, confidence: float = 0.95, seed: int = 0, weights: Any = None) -> list[Difference]:
     """Compare every pair of systems, query by query: difference, interval and p-value.
 
     The p-value is that of a sign-flip permutation test, with Holm's correction over all pairs.
@@ -151,6 +157,7 @@ def compare(values: Any, confidence: float = 0.95, seed: int = 0) -> list[Differ
             column per system. Queries that are NaN everywhere are left out.
         confidence: of the intervals.
         seed: random seed of the permutations, if there are more than 9,999.
+        weights: how much each query counts, such as its share of the traffic; equally by default.
     """
     if not isinstance(values, Mapping):
         frame = as_frame(values, "values")
@@ -161,7 +168,7 @@ def compare(values: Any, confidence: float = 0.95, seed: int = 0) -> list[Differ
             )
         names = [name for name in frame.table.column_names if name != frame.index]
         values = {name: frame.table[name].to_numpy() for name in names}
-    return analysis.compare(values, confidence, seed)
+    return analysis.compare(values, confidence, seed, weights)
 
 
 def _corpus(corpus: Any, dataset: Dataset | None) -> Corpus | None:

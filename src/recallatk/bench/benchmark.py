@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.settings import open_data
 from recallatk.bench.settings.data import require_able_engines
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from recallatk.bench.settings import Settings
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset, FilterFacts, Truth
     from recallatk.files import PathLike
 
 _RUNS = "runs"
@@ -77,6 +79,27 @@ class Benchmark:
                 self.dataset, depth=self._depth, store=asked.store, memory=asked.memory, progress=progress
             ).truth
         return found
+
+    def filter_facts(self, progress: Callable[[int, int], None] | None = None) -> FilterFacts | None:
+        """What the filters of the queries admit; None without filters.
+
+        The truth of the same queries without filters is computed and stored beside the other. Where the truth
+        comes from a file, it is only looked up, because the corpus may be too large to scan.
+        """
+        if not self.dataset.queries.filtered:
+            return None
+        from recallatk.truths import obtain_truth
+
+        asked, rows = self.settings.truth, self.dataset.corpus.rows
+        without = replace(self.dataset, queries=self.dataset.queries.where(None))
+        depth = min(rows, max(DEPTH, self.settings.measure.largest_k))
+        if asked.file is not None:
+            found = next(stored_truths(asked.store, without, [depth]), None)
+        else:
+            found = obtain_truth(
+                without, depth=depth, store=asked.store, memory=asked.memory, progress=progress
+            ).truth
+        return filter_facts(self.dataset, found)
 
     @property
     def _depth(self) -> int:

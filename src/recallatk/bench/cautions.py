@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.analysis.distribution import FEWEST_RESAMPLED
 from recallatk.analysis.latency import keeping_up
+from recallatk.analysis.weighting import few_effective
 from recallatk.bench.sentinel import drift
 from recallatk.core import Caution, Mode
+from recallatk.core.filtering import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,9 +41,19 @@ def cautions_of(
         cores: number of cores.
     """
     found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements)]
+    found += [*_weights(measurements), *_refused(measurements)]
     for each in measurements:
         found += [*_cold(each), *_late(each), *_changing(each)]
     return tuple(found)
+
+
+def _weights(measurements: Sequence[Measurement]) -> Iterator[Caution]:
+    """A few queries that carry the weighted means; trials of one run have the same weights."""
+    for each in measurements:
+        said, weights = few_effective(each.score.weights), each.score.weights
+        if said and weights is not None:
+            yield Caution("weights", said, weights.effective, FEWEST_RESAMPLED)
+            return
 
 
 def _below_k(measurements: Sequence[Measurement]) -> Iterator[Caution]:
@@ -60,6 +73,22 @@ def _below_k(measurements: Sequence[Measurement]) -> Iterator[Caution]:
                     f"candidates. To measure smaller values of {name}, lower the largest k (at, --at)",
                 )
                 break
+
+
+def _refused(measurements: Sequence[Measurement]) -> Iterator[Caution]:
+    """Engines that refused filters, and whether the others answered different queries."""
+    sets = {b"" if each.refused is None else each.refused.refused.tobytes() for each in measurements}
+    differ = (
+        ". The settings of this run answered different queries, so their means are not comparable"
+        if len(sets) > 1
+        else ""
+    )
+    said: dict[str, float] = {}
+    for each in measurements:
+        if each.refused is not None:
+            said.setdefault(f"{each.trial.engine}: {each.refused.in_words}", float(each.refused.queries))
+    for text, queries in said.items():
+        yield Caution(REFUSED, f"{text}{differ}", queries)
 
 
 def _effort_below_k(one: Measurement, other: Measurement) -> str | None:

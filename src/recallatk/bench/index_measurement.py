@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
 from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import live_engine, registered
+from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.analysis.score import USUAL
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
@@ -62,6 +64,7 @@ def measure(
     rounds: int = 5,
     builds: int = 1,
     seed: int = 0,
+    weight: str | None = None,
     threads: int = 1,
     limits: Limits | None = None,
     explain: bool = False,
@@ -90,6 +93,7 @@ def measure(
         rounds: number of times each query is sent at each setting.
         builds: number of builds; each but the first inserts the rows in another order.
         seed: random seed for the order of rows, trials and queries.
+        weight: query column to weight means by, such as the number of times each query was asked.
         threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
         explain: collect evidence on why neighbors were missed, for `recallatk.explain`.
@@ -103,7 +107,9 @@ def measure(
     extra = (measures,) if isinstance(measures, str) else tuple(measures)
     _require_counts(1, rounds=rounds, builds=builds, threads=threads)
     _require_counts(0, seed=seed)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits), explain)
+    timing = TrialSettings(
+        _cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits), explain, weight
+    )
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -114,7 +120,8 @@ def _measured(
     known = _truth(truth, dataset, timing.at)
     require_measurable(dataset, known, timing.at)
     sink = MemorySink(describe_run(dataset, known, plan, {}))
-    runner = Runner(plan, dataset, known, sink, timing, watch=watch)
+    filters = filter_facts(dataset, _unfiltered(dataset, timing.k) if truth is None else None)
+    runner = Runner(plan, dataset, known, sink, timing, watch=watch, filters=filters)
     if _is_registered(engine):
         runner.run()
         return _concluded(runner, sink)
@@ -217,6 +224,16 @@ def _truth(given: Any, dataset: Dataset, at: Sequence[int]) -> Truth:
     if not at or min(at) < 1:
         raise UsageError(f"at = {list(at)}. Accepted: whole numbers from 1")
     return ground_truth(dataset, depth=max(at))
+
+
+def _unfiltered(dataset: Dataset, k: int) -> Truth | None:
+    """The truth of the queries without their filters; None if they have none."""
+    from recallatk.api import ground_truth
+
+    if not dataset.queries.filtered:
+        return None
+    without = replace(dataset, queries=dataset.queries.where(None))
+    return ground_truth(without, depth=min(max(DEPTH, k), dataset.corpus.rows))
 
 
 def _plan(

@@ -51,6 +51,8 @@ class TrialSettings:
     limits: Limits = field(default_factory=Limits)
     explain: bool = False
     """Whether to collect evidence on missed neighbors after the trials of a build."""
+    weight: str | None = None
+    """Query column that means are weighted by; None: all queries count the same."""
 
     @property
     def k(self) -> int:

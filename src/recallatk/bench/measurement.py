@@ -39,6 +39,7 @@ def run(
     fresh: bool = False,
     retry_failed: bool = False,
     explain: bool = False,
+    weight: str | None = None,
     watch: Watch | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
@@ -51,22 +52,26 @@ def run(
         fresh: remove an earlier run in that folder.
         retry_failed: measure failed trials again.
         explain: collect evidence on why neighbors were missed, even if the settings do not ask for it.
+        weight: query column to weight means by; by default the one that the file names.
         watch: called with the progress of the measurements.
         progress: called with the progress of the truth.
     """
     began = time.monotonic()
-    benchmark = _opened(settings, dataset)
+    benchmark = _opened(settings, dataset, weight)
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
-    computed = time.monotonic() - began
     require_measurable(dataset, truth, timing.at)
+    filters = benchmark.filter_facts(progress)
+    computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
     folder = benchmark.folder(out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as sink:
         write_text(folder / BENCH_FILE, benchmark.settings.to_toml())
         earlier = dict(sink.described.seconds)
-        runner = Runner(plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch)
+        runner = Runner(
+            plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters
+        )
         try:
             runner.run()
         finally:
@@ -81,10 +86,16 @@ def run(
         return sink.run()
 
 
-def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None) -> Benchmark:
+def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None, weight: str | None) -> Benchmark:
     if isinstance(given, Benchmark):
+        if weight is not None:
+            raise UsageError("weight cannot be combined with a Benchmark. State it in its settings")
         return given
-    return Benchmark(given if isinstance(given, Settings) else read_settings(given), dataset)
+    settings = given if isinstance(given, Settings) else read_settings(given)
+    if weight is not None:
+        measure = settings.measure.model_copy(update={"weight": weight})
+        settings = settings.model_copy(update={"measure": measure})
+    return Benchmark(settings, dataset)
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:
@@ -116,6 +127,7 @@ def trial_settings_of(settings: Settings) -> TrialSettings:
         affinity=measure.affinity,
         limits=Limits(limits.trial, limits.build, limits.memory),
         explain=measure.explain,
+        weight=measure.weight,
     )
 
 

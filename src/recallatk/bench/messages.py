@@ -96,9 +96,11 @@ class Built:
     call: str
     peak_bytes: int | None = None
     """Added by the parent, which watches the process."""
+    refused: str | None = None
+    """Queries whose filters the index cannot apply, in words; None if there are none."""
 
     def __post_init__(self) -> None:
-        _redact(self, "version", "call")
+        _redact(self, "version", "call", "refused")
 
 
 @dataclass(frozen=True)

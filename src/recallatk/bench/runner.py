@@ -7,8 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recallatk.adapters import get_engine
+from recallatk.analysis.filtered import violations
 from recallatk.analysis.remedy import costlier
 from recallatk.analysis.score import score_repeated
+from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.environment import load_average
 from recallatk.bench.full_effort import effort_knobs
 from recallatk.bench.job import Job, Task, insertion_order, write_data
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from recallatk.bench.plan import Plan, PlannedBuild
     from recallatk.bench.progress import Watch
     from recallatk.bench.run_sink import RunSink
-    from recallatk.core import Dataset, Trial, Truth
+    from recallatk.core import Dataset, FilterFacts, Trial, Truth
 
 
 def _until_lost(
@@ -61,6 +63,7 @@ class Runner:
         settings: settings shared by all builds and trials.
         logs: the folder for worker logs; by default they are discarded.
         watch: called with the progress.
+        filters: what the filters of the queries admit, to be recorded with every trial.
     """
 
     def __init__(
@@ -73,13 +76,16 @@ class Runner:
         *,
         logs: Path | None = None,
         watch: Watch | None = None,
+        filters: FilterFacts | None = None,
     ) -> None:
         self.plan, self.dataset, self.truth = plan, dataset, truth
-        self.sink, self.settings, self.logs = sink, settings, logs
+        self.sink, self.settings, self.logs, self.filters = sink, settings, logs, filters
         self.watch = watch or (lambda _: None)
         self.trials = plan.trials
         self.numbers = {trial: number for number, trial in enumerate(plan.trials)}
         self.k = min(settings.k, dataset.corpus.rows)
+        columns = query_columns(truth, dataset)
+        self.weights = weights_by_query(columns, settings.weight, dataset.queries.rows)
         self.seconds = {"building": 0.0, "searching": 0.0}
         self.spent: dict[Trial, float] = {}
         """Seconds that each trial took, warm-up included."""
@@ -264,12 +270,16 @@ class Runner:
                 self.dataset,
                 self.settings.at,
                 self.settings.measures,
+                self.weights,
             ),
             others=result.others,
             warm_up=result.warm_up,
             sentinel_ns=result.sentinel_ns,
             highest_rate=result.highest_rate,
             times=result.times,
+            refused=result.refused,
+            filters=self.filters,
+            violations=None if self.filters is None else violations(self.dataset, result.answers),
         )
         self.sink.add(measurement)
         self.progress.add(measurement)

@@ -20,8 +20,9 @@ from recallatk.bench.messages import Began, Blocked, Built, Failed, in_words
 from recallatk.bench.process_usage import private_bytes
 from recallatk.bench.sentinel import Sentinel
 from recallatk.bench.trial_result import Answered, TrialBlocks
-from recallatk.core import Load, Metric, Mode
+from recallatk.core import Load, Metric, Mode, Refusals, RefusedFilter
 from recallatk.errors import EngineError, RecallError
+from recallatk.filters.eligibility import distinct_filters
 from recallatk.redaction import redact_text
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Session:
         """Corpus row of each index row; None if they are equal."""
         self.untouched = True
         """Whether no query has been sent since the build."""
+        self.refused: Refusals | None = None
+        """Queries that the index cannot answer because of their filters; never sent."""
         self._prepared = False
         self.probed: dict[tuple[str, int, bool], dict[int, tuple[NDArray[np.int64], int]]] = {}
         """Lists of this index that probes requested, by search, length, filter and query."""
@@ -96,7 +99,9 @@ class Session:
         yield Began("build")
         event = self._build(self.engine, corpus, parameters)
         self.engine.set_threads(self.job.settings.search_threads)
-        self.untouched = True
+        self.refused, self.untouched = refusals_of(self.engine, self.questions), True
+        if self.refused is not None:
+            event = replace(event, refused=self.refused.in_words)
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -138,10 +143,15 @@ class Session:
 
     def measure(self, numbers: Sequence[int]) -> Iterator[Event | TrialResult]:
         """Measure trials of the job, all of one load, in randomized complete blocks."""
+        if self.refused is not None and self.refused.queries == len(self.questions):
+            yield Failed(None, "refused", "search", self.refused.in_words)
+            return
         yield from _Rounds(self, [task for task in self.job.tasks if task.number in numbers]).all()
 
     def ask(self, request: AskRequest, order: NDArray[np.int64]) -> Answered:
-        """Send these queries once, one at a time."""
+        """Send these queries once, one at a time; a refused one among them is an error."""
+        if self.refused is not None and self.refused.refused[order].any():
+            raise EngineError(f"{self.job.engine}: {self.refused.in_words}")
         with importing(self.kind):
             engine = self.built
             engine.configure(**request.search)
@@ -200,19 +210,26 @@ class _Rounds:
         self.settings, self.questions, self.load = session.job.settings, session.questions, tasks[0].load
         self.engine, self.sentinel = session.built, session.sentinel
         self.blocks = {
-            task.number: TrialBlocks(task.number, len(self.questions), session.job.k) for task in tasks
+            task.number: TrialBlocks(task.number, len(self.questions), session.job.k, session.refused)
+            for task in tasks
         }
         self.rates: dict[int, float] = {}
 
     def all(self) -> Iterator[Event | TrialResult]:
         shuffled = random.Random(self.settings.seed)  # noqa: S311
         for turn in range(self.settings.rounds):
-            order = np.random.default_rng([self.settings.seed, turn]).permutation(len(self.questions))
+            order = self._order(turn)
             for task in shuffled.sample(self.tasks, len(self.tasks)):
                 if task.number in self.blocks:
                     yield from self._block(task, turn, order)
         for blocks in self.blocks.values():
             yield blocks.result()
+
+    def _order(self, turn: int) -> NDArray[np.int64]:
+        """The queries of a round in random order, without those that are refused."""
+        order = np.random.default_rng([self.settings.seed, turn]).permutation(len(self.questions))
+        refused = self.session.refused
+        return order if refused is None else order[~refused.refused[order]]
 
     def _block(self, task: Task, turn: int, order: NDArray[np.int64]) -> Iterator[Event]:
         phase = "warm-up"
@@ -260,6 +277,20 @@ class _Rounds:
             self.blocks[task.number].highest_rate = found
             self.rates[task.number] = min(rate for rate, _ in tried) if found is None else found
         return replace(self.load, rate=self.rates[task.number], p99_ms=None)
+
+
+def refusals_of(engine: Engine, questions: Questions) -> Refusals | None:
+    """Queries whose filters a built engine refuses, asked once per distinct filter; None without any."""
+    distinct = distinct_filters(questions.filters or ())
+    places = np.full(len(distinct.filters), -1, np.int32)
+    refused: list[RefusedFilter] = []
+    for number, condition in enumerate(distinct.filters):
+        reason = None if condition is None else engine.refusal(condition)
+        if reason is not None:
+            places[number] = len(refused)
+            queries = int((distinct.numbers == number).sum())
+            refused.append(RefusedFilter(redact_text(str(condition)), queries, redact_text(reason)))
+    return Refusals(places[distinct.numbers], tuple(refused)) if refused else None
 
 
 def failure_of(problem: Exception, phase: str, number: int | None = None, *, has_log: bool = True) -> Failed:

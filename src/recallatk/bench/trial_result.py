@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import Calls, Others, WarmUp
+from recallatk.core.filtering import Refusals, read_refusals
 from recallatk.redaction import redact_text
 from recallatk.scratch import scratch_writing
 
@@ -40,6 +41,7 @@ class TrialResult:
     warm_up: WarmUp | None
     sentinel_ns: NDArray[np.int64]
     highest_rate: float | None = None
+    refused: Refusals | None = None
 
     def save(self, path: Path) -> None:
         """Write it as one file of arrays."""
@@ -51,11 +53,13 @@ class TrialResult:
             "highest_rate": self.highest_rate,
             "batch": self.calls.batch,
             "clients": self.calls.clients,
+            "refused": None if self.refused is None else self.refused.to_dict(),
         }
         arrays = {
             "answers": self.answers,
             "times": self.times,
             "sentinel_ns": self.sentinel_ns,
+            **({} if self.refused is None else {"refused": self.refused.numbers}),
             **{f"calls_{name}": getattr(self.calls, name) for name in (*_CALLS, "round")},
             **{f"others_{name}": array for name, array in others.items()},
         }
@@ -77,14 +81,15 @@ class TrialResult:
             warm_up=None if facts["warm_up"] is None else WarmUp(**facts["warm_up"]),
             sentinel_ns=arrays["sentinel_ns"],
             highest_rate=facts["highest_rate"],
+            refused=read_refusals(arrays.get("refused"), facts["refused"]),
         )
 
 
 class TrialBlocks:
     """The blocks of one trial so far; repeated answers are stored only if they differ from the first."""
 
-    def __init__(self, number: int, queries: int, k: int) -> None:
-        self.number = number
+    def __init__(self, number: int, queries: int, k: int, refused: Refusals | None = None) -> None:
+        self.number, self.refused = number, refused
         self.answers = np.full((queries, k), -1, np.int64)
         self.times = np.zeros(queries, np.int64)
         self.rounds: list[Calls] = []
@@ -134,6 +139,7 @@ class TrialBlocks:
             warm_up=self.warm_up,
             sentinel_ns=np.asarray(self.sentinel_ns, np.int64),
             highest_rate=self.highest_rate,
+            refused=self.refused,
         )
 
 

@@ -37,6 +37,10 @@ By = Annotated[
         help="Query column, expression or segment to group results by, e.g. kind*effort; repeatable."
     ),
 ]
+Weight = Annotated[
+    str | None,
+    typer.Option(help="Query column to weight means by, such as the number of times each query was asked."),
+]
 ByRow = Annotated[
     list[str] | None,
     typer.Option("--by-row", help="Corpus column to group true neighbors by: who is not found; repeatable."),
@@ -121,6 +125,7 @@ class GivenOptions:
     at: str | None = None
     by: Sequence[str] | None = None
     by_row: Sequence[str] | None = None
+    weight: str | None = None
     sample: int | None = None
     corpus_sample: int | None = None
     rounds: int | None = None
@@ -160,6 +165,7 @@ class GivenOptions:
             "measure": {
                 "by": list(self.by or ()),
                 "by_row": list(self.by_row or ()),
+                "weight": self.weight,
                 "rounds": self.rounds,
                 "explain": self.explain or None,
             },

@@ -16,6 +16,7 @@ from recallatk.cli.options import (
     RunQueries,
     RunTruth,
     Targets,
+    Weight,
     judged_by,
     open_run,
     require_columns,
@@ -26,6 +27,8 @@ from recallatk.units import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from recallatk.bench.recorded_benchmark import NamedFiles
+    from recallatk.core import Run
     from recallatk.reporting.charts.theme import Chart
     from recallatk.reporting.run_report import RunReport
 
@@ -55,12 +58,13 @@ def report(
     truth: RunTruth = None,
     corpus: RunCorpus = None,
     queries: RunQueries = None,
+    weight: Weight = None,
 ) -> None:
     """Write a self-contained HTML report: verdict, curves, segments, worst queries, provenance.
 
     Further runs on the same data are compared with the first, query by query. --by-row, --target, --budget
-    and --price replace those that the runs recorded. URLs that a run folder names are not opened: name them
-    with --corpus, --queries and --truth.
+    and --price replace those that the runs recorded, and --weight weights all means anew. URLs that a run
+    folder names are not opened: name them with --corpus, --queries and --truth.
 
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
@@ -73,10 +77,12 @@ def report(
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
+        _require_unweighted(tuning, weight)
         _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
         return
     opened = [open_run(each) for each in runs]
-    found = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in opened]
+    judged = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in opened]
+    found = [(_weighted(run, folder, named, weight), folder) for run, folder in judged]
     first, folder = found[0]
     page = folder / FILE if out is None else out
     require_writable(page)
@@ -110,6 +116,22 @@ def _write_markdown(made: RunReport, path: Path) -> None:
     compared = render_markdown(made.document(Form.MARKDOWN))
     write_text(path, "\n\n".join([compared, *(to_markdown(run) for run in made.others)]))
     typer.echo(str(path))
+
+
+def _require_unweighted(tuning: Path, weight: str | None) -> None:
+    if weight is not None:
+        raise UsageError(f"{tuning} is a tuning. To weight its means: recallatk tune … --weight {weight}")
+
+
+def _weighted(run: Run, folder: Path, named: NamedFiles, weight: str | None) -> Run:
+    """The run with means weighted by a column of its queries, from its data or its truth."""
+    if weight is None:
+        return run
+    from recallatk.analysis.weighting import query_columns, reweighted, weights_from
+    from recallatk.bench.recorded_benchmark import RecordedBenchmark
+
+    data = RecordedBenchmark(run, folder, named)
+    return reweighted(run, weights_from(query_columns(data.truth, data.dataset), weight))
 
 
 def _note_omissions(made: RunReport) -> None:

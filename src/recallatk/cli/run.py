@@ -31,6 +31,7 @@ from recallatk.cli.options import (
     Targets,
     VectorColumn,
     Verbose,
+    Weight,
     Where,
     open_benchmark,
 )
@@ -95,6 +96,7 @@ def run(
     where: Where = None,
     by: By = None,
     by_row: ByRow = None,
+    weight: Weight = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     model: ModelName = None,
@@ -114,9 +116,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved as soon as it is measured; the same command resumes an interrupted run. With a bench
-    file, --sample, --corpus-sample, --by, --by-row, --rounds, --explain, --target, --budget and --price
-    override it.
+    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample,
+    --by, --by-row, --weight, --corpus-sample, --rounds, --explain, --target, --budget and --price win.
 
     Example: recallatk run bench.toml
 
@@ -124,27 +125,24 @@ def run(
     """
     set_quiet(quiet)
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, model, query_model, model_column,
-        engines=engine, search=search, build=build, settings=settings, at=at, by=by, by_row=by_row,
-        sample=sample, corpus_sample=corpus_sample, rounds=rounds, explain=explain,
-        target=target, budget=budget, price=price,
+        queries, metric, where, id_column, vector_column, model, query_model, model_column, engine, search,
+        build, settings, at=at, by=by, by_row=by_row, weight=weight, sample=sample, price=price,
+        corpus_sample=corpus_sample, rounds=rounds, explain=explain, target=target, budget=budget,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
     if dry_run:
         _show_plan(benchmark, folder, as_json=as_json)
         return
-    if resume:
-        _require_run(folder)
-    found, findings = _measured_and_shown(
-        benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
-    )
+    _require_run(folder, resume=resume)
+    manner = Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
+    found, findings = _measured_and_shown(benchmark, folder, manner)
     if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
         raise typer.Exit(FAILED)
 
 
-def _require_run(folder: Path) -> None:
-    if not (folder / "run.json").exists():
+def _require_run(folder: Path, *, resume: bool) -> None:
+    if resume and not (folder / "run.json").exists():
         raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
 
 

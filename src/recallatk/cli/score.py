@@ -21,6 +21,7 @@ from recallatk.cli.options import (
     Sample,
     VectorColumn,
     Verbose,
+    Weight,
     Where,
     cutoffs,
 )
@@ -65,6 +66,7 @@ def score(
     at: At = None,
     by: By = None,
     by_row: ByRow = None,
+    weight: Weight = None,
     measure: Measures = None,
     against: Against = None,
     qrels: Qrels = None,
@@ -108,12 +110,10 @@ def score(
     if sample is not None:
         right, dataset, given = _sampled(right, dataset, given, sample, seed)
     found = assess(
-        right,
-        given[0],
-        None if at is None else cutoffs(at),
+        right, given[0], None if at is None else cutoffs(at),
         measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
-        corpus=known, dataset=dataset, row_numbers=row_numbers,
+        corpus=known, dataset=dataset, row_numbers=row_numbers, weight=weight,
     )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))

@@ -30,6 +30,7 @@ from recallatk.cli.options import (
     Targets,
     VectorColumn,
     Verbose,
+    Weight,
     Where,
     open_benchmark,
     require_goals,
@@ -80,6 +81,7 @@ def tune(
     metric: MetricName = None,
     where: Where = None,
     by: By = None,
+    weight: Weight = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     model: ModelName = None,
@@ -109,7 +111,7 @@ def tune(
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, model, query_model, model_column,
         sample=sample, corpus_sample=corpus_sample,
-        target=target, budget=budget, price=price,
+        weight=weight, target=target, budget=budget, price=price,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked)
     wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
@@ -140,6 +142,7 @@ def _tuned(benchmark: Benchmark, wanted: Wanted, truth: Truth | None, folder: Pa
             engines=wanted.engine or None,
             seconds=wanted.seconds,
             by=wanted.by,
+            weight=benchmark.settings.measure.weight,
             seed=seed,
             out=folder,
             truth=truth,

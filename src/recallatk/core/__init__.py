@@ -15,6 +15,7 @@ from recallatk.core.data import (
     blocks,
     in_memory,
 )
+from recallatk.core.filtering import FilterFacts, Refusals, RefusedFilter
 from recallatk.core.measured import (
     Build,
     Calls,
@@ -29,6 +30,7 @@ from recallatk.core.measured import (
 )
 from recallatk.core.trials import Knob, Load, Mode, Parameters, TimedCall, Trial, Via, describe_calls
 from recallatk.core.truth import Origin, Truth
+from recallatk.core.weights import Weights
 
 __all__ = [
     "BLOCK_BYTES",
@@ -42,6 +44,7 @@ __all__ = [
     "Corpus",
     "Dataset",
     "Failure",
+    "FilterFacts",
     "Knob",
     "Load",
     "Mean",
@@ -53,6 +56,8 @@ __all__ = [
     "Parameters",
     "QuerySet",
     "Records",
+    "Refusals",
+    "RefusedFilter",
     "Run",
     "Score",
     "TimedCall",
@@ -61,6 +66,7 @@ __all__ = [
     "Vectors",
     "Via",
     "WarmUp",
+    "Weights",
     "blocks",
     "describe_calls",
     "in_memory",

@@ -227,6 +227,11 @@ class QuerySet(Records):
         return any(each is not None for each in self.filters or ())
 
     @property
+    def all_filtered(self) -> bool:
+        """Whether every query has a filter."""
+        return bool(self.filters) and all(each is not None for each in self.filters or ())
+
+    @property
     def synthetic(self) -> bool:
         """Whether any filter was made by `recallatk workload`."""
         return any(each is not None and each.synthetic for each in set(self.filters or ()))

@@ -26,7 +26,7 @@ class GoalResult:
     low: float | None = None
     high: float | None = None
     note: str = ""
-    """Why it was not measured or not decided, if known."""
+    """Why it was not measured or not decided, or which queries the engine refused."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result for JSON."""
@@ -36,6 +36,7 @@ class GoalResult:
             "value": self.value,
             "low": self.low,
             "high": self.high,
+            "note": self.note,
         }
 
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core.data import Metric
+    from recallatk.core.filtering import FilterFacts, Refusals
     from recallatk.core.losses import LossEvidence
     from recallatk.core.trials import Parameters, Trial
+    from recallatk.core.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,10 @@ class Mean:
     low: float | None = None
     """Lower end of the 95 % confidence interval over queries; None if there is none."""
     high: float | None = None
+    unweighted: float | None = None
+    """The mean with equal weights; None if the queries have no weights."""
+    effective: float | None = None
+    """Effective number of queries in a weighted mean; None if the queries have no weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +88,8 @@ class Score:
     """Whether the filters of the queries are synthetic."""
     unreached: tuple[int, ...] = ()
     """Default values of k that the truth has, left out because no query has that many answers."""
+    weights: Weights | None = field(default=None, repr=False)
+    """The weight of every query sent; None if all count the same."""
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} without answers" if self.missing else ""
@@ -198,6 +206,12 @@ class Measurement:
     """How often each query was sent; None: as often as calls begin with it."""
     loss: LossEvidence | None = None
     """Evidence on the neighbors that it missed; None if none was collected."""
+    refused: Refusals | None = None
+    """Queries that were not sent because the engine refused their filters; None if it refused none."""
+    filters: FilterFacts | None = None
+    """What the filters of the queries admit; None without filters, and in run formats before 4."""
+    violations: NDArray[np.int64] | None = None
+    """Number of rows in the first answer to each query that its filter does not admit."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:
@@ -222,6 +236,18 @@ class Measurement:
         return everywhere
 
     @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of every query, 0 for queries not sent; None if all count the same."""
+        import numpy as np
+
+        known = self.score.weights
+        if known is None or len(known) == len(self.answers):
+            return None if known is None else known.values
+        everywhere = np.zeros(len(self.answers))
+        everywhere[self.asked] = known.values
+        return everywhere
+
+    @property
     def timed_call(self) -> TimedCall:
         """What each latency of the trial covers."""
         built = self.build
@@ -240,7 +266,7 @@ class Failure:
 
     trial: Trial
     kind: str
-    """exception, crash, time limit, memory limit, no evidence."""
+    """exception, crash, time limit, memory limit, no evidence, refused."""
     phase: str
     """build, warm-up or search."""
     message: str

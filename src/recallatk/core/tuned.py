@@ -111,6 +111,10 @@ class Tuned:
     per_hour: float | None = None
     """Price of the machine per hour; None if not stated."""
     currency: str | None = None
+    weight: str | None = None
+    """Query column that all means are weighted by; None if all queries count the same."""
+    effective_queries: float | None = None
+    """Effective number of the tuning queries; None without weights."""
 
     def __str__(self) -> str:
         shown: str = renderer().tuned_text(self)

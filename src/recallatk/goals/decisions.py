@@ -2,7 +2,7 @@
 
 `evaluation` judges one setting at the end. A search tests many settings, each with a share `alpha` of the
 error probability, and stops sending queries once a target is decided. Values come from `Target.shaped`, one
-array per target.
+array per target; weights, if any, are one array per target too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.betting import SequentialTest, SequentialVerdict, is_at_least, lower_bound
+from recallatk.analysis.distribution import scored_values, weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,44 +23,69 @@ if TYPE_CHECKING:
     from recallatk.goals.target import Target
 
     Values = Sequence[NDArray[np.float64]]
+    Counts = Sequence[NDArray[np.float64]] | None
 
 
-def means_reach(targets: Sequence[Target], values: Values) -> bool:
+def means_reach(targets: Sequence[Target], values: Values, weights: Counts = None) -> bool:
     """Whether every mean reaches its threshold; targets without any value are ignored."""
     return all(
-        np.isnan(each).all() or bool(np.nanmean(each) >= target.threshold)
-        for target, each in zip(targets, values, strict=True)
+        not len(scored) or weighted_mean(scored, counts) >= target.threshold
+        for target, (scored, counts) in zip(targets, _scored(values, weights), strict=True)
     )
 
 
-def sequential_verdict(targets: Sequence[Target], values: Values, alpha: float) -> SequentialVerdict:
-    """The verdict of one sequential test per target: FAIL if one fails, PASS if all pass."""
-    found = {_tested(*each, alpha) for each in zip(targets, map(_scored, values), strict=True)}
+def sequential_verdict(
+    targets: Sequence[Target], values: Values, alpha: float, weights: Counts = None, heaviest: float = 1.0
+) -> SequentialVerdict:
+    """The verdict of one sequential test per target: FAIL if one fails, PASS if all pass.
+
+    Args:
+        targets: the targets.
+        values: for each, the values so far, in the random order in which the queries were sent.
+        alpha: probability of an error.
+        weights: how much each query counts; equally by default.
+        heaviest: the largest weight of all queries, sent or not.
+    """
+    # Weights that are equal so far still count by the heaviest, which may come later.
+    counts = [np.ones(len(each)) for each in values] if weights is None else weights
+    found = {
+        _tested(target, each[~np.isnan(each)], its[~np.isnan(each)], alpha, heaviest)
+        for target, each, its in zip(targets, values, counts, strict=True)
+    }
     if SequentialVerdict.FAIL in found:
         return SequentialVerdict.FAIL
     return SequentialVerdict.PASS if found == {SequentialVerdict.PASS} else SequentialVerdict.UNDECIDED
 
 
-def _tested(target: Target, scored: NDArray[np.float64], alpha: float) -> SequentialVerdict:
+def _tested(
+    target: Target,
+    scored: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    alpha: float,
+    heaviest: float,
+) -> SequentialVerdict:
     if target.threshold >= 1:
-        return SequentialVerdict.FAIL if (scored < 1).any() else SequentialVerdict.UNDECIDED
-    return SequentialTest(target.threshold, alpha).update(scored)
+        return SequentialVerdict.FAIL if (scored[weights > 0] < 1).any() else SequentialVerdict.UNDECIDED
+    return SequentialTest(target.threshold, alpha, heaviest).update(scored, weights)
 
 
-def bounds_clear(targets: Sequence[Target], values: Values, alpha: float) -> tuple[bool, NDArray[np.float64]]:
+def bounds_clear(
+    targets: Sequence[Target], values: Values, alpha: float, weights: Counts = None
+) -> tuple[bool, NDArray[np.float64]]:
     """Whether the lower bound of every mean reaches its threshold, and the bounds."""
-    bounds = np.array([lower_bound(_scored(each), 1 - alpha) for each in values])
+    there = _scored(values, weights)
+    bounds = np.array([lower_bound(scored, 1 - alpha, weights=counts) for scored, counts in there])
     return bool(np.all(bounds >= [each.threshold for each in targets])), bounds
 
 
-def confirms(targets: Sequence[Target], values: Values, alpha: float) -> bool:
+def confirms(targets: Sequence[Target], values: Values, alpha: float, weights: Counts = None) -> bool:
     """Whether every mean reaches its threshold and no sequential test reports a miss."""
-    for target, scored in zip(targets, map(_scored, values), strict=True):
-        if not len(scored) or scored.mean() < target.threshold:
+    for target, (scored, counts) in zip(targets, _scored(values, weights), strict=True):
+        if not len(scored) or weighted_mean(scored, counts) < target.threshold:
             return False
         if (
             0 < target.threshold < 1
-            and is_at_least(scored, target.threshold, alpha)[0] is SequentialVerdict.FAIL
+            and is_at_least(scored, target.threshold, alpha, counts)[0] is SequentialVerdict.FAIL
         ):
             return False
     return True
@@ -84,5 +110,7 @@ def broken_budget(
     return None
 
 
-def _scored(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return values[~np.isnan(values)]
+def _scored(values: Values, weights: Counts) -> list[tuple[NDArray[np.float64], NDArray[np.float64] | None]]:
+    """For each target the values that count, with their weights where these differ."""
+    counts = [None] * len(values) if weights is None else weights
+    return [scored_values(each, its) for each, its in zip(values, counts, strict=True)]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from recallatk.analysis.betting import lower_bound, upper_bound
-from recallatk.analysis.distribution import plain_mean
+from recallatk.analysis.distribution import scored_values, weighted_mean
 from recallatk.analysis.intervals import mean_interval, quantile, quantile_interval
 from recallatk.core.judgments import GoalResult, Outcome
 from recallatk.goals.budget import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,6 +38,8 @@ class GoalEstimate:
     high: float | None = None
     sampled: bool = False
     """Whether the value is an estimate from a sample, so that its bounds decide instead of the value."""
+    note: str = ""
+    """What a reader must know about the value."""
 
 
 class GoalEvidence(Protocol):
@@ -62,16 +65,18 @@ def evaluate(goals: Iterable[Goal], evidence: GoalEvidence) -> tuple[GoalResult,
     return tuple(_result(goal, evidence.estimate(goal)) for goal in goals)
 
 
-def target_result(target: Target, values: NDArray[np.float64]) -> GoalResult:
+def target_result(
+    target: Target, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> GoalResult:
     """The outcome of a target, from the measure or loss of each query."""
-    return _result(target, target_estimate(target, values))
+    return _result(target, target_estimate(target, values, weights))
 
 
 def _result(goal: Goal, found: GoalEstimate | None) -> GoalResult:
     if found is None or found.value is None:
         return GoalResult(str(goal), Outcome.NOT_MEASURED)
     outcome = _outcome(goal.limit, found, at_least=goal.at_least)
-    return GoalResult(str(goal), outcome, found.value, found.low, found.high)
+    return GoalResult(str(goal), outcome, found.value, found.low, found.high, found.note)
 
 
 def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:
@@ -87,27 +92,65 @@ def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:
     return Outcome.UNDECIDED
 
 
-def target_estimate(target: Target, values: NDArray[np.float64]) -> GoalEstimate | None:
-    """The value of a target with its bounds, from the measure or loss of each query."""
-    there = values[~np.isnan(values)]
+def target_estimate(
+    target: Target, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> GoalEstimate | None:
+    """The value of a target with its bounds, from the measure or loss of each query.
+
+    Args:
+        target: the target.
+        values: one value per query; NaN for queries that do not count.
+        weights: how much each query counts; equally by default.
+    """
+    there, counts = scored_values(values, weights)
     if not len(there):
         return None
     if target.percentile is not None:
         share = target.percentile / 100
+        if counts is not None:
+            return _weighted_quantile(there, share, counts)
         low, high = quantile_interval(there, share, _BOTH_SIDES) or (None, None)
         return GoalEstimate(quantile(there, share), low, high, sampled=True)
-    mean = plain_mean(there)
+    mean = weighted_mean(there, counts)
     if target.relevance:
-        kept = (1 - there) / 2
-        bounds = (1 - 2 * upper_bound(kept, CONFIDENCE), 1 - 2 * lower_bound(kept, CONFIDENCE))
-        return GoalEstimate(mean, *bounds, sampled=True)
+        least, most = _bounds((1 - there) / 2, counts)
+        return GoalEstimate(mean, 1 - 2 * most, 1 - 2 * least, sampled=True)
     if target.measure.bounded:
-        clipped = np.clip(there, 0.0, 1.0)
-        return GoalEstimate(
-            mean, lower_bound(clipped, CONFIDENCE), upper_bound(clipped, CONFIDENCE), sampled=True
-        )
-    low, high = mean_interval(there, _BOTH_SIDES) or (None, None)
+        return GoalEstimate(mean, *_bounds(np.clip(there, 0.0, 1.0), counts), sampled=True)
+    low, high = mean_interval(there, _BOTH_SIDES, counts) or (None, None)
     return GoalEstimate(mean, low, high, sampled=True)
+
+
+def _bounds(values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> tuple[float, float]:
+    return lower_bound(values, CONFIDENCE, weights=weights), upper_bound(values, CONFIDENCE, weights=weights)
+
+
+def _weighted_quantile(
+    values: NDArray[np.float64], share: float, weights: NDArray[np.float64]
+) -> GoalEstimate:
+    """The value that all but a share of the weight reaches, with bounds from those of the weight that does.
+
+    The quantile is at least v if more than 1 - share of the weight has v or more.
+    """
+    distinct = np.unique(values)
+
+    def reached(place: int) -> NDArray[np.float64]:
+        return np.asarray(values >= distinct[place], np.float64)
+
+    def last(enough: Callable[[int], bool]) -> int:
+        """How many of the distinct values, from the lowest, are reached by enough of the weight."""
+        return bisect_left(range(len(distinct)), True, key=lambda place: not enough(place))
+
+    needed = 1 - share - _ROUNDING
+    found = last(lambda place: weighted_mean(reached(place), weights) >= needed)
+    sure = last(lambda place: lower_bound(reached(place), CONFIDENCE, weights=weights) >= needed)
+    possible = last(lambda place: upper_bound(reached(place), CONFIDENCE, weights=weights) >= needed)
+    return GoalEstimate(
+        float(distinct[max(0, found - 1)]),
+        0.0 if sure == 0 else float(distinct[sure - 1]),
+        1.0 if possible == len(distinct) else float(distinct[max(0, possible - 1)]),
+        sampled=True,
+    )
 
 
 def severity(goals: Sequence[Goal], results: Sequence[GoalResult]) -> tuple[list[int], list[float]]:

@@ -124,13 +124,17 @@ def _trials(run: Run) -> list[Measurement]:
 def _chosen(
     trials: Sequence[Measurement], found: dict[Trial, tuple[GoalResult, ...]], headline: str | None
 ) -> Measurement:
-    """The cheapest trial of those that miss no goal and meet the most; if all miss one, the best recall."""
+    """The cheapest trial of those that miss no goal and meet the most; if all miss one, the best recall.
+
+    A trial that refuses queries comes after all that do not.
+    """
     measured = {one.outcome for results in found.values() for one in results} - {Outcome.NOT_MEASURED}
     outcomes = {trial: [one.outcome for one in results] for trial, results in found.items()}
     may = [each for each in trials if Outcome.MISSED not in outcomes[each.trial]]
     if may and measured:
-        return min(may, key=lambda each: (-outcomes[each.trial].count(Outcome.MET), _cost(each)))
-    return max(trials, key=lambda each: (_mean(each, headline), -_cost(each)))
+        met = {trial: outcomes[trial].count(Outcome.MET) for trial in outcomes}
+        return min(may, key=lambda each: (each.refused is not None, -met[each.trial], _cost(each)))
+    return max(trials, key=lambda each: (each.refused is None, _mean(each, headline), -_cost(each)))
 
 
 def _cost(measurement: Measurement) -> float:
@@ -158,7 +162,11 @@ class TrialEvidence:
 
     def estimate(self, goal: Goal) -> GoalEstimate | None:
         """The figure that a goal is about; None where it was not measured."""
-        return self._quality(goal) if isinstance(goal, Target) else self._cost(goal)
+        found = self._quality(goal) if isinstance(goal, Target) else self._cost(goal)
+        refused = self.measurement.refused
+        if found is None or refused is None or not found.sampled:
+            return found
+        return replace(found, note=f"over answered queries; {refused.count_in_words}")
 
     def _cost(self, budget: Budget) -> GoalEstimate | None:
         built = self.measurement.build
@@ -185,7 +193,9 @@ class TrialEvidence:
             inside = self._members(target, len(values))
         except RecallError:
             return None
-        return target_estimate(target, np.where(inside, values, np.nan))
+        weights = self.measurement.score.weights
+        counts = None if weights is None else weights.values
+        return target_estimate(target, np.where(inside, values, np.nan), counts)
 
     def _values(self, target: Target) -> NDArray[np.float64] | None:
         """The target's measure or loss for every query that was sent."""
@@ -214,7 +224,7 @@ class TrialEvidence:
         columns = None if self.dataset is None else self.dataset.queries.metadata
         if columns is None and self.truth is not None:
             columns = self.truth.query_columns
-        inside = target.members(columns, len(self.measurement.answers))
+        inside = target.members(columns, len(self.measurement.answers), self.measurement.filters)
         return np.asarray(inside[self.measurement.asked], bool)
 
     def _stored(self, target: Target) -> GoalEstimate | None:

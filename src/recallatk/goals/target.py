@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.distribution import interval_of, plain_mean
+from recallatk.analysis.distribution import mean_of_values
+from recallatk.analysis.filtered import CORRELATED, CORRELATIONS, NAMED, filter_facts, named_grouping
 from recallatk.analysis.measures import Measure, Recall, Robustness, find_measure
 from recallatk.analysis.measures.base import plain
-from recallatk.core import Mean
 from recallatk.errors import UsageError, choices, unknown
 from recallatk.units import parse_share
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, FilterFacts, Mean
 
 NAME = r"""[^\s"'=`]+|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 # 0.6 has no exact binary form, and 6 of 10 must reach it.
@@ -106,23 +106,40 @@ class Target:
         """The value that the mean of `shaped` values must reach."""
         return (1 - self.value) / 2 if self.relevance else self.goal
 
-    def members(self, columns: pa.Table | None, queries: int) -> NDArray[np.bool_]:
-        """Which queries are in the segment."""
+    def members(
+        self, columns: pa.Table | None, queries: int, facts: FilterFacts | None = None
+    ) -> NDArray[np.bool_]:
+        """Which queries are in the segment.
+
+        Args:
+            columns: columns of the queries, which come before groupings of the same name.
+            queries: number of queries.
+            facts: what their filters admit, for the groupings `filter`, `selectivity` and `correlation`.
+        """
         if self.segment is None:
             return np.ones(queries, bool)
         name, value = self.segment
         known = [] if columns is None else columns.column_names
-        if columns is None or name not in known:
-            raise UsageError(f"{self.text}: {unknown('query column', name, known)}")
-        labels = _labels(columns, name)
-        found = labels == value
-        if not found.any():
+        labels = _labels(columns, name) if columns is not None and name in known else None
+        inside = np.zeros(queries, bool) if labels is None else np.asarray(labels == value, bool)
+        grouping = None if inside.any() else named_grouping(name, facts)
+        if grouping is not None:
+            labels = np.array([_short(each) for each in grouping.labels], object)
+            inside = np.asarray(labels == _short(value), bool)
+        if labels is None:
+            raise UsageError(f"{self.text}: {_unknown(name, known)}")
+        if not inside.any():
             others = sorted({each for each in labels if each is not None})
             more = " and others" if len(others) > _NAMED else ""
             raise UsageError(
                 f"{self.text}: no query has {name} = {value!r}. Its values: {choices(others[:_NAMED])}{more}"
             )
-        return np.asarray(found, bool)
+        return inside
+
+    @property
+    def needs_correlation(self) -> bool:
+        """Whether it names a correlation, which needs the truth without filters."""
+        return self.segment is not None and self.segment[0] == CORRELATED
 
     def shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scale the measure or loss of each query to the range 0 to 1; NaN stays NaN.
@@ -135,17 +152,16 @@ class Target:
             return values
         return np.where(np.isnan(values), np.nan, (values >= self.value - ROUNDING).astype(np.float64))
 
-    def mean(self, values: NDArray[np.float64]) -> Mean:
+    def mean(self, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Mean:
         """The mean of `shaped` values with its interval; for a loss, in units of loss."""
-        scored = values[~np.isnan(values)]
-        if not len(scored):
-            return Mean(None, None, 0)
-        low, high = interval_of(scored, is_share=self.is_share) or (None, None)
-        mean = plain_mean(scored)
-        if not self.relevance:
-            return Mean(mean, None, len(scored), low, high)
-        ends = (None if end is None else 1 - 2 * end for end in (high, low))
-        return Mean(1 - 2 * mean, None, len(scored), *ends)
+        mean = mean_of_values(values, is_share=self.is_share, weights=weights)
+        if not self.relevance or mean.value is None:
+            return mean
+        value, low, high, unweighted = (
+            None if each is None else 1 - 2 * each
+            for each in (mean.value, mean.high, mean.low, mean.unweighted)
+        )
+        return replace(mean, value=value, low=low, high=high, unweighted=unweighted)
 
     def reached_by(self, mean: Mean | None) -> bool | None:
         """Whether a mean returned by `mean` meets the target; None if there is no mean."""
@@ -199,8 +215,25 @@ def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:
     for each in targets:
         if each.needs_qrels and dataset.qrels is None:
             raise UsageError(f"{each} needs relevance judgments (qrels), but the data have none")
-        if each.segment is not None:
-            each.members(dataset.queries.metadata, dataset.queries.rows)
+        if each.segment is None:
+            continue
+        if each.needs_correlation and dataset.queries.filtered and each.segment[1] in CORRELATIONS:
+            # Which queries correlate is known once the truth without filters is.
+            continue
+        facts = filter_facts(dataset) if each.segment[0] in NAMED else None
+        each.members(dataset.queries.metadata, dataset.queries.rows, facts)
+
+
+def _short(label: str | None) -> str | None:
+    """The name of a group without what goals may leave out: `1 to 10 %` of the rows."""
+    return None if label is None else label.removesuffix(" of the rows").replace(" %", "%")
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if name in NAMED:
+        accepted = f". Accepted: {choices(CORRELATIONS)}" if name == CORRELATED else ""
+        return f"there is no query column {name!r}, and the filters of the queries do not tell it{accepted}"
+    return unknown("query column", name, known)
 
 
 def _labels(columns: pa.Table, name: str) -> NDArray[np.object_]:

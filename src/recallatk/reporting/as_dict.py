@@ -6,7 +6,12 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from recallatk.analysis.cost import price_of
+from recallatk.analysis.headline import headline_measure
+from recallatk.analysis.weighting import weights_of_run
+from recallatk.core import Refusals
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
 from recallatk.reporting.trial_lines import trial_lines
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from recallatk.analysis.row_segments import LostRows, RowSegments
-    from recallatk.core import Failure, Mean, Run, Trial
+    from recallatk.core import Failure, Mean, Measurement, Run, Trial, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.row_segments import SettingRows
@@ -26,7 +31,9 @@ _NOT_MEASURED = (
     *("build_seconds", "build_cpu_seconds", "build_threads", "search_threads"),
     *("memory_bytes", "peak_bytes", "size_bytes", "version", "call", "evidence"),
     *("k", "queries", "asked", "scored", "calls", "rounds", "clients", "changed_answers", "warm_up"),
+    *("refused", "filters"),
 )
+_NONE_REFUSED = Refusals(np.empty(0, np.int32), ())
 
 
 def run_to_dict(
@@ -56,6 +63,7 @@ def run_to_dict(
             "timed": run.timed,
             "sampled_from": run.sampled_from,
             "synthetic_filters": run.synthetic,
+            **weight_to_dict(weights_of_run(run)),
             "trials": _trials(run),
             "segments": [each.to_dict() for each in segments],
             "cautions": [asdict(each) for each in run.cautions],
@@ -85,11 +93,11 @@ def _trials(run: Run) -> list[dict[str, Any]]:
     done: dict[Trial, list[TrialLine]] = {}
     for line in trial_lines(run):
         done.setdefault(line.trial, []).append(line)
-    failed = {each.trial: each for each in run.failures}
+    failed, measure = {each.trial: each for each in run.failures}, headline_measure(run)
     found = []
     for trial, number in trial_numbers(run).items():
         found += [
-            {**_named(trial, number, "done"), **_measured(line), **_cost(run, line)}
+            {**_named(trial, number, "done"), **_measured(line, measure), **_cost(run, line)}
             for line in done.get(trial, ())
         ]
         if trial not in done:
@@ -128,7 +136,7 @@ def _unmeasured(failure: Failure | None) -> dict[str, Any]:
     }
 
 
-def _measured(line: TrialLine) -> dict[str, Any]:
+def _measured(line: TrialLine, measure: str | None) -> dict[str, Any]:
     measurement, built, late = line.measurement, line.measurement.build, line.lateness
     return {
         "measures": {name: mean_to_dict(mean) for name, mean in measurement.score.measures.items()},
@@ -157,6 +165,8 @@ def _measured(line: TrialLine) -> dict[str, Any]:
         "queries": len(measurement.answers),
         "asked": line.asked,
         "scored": measurement.score.scored,
+        "refused": (measurement.refused or _NONE_REFUSED).to_dict(),
+        "filters": _filters(measurement, measure),
         "calls": len(measurement.calls),
         "rounds": measurement.calls.rounds,
         "clients": measurement.calls.clients,
@@ -168,9 +178,28 @@ def _measured(line: TrialLine) -> dict[str, Any]:
     }
 
 
+def _filters(measurement: Measurement, measure: str | None) -> dict[str, Any] | None:
+    """Recall and rates of groups of queries by their filters; None without filters."""
+    if measurement.filters is None:
+        return None
+    from recallatk.reporting.filtered import filters_to_dict
+
+    return filters_to_dict(measurement, measure)
+
+
 def mean_to_dict(mean: Mean) -> dict[str, Any]:
-    """A mean with its interval, and the mean by strict ids."""
-    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+    """A mean with its interval, and the mean by strict ids; of a weighted one also the unweighted mean."""
+    found = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "ids": mean.ids}
+    if mean.effective is None:
+        return found
+    return {**found, "unweighted": mean.unweighted, "effective_queries": mean.effective}
+
+
+def weight_to_dict(weights: Weights | None) -> dict[str, Any]:
+    """The key `weight`: the query column of the weights and the effective number; nothing without weights."""
+    if weights is None:
+        return {}
+    return {"weight": {"column": weights.column, "effective_queries": weights.effective}}
 
 
 def row_segments_to_dict(found: RowSegments) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.answer_scores import OTHER_TOOLS
-from recallatk.analysis.segments import AUTOMATIC, SELECTIVITY
-from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict
+from recallatk.analysis.segments import AUTOMATIC, FREQUENCY, SELECTIVITY
+from recallatk.analysis.weighting import few_effective
+from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
-from recallatk.reporting.labels import LOWER_BOUND, number, with_margin
+from recallatk.reporting.labels import LOWER_BOUND, number, weighted_by, with_margin
 from recallatk.reporting.row_segments import row_blocks
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
@@ -68,7 +69,13 @@ def _heading(assessment: Assessment) -> Section:
     scored = "" if score.scored == score.queries else f", {score.scored:,} scored"
     bound = assessment.at_least.get(name)
     at_least = "" if bound is None else f", at least {bound:.3f} with 95 % confidence"
-    lines = [f"{name} {with_margin(score.measures[name])}{at_least}. {assessment.name}: {asked}{scored}."]
+    mean = score.measures[name]
+    lines = [f"{name} {with_margin(mean)}{at_least}. {assessment.name}: {asked}{scored}."]
+    if score.weights is not None and mean.effective is not None:
+        lines.append(
+            f"All means are {weighted_by(score.weights)}: the queries count as {mean.effective:,.3g} equally "
+            f"weighted ones. Unweighted, {name} is {number(mean.unweighted, '.3f')}."
+        )
     if score.sampled_from is not None:
         lines.append(
             f"The corpus is a sample of {score.sampled_from:,} rows. Recall on a sample does not carry over "
@@ -85,11 +92,14 @@ def _measures(assessment: Assessment) -> Section:
         by_ids = "" if mean.ids is None else f"{mean.ids:.3f}"
         # Ties that change no shown digit are not worth a number.
         by_ids = "" if by_ids == number(mean.value, ".3f") else by_ids
-        rows.append([name, with_margin(mean), by_ids, f"{mean.n:,}"])
-    header = ["measure", "mean", "strict ids", "queries"]
+        unweighted = "" if mean.effective is None else number(mean.unweighted, ".3f")
+        rows.append([name, with_margin(mean), unweighted, by_ids, f"{mean.n:,}"])
+    weights = assessment.score.weights
+    header = ["measure", f"mean, {weighted_by(weights)}" if weights else "mean", "unweighted", "strict ids"]
+    header.append("queries")
     # Columns that say nothing, or the same in every row, are left out.
-    kept = [0, 1, *([2] if any(row[2] for row in rows) else [])]
-    kept += [3] if len({row[3] for row in rows}) > 1 else []
+    kept = [0, 1, *(at for at in (2, 3) if any(row[at] for row in rows))]
+    kept += [4] if len({row[4] for row in rows}) > 1 else []
     table = Table("", [header[at] for at in kept], [[row[at] for at in kept] for row in rows], 1)
     legend = [LOWER_BOUND] if assessment.at_least else []
     return Section("", [table, Sentences([*legend, *_unreached(assessment)])])
@@ -158,11 +168,11 @@ def _segments(assessment: Assessment) -> list[Section]:
 
 
 def _named_segments(assessment: Assessment) -> list[Section]:
-    """The groupings that the user named, and filter selectivity; --verbose has the others."""
+    """The groupings that the user named, filter selectivity and frequency; --verbose has the others."""
     shown = {
         name: found
         for name, found in assessment.segments.items()
-        if found and (name not in AUTOMATIC or name == SELECTIVITY)
+        if found and (name not in AUTOMATIC or name in (SELECTIVITY, FREQUENCY))
     }
     more = [name for name in assessment.segments if name not in shown]
     sections = [_segment_section(name, found) for name, found in shown.items()]
@@ -175,10 +185,14 @@ def _segment_section(name: str, found: list[Segment]) -> Section:
     rows = []
     for each in found[:_SHOWN]:
         mean = each.measures[measure]
-        rows.append([f"  {each.name}", with_margin(mean), f"{each.queries:,}"])
+        unweighted = [] if mean.effective is None else [number(mean.unweighted, ".3f")]
+        rows.append([f"  {each.name}", with_margin(mean), *unweighted, f"{each.queries:,}"])
     more = len(found) - _SHOWN
     better = [f"  {more:,} segments with higher recall are not shown; --json has all"] if more > 0 else []
-    header = [f"by {name}", measure, "queries"]
+    weighted = any(each.measures[measure].effective is not None for each in found)
+    # A segment in which no query counts has no effective number.
+    rows = [row if len(row) == 4 or not weighted else [*row[:2], "-", row[2]] for row in rows]
+    header = [f"by {name}", measure, *(["unweighted"] if weighted else []), "queries"]
     return Section("", [Table("", header, rows, 1), Sentences(better)])
 
 
@@ -199,6 +213,8 @@ def _warnings(assessment: Assessment) -> Section:
             names = _names(assessment) if kind == "missing" else ""
             lines.append(f"warning: {counted(count, one, several)} {said}{names}")
     lines += _tie_warnings(assessment)
+    few = few_effective(assessment.score.weights)
+    lines += [f"warning: {few}"] if few else []
     unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if unchecked:
         lines.append(f"not checked: {' and '.join(unchecked)} ids. Give --corpus and --queries to count them")
@@ -246,6 +262,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "queries": score.queries,
         "scored": score.scored,
         "k": assessment.k,
+        **weight_to_dict(score.weights),
         "measures": {name: mean_to_dict(mean) for name, mean in score.measures.items()},
         "at_least": dict(assessment.at_least),
         "distribution": {name: _distribution(found) for name, found in assessment.distribution.items()},

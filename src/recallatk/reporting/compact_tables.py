@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from recallatk.analysis.headline import headline_measure
 from recallatk.reporting.charts.points import thinned
 from recallatk.reporting.labels import fitted
-from recallatk.reporting.run_tables import LONGEST_CELL, cells_of, columns_of, filled, grouped, in_order
+from recallatk.reporting.run_tables import (
+    LONGEST_CELL,
+    UNWEIGHTED,
+    cells_of,
+    columns_of,
+    filled,
+    grouped,
+    in_order,
+)
 from recallatk.reporting.text import columns_taken
 from recallatk.reporting.trial_lines import measure_names
 
@@ -49,7 +57,15 @@ def _compact(run: Run, lines: list[TrialLine], names: Naming, title: str, width:
     ordered = in_order(lines, headline)
     shown = _glanced(ordered, headline)
     columns = columns_of(run, ordered, names, wide=False, rounds=False)
-    always = {headline, "search", "QPS", "", "highest rate/s", *(["p95 ms"] if len(shown) < 2 else [])}
+    always = {
+        headline,
+        UNWEIGHTED,
+        "search",
+        "QPS",
+        "",
+        "highest rate/s",
+        *(["p95 ms"] if len(shown) < 2 else []),
+    }
     # Over all rows: a value that only the rows in sight share is not the same everywhere.
     same = [
         (column, found.pop())

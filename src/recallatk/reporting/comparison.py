@@ -162,8 +162,9 @@ def _difference(truth: Truth | None, k: int, mine: Measurement, theirs: Measurem
         return None
     # In an open loop, each run sends its own sample of queries.
     both = ~(np.isnan(values[0]) | np.isnan(values[1]))
+    weights = None if mine.weights is None else mine.weights[both]
     try:
-        return compare({"first": values[0][both], "second": values[1][both]})[0]
+        return compare({"first": values[0][both], "second": values[1][both]}, weights=weights)[0]
     except RecallError:
         return None
 

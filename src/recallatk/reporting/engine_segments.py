@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.distribution import mean_of
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
 from recallatk.analysis.segments import FEWEST, segments
-from recallatk.core import Score
+from recallatk.core import Score, Weights
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import thinned
 from recallatk.reporting.document import Section, Sentences, Table
@@ -187,12 +187,16 @@ def segments_at(
         if len(measurement.answers) != len(truth):
             continue
         values = recall_per_query(measurement, truth, k)
-        found = segments(Score(len(values), len(values), {}, {}, per_query={measure: values}), grouping)
+        known, counted_by = measurement.score.weights, measurement.weights
+        weights = None if known is None or counted_by is None else Weights(known.column, counted_by)
+        score = Score(len(values), len(values), {}, {}, per_query={measure: values}, weights=weights)
+        found = segments(score, grouping)
         counts = counts or {each.name: each.queries for each in found}
         means = {each.name: each.measures[measure] for each in found}
         # The first row, or the one of the verdict, ranks the segments.
         order = [each.name for each in found] if not order or point["n"] == chosen else order
-        rows.append(EngineRow(point["engine"], point["label"], point["n"], mean_of(values, measure), means))
+        overall = mean_of(values, measure, weights=counted_by)
+        rows.append(EngineRow(point["engine"], point["label"], point["n"], overall, means))
     if grouping.order is None:
         order.sort(key=lambda name: counts[name] < FEWEST)
     groups = {name: counts[name] for name in order}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from recallatk.analysis.comparison import Difference
     from recallatk.analysis.distribution import Estimate
     from recallatk.analysis.latency import Percentile, Spread
-    from recallatk.core import Mean, Parameters, Run, Trial
+    from recallatk.core import Mean, Parameters, Run, Trial, Weights
 
 OVER_QUERIES = "±: 95 % interval over queries."
 # Said wherever a reader sees both for one number.
@@ -127,6 +127,11 @@ def interval(found: Mean | Percentile | Spread | Estimate | Difference | None, s
     if found is None or found.low is None or found.high is None:
         return "-"
     return f"{format(found.low, shape)} to {format(found.high, shape)}"
+
+
+def weighted_by(weights: Weights | None) -> str:
+    """What means are weighted by, such as `weighted by count`; empty if queries count the same."""
+    return "" if weights is None else f"weighted by {weights.column}"
 
 
 def with_margin(found: Mean | Estimate | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from recallatk.bench.trial_losses import losses_of
 from recallatk.core.losses import Cause
 from recallatk.redaction import public
 from recallatk.reporting.document import Document, Items, Section, Sentences, Table
@@ -35,7 +36,7 @@ _MEANINGS = {
 
 def losses(report: RunReport) -> Section | None:
     """Every trial with its causes, remedies and notes; None without evidence."""
-    found = report.losses
+    found = losses_of(report.run)
     if not found:
         return None
     return Section(TITLE, _blocks(found, report.labels), "losses", "Losses")
@@ -43,7 +44,7 @@ def losses(report: RunReport) -> Section | None:
 
 def losses_in_brief(report: RunReport) -> Section | None:
     """The trials that lost most, in as much as a terminal shows at a glance."""
-    found = sorted(report.losses, key=_lost, reverse=True)[:_BRIEF]
+    found = sorted(losses_of(report.run), key=_lost, reverse=True)[:_BRIEF]
     lines = [f"lost: {_sentence(each, report.labels)}" for each in found if each.remedy is not None]
     return Section("", [Sentences(lines)])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from recallatk.errors import UsageError, unknown
 from recallatk.goals import parse_goal
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import with_margin
+from recallatk.reporting.labels import number, weighted_by, with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
@@ -67,8 +67,14 @@ def run_repr_html(run: Run) -> str:
 
 def score_repr_html(score: Score) -> str:
     """The measures of a score, as a notebook shows them."""
-    rows = [[name, with_margin(mean), f"{mean.n:,}"] for name, mean in score.measures.items()]
-    return _table(Table("Score", ["Measure", "Mean ± 95 % interval", "Queries"], rows, 1))
+    weighted = score.weights is not None
+    rows = [
+        [name, with_margin(mean), *([number(mean.unweighted, ".3f")] if weighted else []), f"{mean.n:,}"]
+        for name, mean in score.measures.items()
+    ]
+    by = f", {weighted_by(score.weights)}" if weighted else ""
+    header = ["Measure", f"Mean ± 95 % interval{by}", *(["Unweighted"] if weighted else []), "Queries"]
+    return _table(Table("Score", header, rows, 1))
 
 
 def run_to_arrow(run: Run) -> pa.Table:
@@ -118,16 +124,20 @@ def _reached(goal: GoalResult) -> str:
 
 
 def score_to_arrow(score: Score) -> pa.Table:
-    """One row per measure: mean, ends of the interval, mean by strict ids, number of queries."""
+    """One row per measure: mean, ends of the interval, mean by strict ids, number of queries.
+
+    With weights also the unweighted mean and the effective number of queries.
+    """
     import pyarrow as pa
 
     means = score.measures
+    further = () if score.weights is None else ("unweighted", "effective")
     return pa.table(
         {
             "measure": pa.array(list(means), pa.string()),
             **{
                 name: pa.array([getattr(mean, name) for mean in means.values()], pa.float64())
-                for name in ("value", "low", "high", "ids")
+                for name in ("value", "low", "high", "ids", *further)
             },
             "n": pa.array([mean.n for mean in means.values()], pa.int64()),
         }

@@ -15,6 +15,7 @@ from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
 from recallatk.analysis.segments import FEWEST, Grouping, automatic, segments
+from recallatk.analysis.weighting import weights_of_run
 from recallatk.core import Score
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import thinned
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
-    from recallatk.core import Dataset, Mean, Measurement, Truth
+    from recallatk.core import Dataset, Mean, Measurement, Truth, Weights
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Row
 
@@ -71,6 +72,8 @@ class Facts:
     better: dict[str, int] = field(default_factory=dict)
     """Number of segments left out per grouping."""
     worst: tuple[WorstQuery, ...] = ()
+    mean: float | None = None
+    """Mean over queries, weighted as the run is; None if they cannot be compared with the truth."""
     within: tuple[int, Mean] | None = None
     """Depth, and the recall of the true top k within that many answers."""
 
@@ -99,7 +102,10 @@ def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict
     asked = {numbers[0]: _asked(curve.lines[numbers[0]].measurement, truth, k) for numbers in same.values()}
     groupings = groupings_of(curve, truth, dataset)
     cut = [worst_groups(each, _means([every.values for every in asked.values()])) for each in groupings]
-    facts = {number: _facts(each, k, cut) for number, each in asked.items()}
+    facts = {
+        number: _facts(each, k, cut, curve.lines[number].measurement.score.weights)
+        for number, each in asked.items()
+    }
     return {number: facts[numbers[0]] for numbers in same.values() for number in numbers}
 
 
@@ -150,10 +156,11 @@ def _means(values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.where(known > 0, total / np.maximum(known, 1), np.nan)
 
 
-def _facts(asked: _Asked, k: int, groupings: list[tuple[Grouping, int]]) -> Facts:
+def _facts(asked: _Asked, k: int, groupings: list[tuple[Grouping, int]], weights: Weights | None) -> Facts:
     measure, compared = Recall(k), asked.compared
     values = asked.values[asked.places]
-    score = Score(len(values), len(values), {}, {}, per_query={str(measure): values})
+    score = Score(len(values), len(values), {}, {}, per_query={str(measure): values}, weights=weights)
+    counts = None if weights is None else weights.values
     groups = [Grouping(each.name, each.labels[asked.places], each.order) for each, _ in groupings]
     answered = (compared.answers != PADDING) & (compared.answers != ABSENT)
     deeper = deeper_measure(k, answered.sum(axis=1))
@@ -163,7 +170,10 @@ def _facts(asked: _Asked, k: int, groupings: list[tuple[Grouping, int]]) -> Fact
         segments={each.name: segments(score, each) for each in groups},
         better={each.name: left_out for each, left_out in groupings},
         worst=_worst(compared, values, asked.places, k),
-        within=None if deeper is None else (deeper.k, mean_of(deeper.per_query(compared), deeper)),
+        mean=mean_of(values, measure, None, counts).value,
+        within=None
+        if deeper is None
+        else (deeper.k, mean_of(deeper.per_query(compared), deeper, None, counts)),
     )
 
 
@@ -206,7 +216,9 @@ def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Gr
             found.append(query_grouping(str(name), known))
         except RecallError:
             continue
-    return [*found, *automatic(truth, columns, text)]
+    weights = weights_of_run(curve.run)
+    weights = None if weights is None or len(weights) != len(truth) else weights
+    return [*found, *automatic(truth, columns, text, weights)]
 
 
 def known_queries(truth: Truth, dataset: Dataset | None) -> KnownQueries:

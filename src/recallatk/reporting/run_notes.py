@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.redaction import public
-from recallatk.reporting.labels import cut, number
+from recallatk.reporting.labels import cut, number, weighted_by
 from recallatk.reporting.run_tables import FRONT, in_order
 from recallatk.reporting.trial_lines import measure_names, prices
 from recallatk.units import counted
@@ -16,11 +16,12 @@ from recallatk.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from recallatk.core import Caution, Failure, Run
+    from recallatk.core import Caution, Failure, Run, Weights
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.trial_lines import TrialLine
 
 _LISTED = 6
+_MOST_KEPT = 5
 _LONGEST_EVIDENCE = _LONGEST_MESSAGE = 300
 # Format of evidence from engines that may bypass the index: `317 of 476 calls (66.6%)`.
 _SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
@@ -107,21 +108,21 @@ def _evidence(lines: list[TrialLine], names: Naming) -> list[str]:
         if not members:
             continue
         # The setting whose index answered the smallest share of its calls represents its engine.
-        ordered = sorted(members, key=lambda line: _share(line.measurement.exercised))
+        ordered = sorted(members, key=lambda line: index_share(line.measurement.exercised))
         texts = list(dict.fromkeys(line.measurement.exercised for line in ordered))
         whose = f", {name}" if len(names.engines) > 1 else ""
         others = counted(len(texts) - 1, "other setting", "other settings")
         more = f" (similar at {others})" if len(texts) > 1 else ""
-        if len({_share(each) for each in texts}) > 1:
+        if len({index_share(each) for each in texts}) > 1:
             whose += f", lowest at {names.label(ordered[0].trial)}"
-            more = f"; up to {_share(texts[-1]):.1%} at other settings"
+            more = f"; up to {index_share(texts[-1]):.1%} at other settings"
         shown = "the engine gives no evidence" if texts[0] is None else cut(texts[0], _LONGEST_EVIDENCE)
         said.append(f"Index use{whose}: {shown}{more}.")
     return said
 
 
-def _share(evidence: str | None) -> float:
-    """The share of calls that the index answered; 1 where the evidence states none."""
+def index_share(evidence: str | None) -> float:
+    """The share of calls that the index answered, as the evidence states it; 1 where it states none."""
     found = _SHARE.search(evidence or "")
     return 1.0 if found is None else float(found[1]) / 100
 
@@ -161,6 +162,7 @@ def _ties(run: Run, lines: list[TrialLine]) -> list[str]:
 
 def _odd(lines: list[TrialLine], names: Naming) -> list[str]:
     return [
+        *_refused(lines, names),
         *_each("Answer anomalies at", lines, names, _odd_answers),
         *_each("Answers differ between calls at", lines, names, _changed),
         *_each("Queries never sent at", lines, names, _not_asked),
@@ -177,8 +179,31 @@ def _each(said: str, lines: list[TrialLine], names: Naming, find: Callable[[Tria
 
 
 def doubts(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
-    """What every reader must know: odd answers and files without checksums."""
-    return [*_unchecked(run), *_each("Answer anomalies at", lines, names, _odd_answers)]
+    """What every reader must know: refused filters, odd answers and files without checksums."""
+    return [
+        *_unchecked(run),
+        *_refused(lines, names),
+        *_each("Answer anomalies at", lines, names, _odd_answers),
+    ]
+
+
+def _refused(lines: list[TrialLine], names: Naming) -> list[str]:
+    """The refused filters of each engine, once where its settings refuse the same, and who answered them."""
+    found: dict[tuple[str, str], list[TrialLine]] = {}
+    for line in lines:
+        if line.measurement.refused is not None:
+            said = line.measurement.refused.why_in_words
+            found.setdefault((line.trial.engine, said), []).append(line)
+    others = "; other settings answered them" if any(not line.refused for line in lines) else ""
+    notes = []
+    for (engine, said), members in found.items():
+        alone = len(members) == 1 < sum(line.trial.engine == engine for line in lines)
+        whose = names.label(members[0].trial) if alone else engine
+        refused = members[0].measurement.refused
+        count = "" if refused is None else refused.count_in_words
+        why = cut(said, _LONGEST_MESSAGE)
+        notes.append(f"{whose}: {count}{others}. Its means leave them out. Refused: {why}.")
+    return notes
 
 
 def _odd_answers(line: TrialLine) -> str:
@@ -248,3 +273,32 @@ def _caution(caution: Caution) -> str:
     ]
     beside = f" ({', '.join(numbers)})" if numbers else ""
     return f"{caution.kind}: {caution.message}{beside}"
+
+
+def weighting(weights: Weights | None) -> list[str]:
+    """What means are weighted by, and what the queries are worth; empty if all queries count the same."""
+    if weights is None:
+        return []
+    queries = counted(int((weights.values > 0).sum()), "query counts", "queries count")
+    return [
+        f"All means are {weighted_by(weights)}: {queries} as {weights.effective:,.3g} equally weighted ones."
+    ]
+
+
+def progress(run: Run, go_on: str | None) -> list[str]:
+    """How many trials are measured, and how to resume; empty for a complete run."""
+    if run.complete or run.planned is None:
+        return []
+    failed = f", {len(run.failures):,} failed" if run.failures else ""
+    how = go_on or "the same command"
+    measured = len(run.measurements) - len(run.kept)
+    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
+
+
+def kept(run: Run, labels: Naming) -> list[str]:
+    """Trials of earlier settings, which the settings of the run no longer name."""
+    if not run.kept:
+        return []
+    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
+    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
+    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]

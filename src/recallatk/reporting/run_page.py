@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from recallatk.core import Run
     from recallatk.reporting.charts.theme import Row
     from recallatk.reporting.document import Block
+    from recallatk.reporting.filtered import GroupedRecall
     from recallatk.reporting.run_report import RunReport
 
 # Longer tables are closed until a reader opens them.
@@ -271,17 +272,25 @@ def rows(report: RunReport) -> list[Section]:
     return row_sections(report.rows, report.no_rows, ids=MOST_NAMED, name="rows")
 
 
-def selectivity(report: RunReport) -> Section | None:
-    """Recall of every engine by filter selectivity, as a heat map and a table."""
-    found = report.selectivity
-    if found is None:
+def filtered(report: RunReport) -> Section | None:
+    """Recall of every engine by filter, selectivity (as a heat map too) and correlation, with rates."""
+    made = report.grouped_recall
+    if not made:
         return None
-    table, rows = found.table(), found.cells()
+    blocks: list[Block] = []
+    for each in made.values():
+        blocks += [Heading(each.title), Sentences([each.said])]
+        blocks += [_selectivity_map(each)] if each.ordered_by_share else []
+        rates = [Sentences([each.rates_said], "note"), each.rates()]
+        blocks += [each.table(), Items(each.changes), Details("Rates and latency", rates)]
+    return Section("Filtered queries", blocks, "filters", "Filters")
+
+
+def _selectivity_map(found: GroupedRecall) -> Figure:
+    rows = found.cells()
     engines, groups = [each.label for each in found.rows], list(dict.fromkeys(row["group"] for row in rows))
     chart = selectivity_heat_map(rows, found.measure, groups, engines)
-    caption = "One row per engine, broad filters to the left. Dark is worse."
-    blocks: list[Block] = [Sentences([found.said]), Figure("selectivity", caption, chart), table]
-    return Section(table.title, blocks, "selectivity", "Filters")
+    return Figure("selectivity", "One row per engine, broad filters to the left. Dark is worse.", chart)
 
 
 def cost(report: RunReport) -> Section:

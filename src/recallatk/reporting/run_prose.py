@@ -1,4 +1,4 @@
-"""The sections of a run's report in prose: verdict, tables, selectivity, cautions, notes, failures."""
+"""The sections of a run's report in prose: verdict, tables, filters, cautions, notes, failures."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def verdict(report: RunReport) -> Section:
     return Section("Verdict", [lead, Items(found.goals), bounds])
 
 
-def selectivity(report: RunReport) -> Section | None:
-    """Recall by filter selectivity, for runs with filters."""
-    found = report.selectivity
-    if found is None:
-        return None
-    return Section(found.table().title, [Sentences([found.said]), found.table()], "selectivity")
+def filtered(report: RunReport) -> list[Section]:
+    """Recall and rates by filter, selectivity and correlation, for runs with filters."""
+    sections = []
+    for each in report.grouped_recall.values():
+        about = [Sentences([each.said]), each.table(), Items(each.changes)]
+        sections.append(Section(each.title, [*about, Sentences([each.rates_said]), each.rates()]))
+    return sections
 
 
 def rows(report: RunReport) -> list[Section]:

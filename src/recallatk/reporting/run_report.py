@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.headline import headline_measure
+from recallatk.analysis.weighting import weights_of_run
 from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
 from recallatk.reporting import losses, run_page, run_prose, run_screen
@@ -15,6 +16,8 @@ from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
 from recallatk.reporting.labels import naming
 from recallatk.reporting.markdown import render_markdown
+from recallatk.reporting.run_notes import kept, progress, weighting
+from recallatk.reporting.run_title import has_filters, run_title
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.reporting.trial_lines import trial_lines
 from recallatk.reporting.verdict_words import spoken_verdict
@@ -22,25 +25,23 @@ from recallatk.reporting.verdict_words import spoken_verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from recallatk.core import Dataset, Run, Truth
-    from recallatk.core.losses import TrialLoss
+    from recallatk.core import Dataset, Run, Truth, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Chart
     from recallatk.reporting.comparison import Comparison
     from recallatk.reporting.document import Builders
     from recallatk.reporting.engine_segments import EngineSegments
+    from recallatk.reporting.filtered import GroupedRecall
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.per_query import Facts
     from recallatk.reporting.row_segments import SettingRows
-    from recallatk.reporting.selectivity import Selectivity
     from recallatk.reporting.setting_detail import Part
     from recallatk.reporting.trial_lines import TrialLine
     from recallatk.reporting.verdict_words import SpokenVerdict
 
 _GROUPS = ("mode", "load")
 _NO_DATA = "the data of the run were not found. Name them: --corpus CORPUS --queries QUERIES"
-_MOST_KEPT = 5
 _NOT_TOLD = "no recall was measured, or the truth does not match the answers"
 
 
@@ -87,25 +88,12 @@ class RunReport:
     @property
     def title(self) -> str:
         """The engine, or how many there are, on which data: queries, filters, metric and goals."""
-        engines = self.labels.engines
-        if len(engines) == 1:
-            what = self.labels.engine(engines[0])
-        else:
-            what = f"{len(engines)} engines" if engines else "Nothing measured yet"
-        counts = sorted({len(each.answers) for each in self.run.measurements})
-        noun = "filtered " if self.filtered and not self.run.synthetic else ""
-        made = " with synthetic filters" if self.run.synthetic else ""
-        asked = "query" if counts == [1] else "queries"
-        queries = [f"{_range(counts)} {noun}{asked}{made}"] if counts else []
-        goals = [str(each) for each in goals_of(self.run).goals]
-        target = [f"target {' and '.join(goals)}"] if goals else []
-        return f"{what} on {self.run.dataset}: {', '.join([*queries, str(self.run.metric), *target])}"
+        return run_title(self.run, self.labels, self.weights)
 
-    @property
-    def filtered(self) -> bool:
-        """Whether queries have filters."""
-        # Only a truth under filters depends on the metadata of the corpus.
-        return "metadata" in self.run.fingerprints
+    @cached_property
+    def weights(self) -> Weights | None:
+        """The weights of the queries; None if all count the same."""
+        return weights_of_run(self.run)
 
     @property
     def headline(self) -> str:
@@ -122,7 +110,8 @@ class RunReport:
         """Engines with what is the same in all of their trials, and how far the run has come."""
         engines = self.labels.engines
         shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
-        return [*shared, *_progress(self.run, self.go_on), *_kept(self.run, self.labels)]
+        finished = [*progress(self.run, self.go_on), *kept(self.run, self.labels)]
+        return [*shared, *weighting(self.weights), *finished]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
@@ -147,14 +136,16 @@ class RunReport:
         return self._every_setting[1]
 
     @cached_property
-    def selectivity(self) -> Selectivity | None:
-        """Recall by filter selectivity; None without filters, or without the truth."""
-        if not self.filtered:
-            return None
-        from recallatk.reporting.selectivity import selectivity_of
+    def grouped_recall(self) -> dict[str, GroupedRecall]:
+        """Recall by filter, selectivity and correlation; empty without filters."""
+        if not has_filters(self.run):
+            return {}
+        from recallatk.reporting.filtered import grouped_recall
 
         curve, verdict = self._every_setting
-        return selectivity_of(curve, self._inputs[0], verdict.number)
+        recorded = any(line.measurement.filters is not None for line in curve.lines)
+        # Runs of format 4 tell without their truth, which may have to be opened.
+        return grouped_recall(curve, None if recorded else self._inputs[0], verdict.number)
 
     @property
     def rows(self) -> list[SettingRows]:
@@ -191,15 +182,6 @@ class RunReport:
 
         (curve, verdict), (truth, dataset, no_truth) = self._every_setting, self._inputs
         return segments_by_columns(curve, truth, dataset, verdict.number, no_truth or _NOT_TOLD)
-
-    @cached_property
-    def losses(self) -> list[TrialLoss]:
-        """Where the trials lost recall; empty without evidence."""
-        if all(each.loss is None for each in self.run.measurements):
-            return []
-        from recallatk.bench.trial_losses import losses_of
-
-        return losses_of(self.run)
 
     @cached_property
     def _shown(self) -> tuple[Curve, SpokenVerdict]:
@@ -276,28 +258,6 @@ class RunReport:
         )
 
 
-def _progress(run: Run, go_on: str | None) -> list[str]:
-    if run.complete or run.planned is None:
-        return []
-    failed = f", {len(run.failures):,} failed" if run.failures else ""
-    how = go_on or "the same command"
-    measured = len(run.measurements) - len(run.kept)
-    return [f"{measured:,} of {len(run.planned):,} trials measured{failed}. Resume with: {how}"]
-
-
-def _kept(run: Run, labels: Naming) -> list[str]:
-    """Trials of earlier settings, which the settings of the run no longer name."""
-    if not run.kept:
-        return []
-    named = [labels.label(each) for each in run.kept[:_MOST_KEPT]]
-    more = [f"{len(run.kept) - len(named):,} more"] if len(run.kept) > len(named) else []
-    return [f"Kept from earlier settings of this run: {', '.join([*named, *more])}."]
-
-
-def _range(counts: list[int]) -> str:
-    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-
-
 SECTIONS: Builders = (
     (Form.HTML, run_page.verdict),
     (Form.TERMINAL, run_screen.verdict),
@@ -306,8 +266,8 @@ SECTIONS: Builders = (
     (Form.SCREEN, run_screen.compact),
     (Form.PROSE, run_prose.tables),
     (Form.TERMINAL, run_screen.curve),
-    (Form.SCREEN, run_screen.selectivity),
-    (Form.PROSE, run_prose.selectivity),
+    (Form.SCREEN, run_screen.filtered),
+    (Form.PROSE, run_prose.filtered),
     (Form.SCREEN, losses.losses_in_brief),
     (Form.PROSE, losses.losses),
     (Form.SCREEN, run_screen.segments),
@@ -315,7 +275,7 @@ SECTIONS: Builders = (
     (Form.TERMINAL | Form.MARKDOWN, run_prose.rows),
     (Form.HTML, run_page.curves),
     (Form.HTML, run_page.settings),
-    (Form.HTML, run_page.selectivity),
+    (Form.HTML, run_page.filtered),
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),

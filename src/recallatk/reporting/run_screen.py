@@ -83,13 +83,12 @@ def curve(report: RunReport) -> Section:
     return Section("", [Drawing(plot(report.run, width=max(20, min(WIDTH, room)), height=_HEIGHT))])
 
 
-def selectivity(report: RunReport) -> Section | None:
-    """Recall of every engine by filter selectivity."""
-    made = report.selectivity
-    if made is None:
-        return None
-    table = made.table_within(report.columns)
-    return Section(table.title, [table])
+def filtered(report: RunReport) -> list[Section]:
+    """Recall of every engine with and without filters, by selectivity and by correlation."""
+    return [
+        Section(each.title, [replace(each.table_within(report.columns), title=""), Sentences(each.changes)])
+        for each in report.grouped_recall.values()
+    ]
 
 
 def segments(report: RunReport) -> list[Section]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from recallatk.analysis.cost import price_of
@@ -9,7 +10,7 @@ from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
 from recallatk.reporting.charts.breakdowns import builds
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import cut, fitted, interval, megabytes, number, with_margin
+from recallatk.reporting.labels import cut, fitted, interval, megabytes, number, weighted_by, with_margin
 from recallatk.reporting.text import printable
 from recallatk.reporting.trial_lines import measure_names
 
@@ -31,6 +32,7 @@ _PERCENTILES, _ALL_PERCENTILES = ("p50", "p95", "p99"), ("p50", "p90", "p95", "p
 LONGEST_CELL = 40
 _ROUNDS = "over rounds"
 FRONT = "*"
+UNWEIGHTED = "unweighted"
 
 
 class Column(NamedTuple):
@@ -88,9 +90,16 @@ def columns_of(
         rounds: with the range of the throughput over rounds.
     """
     loads = list(dict.fromkeys(line.trial.load for line in lines))
+    weighted = any(line.measurement.score.weights is not None for line in lines)
     columns = _words(lines, names) + _load_columns(loads)
+    headline = headline_measure(run)
     for measure in measure_names(run):
         columns += _measure_columns(measure, wide=wide)
+        if weighted and (wide or measure == headline):
+            columns.append(_unweighted(measure))
+        columns += _part_columns(lines) if measure == headline else []
+    if any(line.refused for line in lines):
+        columns.append(Column("refused", lambda line: f"{line.refused:,}"))
     columns += _time_columns(loads, wide=wide) + _cost_columns(run) + _build_columns(wide=wide)
     return [column for column in columns if rounds or column.name != _ROUNDS]
 
@@ -153,6 +162,24 @@ def _measure_columns(measure: str, *, wide: bool) -> list[Column]:
     ]
 
 
+def _unweighted(measure: str) -> Column:
+    def cell(line: TrialLine) -> str:
+        mean = line.measurement.score.measures.get(measure)
+        return number(None if mean is None else mean.unweighted, ".3f")
+
+    return Column(UNWEIGHTED, cell)
+
+
+def _part_columns(lines: list[TrialLine]) -> list[Column]:
+    """The headline measure of filtered and of unfiltered queries, where there are both."""
+    names = list(dict.fromkeys(name for line in lines for name in line.parts))
+    return [Column(name, partial(_part, name)) for name in names]
+
+
+def _part(name: str, line: TrialLine) -> str:
+    return with_margin(line.parts.get(name))
+
+
 def _time_columns(loads: list[Load], *, wide: bool) -> list[Column]:
     columns = []
     for name in _ALL_PERCENTILES if wide else _PERCENTILES:
@@ -211,7 +238,14 @@ def setting_order(curve: Curve) -> list[int]:
 def settings_table(curve: Curve) -> Table:
     """One row per measured setting, in the order of `setting_order`."""
     several = len(curve.loads) > 1
+    weights = next((line.measurement.score.weights for line in curve.lines), None)
     header = ["Setting", *(["Load"] if several else []), "Front", curve.measure or "recall"]
+    if weights is not None:
+        header[-1:] = [f"{header[-1]}, {weighted_by(weights)}", "Unweighted"]
+    parts = [column.name for column in _part_columns(curve.lines)]
+    header += [name.capitalize() for name in parts]
+    refused = any(line.refused for line in curve.lines)
+    header += ["Refused"] if refused else []
     header += [f"{name} (ms)" for name in ("p50", "p95", "p99")]
     price = price_of(curve.run.settings)
     header += ["QPS", *([price.unit] if price else []), "Build (s)", "Memory (MB)", "Size (MB)"]
@@ -225,6 +259,9 @@ def settings_table(curve: Curve) -> Table:
                 *([printable(point["loadText"])] if several else []),
                 "front" if point["latencyFront"] else "",
                 point["recallText"],
+                *([] if weights is None else [_unweighted(curve.measure or "").cell(line)]),
+                *(_part(name, line) for name in parts),
+                *([f"{line.refused:,}"] if refused else []),
                 *(number(line.latency_ms[name].value, ".3f") for name in ("p50", "p95", "p99")),
                 number(line.qps.median, ",.0f"),
                 *([number(price.per_million(line.qps.median), ".3g")] if price else []),

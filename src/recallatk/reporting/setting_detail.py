@@ -130,20 +130,22 @@ def _spread_said(measure: str, found: Distribution) -> str:
 
 def _segments(name: str, found: list[Segment], measure: str, more: int) -> Table:
     rows = []
+    weighted = any(each.measures[measure].effective is not None for each in found)
     for each in found:
         mean = each.measures[measure]
         label = cut(printable(each.name), 80)
-        rows.append([label, with_margin(mean), f"{each.queries:,}"])
+        unweighted = [number(mean.unweighted, ".3f")] if weighted else []
+        rows.append([label, with_margin(mean), *unweighted, f"{each.queries:,}"])
+    header = ["Segment", measure, *(["Unweighted"] if weighted else []), "Queries"]
     if more:
-        rows.append([f"{more:,} segments with higher recall", "", ""])
-    title = f"By {cut(printable(name), 60)}"
-    return Table(title, ["Segment", measure, "Queries"], rows, 1)
+        rows.append([f"{more:,} segments with higher recall", *[""] * (len(header) - 1)])
+    return Table(f"By {cut(printable(name), 60)}", header, rows, 1)
 
 
 def _worst_said(facts: Facts, measure: str) -> str:
     """The segments whose whole interval lies below the mean of all queries."""
     poor = []
-    mean = float(np.nanmean(facts.values))
+    mean = float(np.nanmean(facts.values)) if facts.mean is None else facts.mean
     for name, members in facts.segments.items():
         for each in members:
             value, high = each.measures[measure].value, each.measures[measure].high

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recallatk.analysis.latency import Lateness, Percentile, Spread
-    from recallatk.core import Load, Measurement, Run, Trial
+    from recallatk.core import Load, Mean, Measurement, Run, Trial
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,8 @@ class TrialLine:
     """How late queries were sent, in an open loop."""
     asked: int
     """Number of distinct queries sent."""
+    parts: dict[str, Mean] = field(default_factory=dict)
+    """The headline measure of filtered and of unfiltered queries, where there are both."""
     front: bool = False
     """No other trial under the same load is as good in recall and cost and better in one."""
 
@@ -37,8 +39,13 @@ class TrialLine:
 
     @property
     def not_asked(self) -> int:
-        """Number of queries that were never sent."""
-        return len(self.measurement.answers) - self.asked
+        """Number of queries that were never sent although the engine did not refuse their filters."""
+        return len(self.measurement.answers) - self.asked - self.refused
+
+    @property
+    def refused(self) -> int:
+        """Number of queries whose filters the engine refused."""
+        return 0 if self.measurement.refused is None else self.measurement.refused.queries
 
     @property
     def changed(self) -> int:
@@ -58,8 +65,8 @@ _KNOWN_LINES: WeakKeyDictionary[Run, tuple[TrialLine, ...]] = WeakKeyDictionary(
 def trial_lines(run: Run) -> list[TrialLine]:
     """One line per measurement, in the order of the run."""
     if run not in _KNOWN_LINES:
-        lines = [_line(measurement) for measurement in run.measurements]
         measure = headline_measure(run)
+        lines = [_line(measurement, measure) for measurement in run.measurements]
         best = {place for members in _by_load(lines).values() for place in _best(lines, members, measure)}
         _KNOWN_LINES[run] = tuple(replace(line, front=place in best) for place, line in enumerate(lines))
     return list(_KNOWN_LINES[run])
@@ -120,7 +127,7 @@ def _best(lines: list[TrialLine], places: list[int], measure: str | None) -> lis
     return [places[each] for each in found]
 
 
-def _line(measurement: Measurement) -> TrialLine:
+def _line(measurement: Measurement, measure: str | None) -> TrialLine:
     from recallatk.analysis.latency import keeping_up, percentiles, qps
 
     calls, load = measurement.calls, measurement.trial.load
@@ -131,4 +138,13 @@ def _line(measurement: Measurement) -> TrialLine:
         qps=qps(calls, one_client=closed and load.clients == 1),
         lateness=None if closed else keeping_up(calls),
         asked=int(measurement.asked.sum()),
+        parts=_parts(measurement, measure),
     )
+
+
+def _parts(measurement: Measurement, measure: str | None) -> dict[str, Mean]:
+    if measurement.filters is None or measure is None:
+        return {}
+    from recallatk.analysis.filtered import filter_parts
+
+    return filter_parts(measurement, measure)

@@ -34,6 +34,7 @@ from recallatk.reporting.tuned_words import (
     trial_of,
     tried_table,
     verdict,
+    weighting,
 )
 from recallatk.units import counted
 
@@ -157,7 +158,7 @@ def _verdict(report: TunedReport) -> Section:
     tuned = report.tuned
     first, *others = verdict(tuned)
     lead = Lead(first, "Met" if tuned.met else "Missed", tuned.met)
-    blocks = [lead, Sentences(others), *tuned_page.tiles(tuned)]
+    blocks = [lead, Sentences([*others, *weighting(tuned)]), *tuned_page.tiles(tuned)]
     return Section("Verdict", blocks, "verdict", headed=Form.HTML)
 
 

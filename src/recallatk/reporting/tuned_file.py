@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +62,18 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
             "attempts": [_attempt(each) for each in tuned.attempts],
             "verdict": None if tuned.verdict is None else tuned.verdict.to_dict(),
             "cautions": [asdict(each) for each in tuned.cautions],
+            **_weight(tuned),
         }
     )
     shown: dict[str, Any] = public(found)
     return shown
+
+
+def _weight(tuned: Tuned) -> dict[str, Any]:
+    """The key `weight` of a weighted tuning."""
+    if tuned.weight is None:
+        return {}
+    return {"weight": {"column": tuned.weight, "effective_queries": tuned.effective_queries}}
 
 
 def _cost(tuned: Tuned) -> dict[str, Any] | None:
@@ -159,6 +167,8 @@ def _read(found: Mapping[str, Any]) -> Tuned:
         verdict=_read_verdict(found.get("verdict")),
         per_hour=None if price is None else price.per_hour,
         currency=None if price is None else price.currency,
+        weight=(found.get("weight") or {}).get("column"),
+        effective_queries=(found.get("weight") or {}).get("effective_queries"),
         **{name: found[name] for name in same},
     )
 
@@ -199,7 +209,8 @@ def _read_means(found: Mapping[str, Any]) -> dict[str, Mean]:
 
 
 def _read_mean(found: Mapping[str, Any]) -> Mean:
-    return Mean(**{name: found[name] for name in ("value", "ids", "n", "low", "high")})
+    mean = Mean(**{name: found[name] for name in ("value", "ids", "n", "low", "high")})
+    return replace(mean, unweighted=found.get("unweighted"), effective=found.get("effective_queries"))
 
 
 def described(tuned: Tuned, findings: Sequence[Finding] | None = None) -> dict[str, Any]:

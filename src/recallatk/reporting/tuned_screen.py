@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from recallatk.core.filtering import REFUSED
 from recallatk.reporting.charts.tuned_curve import cost_of
 from recallatk.reporting.document import Drawing, Section, Sentences
 from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortened_line
@@ -82,9 +83,11 @@ def curve(report: TunedReport) -> Section:
 
 
 def notices(report: TunedReport) -> Section:
-    """One line per rule of the linter; where it did not run, the cautions of the tuning."""
+    """Engines left out for their filters, then the rules of the linter; without it, all cautions."""
     if report.findings:
-        return Section("", [Sentences(findings_in_brief(report.findings, report.columns))])
+        left_out = [f"caution: {each.message}" for each in report.tuned.cautions if each.kind == REFUSED]
+        brief = [shortened_line(printable(each), report.columns) for each in left_out[:MOST_BRIEF]]
+        return Section("", [Sentences([*brief, *findings_in_brief(report.findings, report.columns)])])
     # The table has the caution about a choice that is not on the front.
     rest = [each for each in report.tuned.cautions if each.kind != "off-front"]
     said = [f"caution: {each.message}" for each in rest[:MOST_BRIEF]]

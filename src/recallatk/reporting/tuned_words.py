@@ -282,9 +282,21 @@ def front_table(tuned: Tuned, names: Naming, measure: str) -> Table:
     labels = fitted([names.label(trial_of(each)) for each in shown], _CELL)
     rows = []
     for each, label in zip(shown, labels, strict=True):
-        value = with_margin(each.measures.get(measure))
-        rows.append([" ".join(marks_of(tuned, each)), label, value, *numbers(tuned, each)])
-    return _without_empty(["", "setting", measure, *number_names(tuned, measure)], rows)
+        mean = each.measures.get(measure)
+        cells = [with_margin(mean), number(None if mean is None else mean.unweighted, ".3f")]
+        rows.append([" ".join(marks_of(tuned, each)), label, *cells, *numbers(tuned, each)])
+    return _without_empty(["", "setting", measure, "unweighted", *number_names(tuned, measure)], rows)
+
+
+def weighting(tuned: Tuned) -> list[str]:
+    """What means, bounds and targets are weighted by; empty if all queries count the same."""
+    if tuned.weight is None:
+        return []
+    effective = number(tuned.effective_queries, ",.3g")
+    return [
+        f"All means and bounds are weighted by {tuned.weight}: the tuning queries count as {effective} "
+        "equally weighted ones."
+    ]
 
 
 def _without_empty(header: list[str], rows: list[list[str]]) -> Table:

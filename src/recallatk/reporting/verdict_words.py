@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recallatk.analysis.pareto import USEFUL_RECALL, knee
+from recallatk.analysis.pareto import front as front_of
 from recallatk.errors import RecallError
 from recallatk.goals import Budget, Target, parse_goal
 from recallatk.goals.runs import run_verdict, trial_numbers
-from recallatk.reporting.labels import cut
+from recallatk.reporting.labels import cut, with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
@@ -134,8 +135,13 @@ def _is_target(text: str) -> bool:
 
 
 def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVerdict:
-    """No setting is recommended: the knee is a suggestion, and only among settings of useful recall."""
-    front = sorted((each for each in points if each["latencyFront"]), key=lambda each: each["recall"])
+    """No setting is recommended: the knee is a suggestion, and only among settings of useful recall.
+
+    Settings that refuse queries are suggested only where all do.
+    """
+    points = [each for each in points if not curve.lines[each["n"]].refused] or points
+    places = front_of([each["recall"] for each in points], [each["latency"] for each in points])
+    front = [points[place] for place in places]
     best = front[-1]
     if len(points) == 1:
         return SpokenVerdict(found, best["n"], "The only setting", _said(curve, best))
@@ -155,9 +161,15 @@ def _without_goals(curve: Curve, found: Verdict, points: list[Row]) -> SpokenVer
 
 
 def _said(curve: Curve, point: Row) -> str:
-    parts = [f"{curve.measure} {point['recallText']}", f"{curve.tail} {point[f'{curve.tail}Text']}"]
+    line = curve.lines[point["n"]]
+    apart = ", ".join(f"{name} {with_margin(mean)}" for name, mean in line.parts.items())
+    recall = f"{curve.measure} {point['recallText']}{f' ({apart})' if apart else ''}"
+    parts = [recall, f"{curve.tail} {point[f'{curve.tail}Text']}"]
     if point["qps"] is not None:
         parts.append(f"{point['qpsText']} queries per second")
     if not point["memoryText"].startswith("-"):
         parts.append(f"{point['memoryText']} of memory")
+    refused = line.measurement.refused
+    if refused is not None:
+        parts.append(f"{refused.count_in_words} because of their filters")
     return f"{point['label']}: {', '.join(parts)}."

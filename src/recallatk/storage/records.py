@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from recallatk.core import Measurement, Parameters
 
 Record = dict[str, Any]
+_MOST_REASONS = 20
 
 
 def trial_record(trial: Trial) -> Record:
@@ -60,6 +61,7 @@ def _frozen(value: Any) -> Any:
 def measurement_record(measurement: Measurement) -> Record:
     """Everything about a measurement except its answers and calls."""
     calls, sentinel, warm_up = measurement.calls, measurement.sentinel_ns, measurement.warm_up
+    refused, facts = measurement.refused, measurement.filters
     return {
         "trial": trial_record(measurement.trial),
         "build": public({**asdict(measurement.build), "parameters": dict(measurement.build.parameters)}),
@@ -72,6 +74,8 @@ def measurement_record(measurement: Measurement) -> Record:
         "batch": calls.batch,
         "clients": calls.clients,
         "highest_rate": public(measurement.highest_rate),
+        "refused": None if refused is None else public(refused.to_dict()),
+        "filters": None if facts is None else {"corpus_rows": facts.corpus_rows, "depth": facts.depth},
     }
 
 
@@ -79,12 +83,21 @@ def _score_record(score: Score) -> Record:
     return {
         "queries": score.queries,
         "scored": score.scored,
-        "measures": {name: public(asdict(mean)) for name, mean in score.measures.items()},
+        "measures": {name: public(_mean_record(mean)) for name, mean in score.measures.items()},
         "anomalies": public(dict(score.anomalies)),
         "sampled_from": score.sampled_from,
         # Ids are the user's and are not redacted, as in the answers.
         "missing": [each if isinstance(each, str) else int(each) for each in score.missing],
+        **({} if score.weights is None else {"weight": score.weights.column}),
     }
+
+
+def _mean_record(mean: Mean) -> Record:
+    """A mean; versions without weights read those without."""
+    record = asdict(mean)
+    if mean.effective is None:
+        del record["unweighted"], record["effective"]
+    return record
 
 
 def read_build(record: Mapping[str, Any]) -> Build:
@@ -130,12 +143,17 @@ def summary(record: Mapping[str, Any], file: str, calls: int, differing: int) ->
         name: value for name, value in record["score"].items() if name not in ("missing", "sampled_from")
     }
     apart = ("trial", "build", "score")
+    refused = record.get("refused")
+    if refused is not None:
+        # run.json is written after every trial, and there may be thousands of filters.
+        refused = {**refused, "reasons": refused["reasons"][:_MOST_REASONS]}
     return {
         "file": file,
         **record["trial"],
         **{renamed.get(name, name): value for name, value in build.items()},
         **{name: value for name, value in record.items() if name not in apart},
         **scored,
+        "refused": refused,
         "calls": calls,
         "differing_answers": differing,
     }

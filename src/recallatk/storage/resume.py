@@ -12,6 +12,7 @@ from recallatk.core import Measurement, Trial
 from recallatk.core.data import different_models
 from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
+from recallatk.storage.checksums import CHECKED_VERSION
 from recallatk.storage.folder_scan import (
     FolderScan,
     require_reachable,
@@ -144,7 +145,7 @@ def stored_run(found: FolderScan, run: Run) -> Run | None:
 
 def _require_going_on(where: Path, version: int) -> None:
     require_version(str(where), "run", version, FORMAT_VERSION)
-    if version < FORMAT_VERSION:
+    if version < CHECKED_VERSION:
         raise MismatchError(f"{where}: run format {version} can be read but not resumed. {WAY_OUT}")
 
 

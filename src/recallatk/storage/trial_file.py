@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recallatk.core import Calls, Measurement, Others
+from recallatk.core import Calls, Measurement, Others, Weights
+from recallatk.core.filtering import FilterFacts, read_refusals
 from recallatk.errors import FormatError
 from recallatk.files import atomic_file, reading, require_ordinary, require_version
 from recallatk.storage.checksums import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, Score
 
 _COLUMNS = {
     "latencies_ns": ("latency_ns", np.int64),
@@ -129,10 +130,16 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-FORMAT_VERSION = 3
+# 1: answers and latencies, described in run.json alone. 2: files that describe themselves, with every call.
+# 3: checksums, values per query, the number of clients. 4: what filters admit, and which were refused.
+FORMAT_VERSION = 4
 _KEY = b"recallatk.trial"
 _KIND = "trial of a run"
 _VALUES = "value:"
+# Only in files of weighted runs.
+_WEIGHT = "weight"
+_REFUSED, _FILTERED, _ELIGIBLE, _NEAR, _VIOLATIONS = "refused", "filtered", "eligible", "near", "violations"
+_ABOUT_FILTERS = (_REFUSED, _FILTERED, _ELIGIBLE, _NEAR, _VIOLATIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +203,22 @@ def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
         "times": pa.array(_times(measurement), pa.int32()),
     }
     columns |= call_columns(measurement.calls, measurement.others, queries)
-    return pa.table(columns | _value_columns(measurement, queries))
+    return pa.table(columns | _filter_columns(measurement) | _value_columns(measurement, queries))
+
+
+def _filter_columns(measurement: Measurement) -> dict[str, pa.Array]:
+    """What the filter of each query admits, and which was refused; only columns that were measured."""
+    columns, facts = {}, measurement.filters
+    if measurement.refused is not None:
+        numbers = measurement.refused.numbers
+        columns[_REFUSED] = pa.array(numbers, pa.int32(), mask=numbers < 0)
+    if facts is not None:
+        columns |= {_FILTERED: pa.array(facts.filtered), _ELIGIBLE: pa.array(facts.eligible, pa.int64())}
+        if facts.near is not None:
+            columns[_NEAR] = pa.array(facts.near, pa.int32())
+    if measurement.violations is not None:
+        columns[_VIOLATIONS] = pa.array(measurement.violations, pa.int32())
+    return columns
 
 
 def _value_columns(measurement: Measurement, queries: int) -> dict[str, pa.Array]:
@@ -207,6 +229,12 @@ def _value_columns(measurement: Measurement, queries: int) -> dict[str, pa.Array
         spread = np.zeros(queries)
         spread[asked] = values
         columns[f"{_VALUES}{name}"] = pa.array(spread, mask=~asked)
+    if measurement.score.weights is not None:
+        weights = measurement.score.weights.values
+        asked = np.ones(queries, bool) if len(weights) == queries else measurement.asked
+        spread = np.zeros(queries)
+        spread[asked] = weights
+        columns[_WEIGHT] = pa.array(spread, mask=~asked)
     return columns
 
 
@@ -244,8 +272,9 @@ def read_trial(path: Path, *, every_column: bool = False) -> TrialFile:
             raise FormatError(str(path), "its metadata has no trial record", "a trial file")
         require_version(str(path), "trial", int(header["format_version"]), FORMAT_VERSION)
         stated = header.get("columns")
-        values = [name for name in stated or () if name.startswith(_VALUES)]
-        table = file.read(None if every_column else ["rows", "times", *NAMES, *values])
+        values = [name for name in stated or () if name.startswith(_VALUES) or name == _WEIGHT]
+        beside = [name for name in _ABOUT_FILTERS if name in (stated or ())]
+        table = file.read(None if every_column else ["rows", "times", *NAMES, *values, *beside])
         if stated is not None:
             require_columns(str(path), table, stated)
         return TrialFile(path, _measurement(table, header, values), header)
@@ -260,18 +289,45 @@ def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurem
         answers=_answers(table["rows"].combine_chunks(), header["k"]),
         calls=read_calls(table, header["round_ns"], header["batch"], header["clients"]),
         exercised=header["exercised"],
-        score=replace(read_score(header["score"]), per_query=_per_query(table, values)),
+        score=_score(table, header, values),
         others=read_others(table["others"]),
         warm_up=read_warm_up(header["warm_up"]),
         sentinel_ns=None if sentinel is None else np.array(sentinel, np.int64),
         highest_rate=None if rate is None else float(rate),
         times=table["times"].to_numpy().astype(np.int64),
+        refused=read_refusals(_numbers(table, _REFUSED), header.get("refused")),
+        filters=_facts(table, header.get("filters")),
+        violations=_numbers(table, _VIOLATIONS),
     )
 
 
-def _per_query(table: pa.Table, names: list[str]) -> dict[str, NDArray[np.float64]]:
-    """Each measure for every query that was sent."""
-    return {name.removeprefix(_VALUES): table[name].drop_null().to_numpy() for name in names}
+def _score(table: pa.Table, header: Record, names: list[str]) -> Score:
+    """The score with each measure, and the weight if any, for every query that was sent."""
+    per_query = {
+        name.removeprefix(_VALUES): table[name].drop_null().to_numpy() for name in names if name != _WEIGHT
+    }
+    column = header["score"].get("weight")
+    weights = None
+    if column is not None and _WEIGHT in names:
+        weights = Weights(str(column), table[_WEIGHT].drop_null().to_numpy())
+    return replace(read_score(header["score"]), per_query=per_query, weights=weights)
+
+
+def _facts(table: pa.Table, record: Record | None) -> FilterFacts | None:
+    filtered, eligible = _numbers(table, _FILTERED), _numbers(table, _ELIGIBLE)
+    if record is None or filtered is None or eligible is None:
+        return None
+    return FilterFacts(
+        filtered.astype(bool), eligible, record["corpus_rows"], _numbers(table, _NEAR), record["depth"]
+    )
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.int64] | None:
+    """A column of whole numbers, with -1 for null; None if there is no such column."""
+    if name not in table.column_names:
+        return None
+    found: NDArray[np.int64] = table[name].cast(pa.int64()).fill_null(-1).to_numpy().astype(np.int64)
+    return found
 
 
 def _answers(rows: pa.ListArray, k: int) -> NDArray[np.int64]:

@@ -37,14 +37,14 @@ def candidate_of(targets: Sequence[Target], proposal: Proposal, built: Built, lo
         engine=proposal.engine.name,
         build=tuple(proposal.build.items()),
         search=tuple(look.search.items()),
-        measures={target.name: target.mean(look.values(n)) for n, target in enumerate(targets)},
+        measures={target.name: target.mean(look.values(n), look.weights) for n, target in enumerate(targets)},
         bound=in_units(targets[0], look.bound),
         memory_bytes=built.memory_bytes,
         size_bytes=built.size_bytes,
         build_seconds=built.seconds,
         version=built.version,
         queries=look.asked,
-        targets=tuple(target_result(target, look.raw(n)) for n, target in enumerate(targets)),
+        targets=tuple(target_result(target, look.raw(n), look.weights) for n, target in enumerate(targets)),
     )
     return timed(candidate, look.latencies_ns)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.analysis.betting import SequentialVerdict
+from recallatk.analysis.distribution import scored_values, weighted_mean
 from recallatk.goals.decisions import bounds_clear, sequential_verdict
 
 if TYPE_CHECKING:
@@ -47,9 +48,14 @@ class Look:
         return sum(len(each.which) for each in self.answers)
 
     def values(self, target: int) -> NDArray[np.float64]:
-        """Values of a target scaled to 0 to 1, in query order, without NaN."""
-        found: NDArray[np.float64] = np.concatenate([each.values[target] for each in self.answers])
-        return np.asarray(found[~np.isnan(found)])
+        """Values of a target scaled to 0 to 1, in query order; NaN where it does not apply."""
+        return np.concatenate([each.values[target] for each in self.answers])
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How much each query counts, in the same order; None if all count the same."""
+        found = [each.weights for each in self.answers if each.weights is not None]
+        return np.concatenate(found) if found else None
 
     def raw(self, target: int) -> NDArray[np.float64]:
         """The measure or loss per query that a target covers."""
@@ -63,8 +69,8 @@ class Look:
     @property
     def mean(self) -> float:
         """Mean of the first target's values."""
-        values = self.values(0)
-        return float(values.mean()) if len(values) else 0.0
+        values, weights = scored_values(self.values(0), self.weights)
+        return weighted_mean(values, weights) if len(values) else 0.0
 
     @property
     def passed(self) -> bool:
@@ -169,7 +175,7 @@ class Prober:
             look = self._learned(self._asked(look, self.order[look.asked : look.asked + size]))
             size *= 2
         # Near 1 the sequential test may need more queries than exist, where the bound decides already.
-        if look.verdict is SequentialVerdict.UNDECIDED and bounds_clear(*self._evidence(look))[0]:
+        if look.verdict is SequentialVerdict.UNDECIDED and self._bounds(look)[0]:
             look = self._learned(replace(look, verdict=SequentialVerdict.PASS))
         return look
 
@@ -180,11 +186,23 @@ class Prober:
     def _asked(self, look: Look, batch: NDArray[np.int64]) -> Look:
         answers = self.index.ask(self.study.side, self.study.targets, look.search, batch)
         more = replace(look, answers=(*look.answers, answers))
-        return replace(more, verdict=sequential_verdict(*self._evidence(more)))
+        verdict = sequential_verdict(*self._evidence(more), self._weights(more), self._heaviest)
+        return replace(more, verdict=verdict)
 
     def _evidence(self, look: Look) -> tuple[Sequence[Target], list[NDArray[np.float64]], float]:
         targets = self.study.targets
         return targets, [look.values(place) for place in range(len(targets))], self.known.alpha
+
+    def _weights(self, look: Look) -> list[NDArray[np.float64]] | None:
+        return None if look.weights is None else [look.weights] * len(self.study.targets)
+
+    @property
+    def _heaviest(self) -> float:
+        weights = self.study.side.weights
+        return 1.0 if weights is None else float(weights.values.max())
+
+    def _bounds(self, look: Look) -> tuple[bool, NDArray[np.float64]]:
+        return bounds_clear(*self._evidence(look), self._weights(look))
 
     def settle(self, effort: float) -> Look:
         """Send all queries after a warm-up: the bound decides, and the latencies count."""
@@ -196,7 +214,7 @@ class Prober:
         )
         whole = replace(look, answers=(answers,), settled=True)
         # The bound over all queries decides; the sequential test only saves queries.
-        cleared, bounds = bounds_clear(*self._evidence(whole))
+        cleared, bounds = self._bounds(whole)
         verdict = SequentialVerdict.PASS if cleared else SequentialVerdict.UNDECIDED
         return self._learned(replace(whole, bound=float(bounds[0]), verdict=verdict))
 
@@ -307,8 +325,10 @@ def _falls(prober: Prober) -> bool:
     """Whether some effort did worse than a lower one on their common queries, beyond chance."""
     for lower, higher in combinations(prober.known.by_effort, 2):
         below, above = lower.values(0), higher.values(0)
-        common = min(len(below), len(above))
-        lost = below[:common] - above[:common]
+        asked = min(len(below), len(above))
+        lost = below[:asked] - above[:asked]
+        lost = lost[~np.isnan(lost)]
+        common = len(lost)
         if common > 1 and lost.mean() > _BEYOND_CHANCE * lost.std() / np.sqrt(common):
             return True
     return False

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.adapters import get_engine
-from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of, plain_mean
+from recallatk.analysis.distribution import FEWEST_RESAMPLED, mean_of_values
 from recallatk.analysis.pareto import knee, nines
 from recallatk.analysis.segments import by_column
-from recallatk.core import Mean
 from recallatk.core.tuned import Attempt, Candidate, Price
 from recallatk.goals.budget import LATENCIES
 from recallatk.goals.target import is_loss
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.analysis.measures import Measure
+    from recallatk.core import Mean
     from recallatk.goals import Budget, Target
 
 # Smaller segments are too noisy to be called the worst if larger ones exist.
@@ -64,7 +64,12 @@ def prices_of(
 
 
 def worst_segment(
-    values: NDArray[np.float64], columns: pa.Table | None, by: Sequence[str], *, is_share: bool = False
+    values: NDArray[np.float64],
+    columns: pa.Table | None,
+    by: Sequence[str],
+    *,
+    is_share: bool = False,
+    weights: NDArray[np.float64] | None = None,
 ) -> tuple[str, Mean] | None:
     """The segment with the lowest mean, named `column=value`, among those with enough queries.
 
@@ -75,21 +80,19 @@ def worst_segment(
         columns: the columns of the queries, in the same order.
         by: the columns to group by.
         is_share: whether each value is 0 or 1.
+        weights: how much each query counts; equally by default.
     """
-    found = []
+    found: list[tuple[str, Mean]] = []
     for name in by:
         labels = by_column(columns, name).labels
         for label in sorted({each for each in labels if each is not None}):
-            inside = values[labels == label]
-            inside = inside[~np.isnan(inside)]
-            if len(inside):
-                found.append((f"{name}={label}", inside))
-    enough = [each for each in found if len(each[1]) >= FEWEST_QUERIES] or found
-    if not enough:
-        return None
-    name, inside = min(enough, key=lambda each: (float(each[1].mean()), each[0]))
-    low, high = interval_of(inside, is_share=is_share) or (None, None)
-    return name, Mean(plain_mean(inside), None, len(inside), low, high)
+            inside = labels == label
+            counts = None if weights is None else weights[inside]
+            mean = mean_of_values(values[inside], is_share=is_share, weights=counts)
+            if mean.value is not None:
+                found.append((f"{name}={label}", mean))
+    enough = [each for each in found if (each[1].effective or each[1].n) >= FEWEST_QUERIES] or found
+    return min(enough, key=lambda each: (each[1].value or 0.0, each[0]), default=None)
 
 
 def _curve(

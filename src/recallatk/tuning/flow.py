@@ -11,6 +11,8 @@ from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import installed_version, require_able, require_installed
 from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
+from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
 from recallatk.errors import EngineError, UsageError, choices
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from recallatk.analysis.cost import MachinePrice
-    from recallatk.core import Dataset, Metric, Truth
+    from recallatk.core import Dataset, FilterFacts, Metric, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
 
@@ -52,6 +54,7 @@ def tune(
     engines: Sequence[str] | None = None,
     seconds: float | None = None,
     by: Sequence[str] = (),
+    weight: str | None = None,
     seed: int = 0,
     out: PathLike | None = None,
     truth: Truth | None = None,
@@ -70,6 +73,7 @@ def tune(
         engines: names of engines; by default the usual ones that are installed.
         seconds: the time limit; the result is the best setting proven by then.
         by: query columns in which to find the worst segment.
+        weight: query column to weight all means and bounds by, such as the times each query was asked.
         seed: random seed for the query split and every order.
         out: a folder for the journal; the same call with the same folder resumes an interrupted one.
         truth: the ground truth of this dataset; by default from the store, or computed.
@@ -81,25 +85,35 @@ def tune(
     _require(targets, prefer, dataset, seconds)
     priced = _price(price, prefer)
     found = usable(engines, dataset)
-    shape = Shape(dataset.corpus.rows, dataset.corpus.dimension, min(_k(targets), dataset.corpus.rows))
-    name = journal_name(dataset, targets, limits, prefer, seed, found)
+    shape = _shape(dataset, targets)
+    weights = weights_by_query(query_columns(truth, dataset), weight, dataset.queries.rows)
+    name = journal_name(dataset, targets, limits, prefer, seed, found, weights)
     journal = Journal(None if out is None else Path(out) / name)
     sweep()
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
         # Engines load their libraries while the truth is computed.
-        for engine in () if journal.steps else found:
-            pool.start(engine.name)
+        _start(pool, () if journal.steps else found)
         depth = min(max(each.measure.deepest for each in targets), shape.rows)
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
-        side, held_out = split_sides(dataset, known, seed)
+        side, held_out = split_sides(dataset, known, seed, weights, _facts(dataset, targets))
         require_enough(targets, side, held_out)
         study = Study(
-            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed),
-            targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found,
-            seed=seed, seconds=seconds, watch=watch,
+            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), targets=targets,
+            budgets=limits, prefer=prefer, shape=shape, engines=found, seed=seed, seconds=seconds,
+            watch=watch,
         )  # fmt: skip
         outcome = _tuned(study, held_out, by)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
+
+
+def _shape(dataset: Dataset, targets: Sequence[Target]) -> Shape:
+    rows = dataset.corpus.rows
+    return Shape(rows, dataset.corpus.dimension, min(_k(targets), rows))
+
+
+def _start(pool: IndexPool, engines: Sequence[type[Engine]]) -> None:
+    for engine in engines:
+        pool.start(engine.name)
 
 
 def _price(price: str | MachinePrice | None, prefer: str) -> MachinePrice | None:
@@ -107,6 +121,16 @@ def _price(price: str | MachinePrice | None, prefer: str) -> MachinePrice | None
     if prefer == COST and price is None:
         raise UsageError('prefer="cost" needs the price of the machine. State it: price="0.34/h"')
     return parse_price(price) if isinstance(price, str) else price
+
+
+def _facts(dataset: Dataset, targets: Sequence[Target]) -> FilterFacts | None:
+    """What the filters admit, with correlations if a target names one; None without filters."""
+    if not dataset.queries.filtered:
+        return None
+    if not any(each.needs_correlation for each in targets):
+        return filter_facts(dataset)
+    without = replace(dataset, queries=dataset.queries.where(None))
+    return filter_facts(dataset, obtain_truth(without, depth=min(DEPTH, dataset.corpus.rows)).truth)
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
@@ -140,7 +164,7 @@ def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
 def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
     if engine.abilities.attaches:
         raise EngineError(f"{engine.name} attaches to an existing index: there is no build to tune")
-    require_able(engine, dataset)
+    require_able(engine, dataset, every_query=True)
 
 
 def _fits(engine: type[Engine], dataset: Dataset) -> bool:

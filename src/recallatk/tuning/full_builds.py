@@ -14,7 +14,7 @@ from recallatk.bench.supervisor import TrialFailed
 from recallatk.goals.decisions import broken_budget
 from recallatk.tuning.candidates import broken_by, candidate_of, in_units, rank_cost
 from recallatk.tuning.effort_search import Chosen, Look, least_effort
-from recallatk.tuning.screening import MARGIN, Proposal
+from recallatk.tuning.screening import MARGIN, REFUSED, Proposal
 from recallatk.tuning.search_space import Ladder, usual_build
 from recallatk.tuning.study import Log, Study, Trail
 from recallatk.units import counted
@@ -171,6 +171,9 @@ def _full_build(study: Study, log: Log, proposal: Proposal, ladders: int) -> Ful
         built, tried = _with_memory(study, FullBuild(proposal, index), index.built())
     except TrialFailed as problem:
         return _failed(log, FullBuild(proposal, index), problem, began)
+    if built.refused is not None:
+        log.note(proposal.engine, proposal.build, REFUSED, built.refused, began=began)
+        return tried
     costs = {"memory": built.memory_bytes, "size": built.size_bytes, "build": built.seconds}
     broken = broken_budget(study.budgets, costs)
     if broken is not None:

@@ -44,6 +44,8 @@ class ScoredAnswers:
     """The first target's measure per query, whether or not the target applies."""
     pace_ns: int | None = None
     """Time of a fixed piece of work right after the calls; None if not requested."""
+    weights: NDArray[np.float64] | None = None
+    """How much each query counts; None if all count the same."""
 
 
 @dataclass
@@ -151,6 +153,7 @@ class IndexClient:
             np.asarray(found["latency_ns"], np.int64),
             _floats(found["measured"]),
             found["pace_ns"],
+            None if side.weights is None else side.weights.values[which],
         )
 
     def _ask(
@@ -185,7 +188,7 @@ def _scored(
             found = _losses(side, which, rows, target.relevance)
         else:
             found = target.measure.per_query(compared)
-        members = target.members(side.columns, len(side))[which]
+        members = target.members(side.columns, len(side), side.facts)[which]
         raw.append(np.where(members, found, np.nan))
     return raw, targets[0].measure.per_query(compared)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recallatk.adapters import Engine
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, Weights
     from recallatk.goals import Goal
 
 # 1: values of targets from 0 to 1.
@@ -29,7 +29,7 @@ JOURNAL_FORMAT = 2
 
 def journal_name(
     dataset: Dataset, targets: Sequence[Goal], budgets: Sequence[Goal], prefer: str, seed: int,
-    engines: Sequence[type[Engine]],
+    engines: Sequence[type[Engine]], weights: Weights | None = None,
 ) -> str:  # fmt: skip
     """File name for a call: the same call has the same name, whatever its time limit."""
     called = {
@@ -41,6 +41,8 @@ def journal_name(
         "seed": seed,
         "engines": {each.name: installed_version(each) for each in engines},
     }
+    if weights is not None:
+        called["weight"] = blake2b(weights.values.tobytes(), digest_size=8).hexdigest()
     digest = blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
     return f"journal-{digest}.jsonl"
 

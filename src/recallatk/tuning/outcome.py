@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.adapters.snippet import snippet
+from recallatk.analysis.distribution import FEWEST_RESAMPLED
+from recallatk.analysis.weighting import few_effective
 from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
+from recallatk.core.filtering import REFUSED as REFUSED_FILTERS
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.tuned import Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
@@ -20,6 +23,7 @@ from recallatk.tuning.final_choice import FinalChoice, choose_finally, off_front
 from recallatk.tuning.final_timing import Timing, time_together
 from recallatk.tuning.finalists import runner_up
 from recallatk.tuning.full_builds import FullBuild, Proven, grid_seconds
+from recallatk.tuning.screening import REFUSED
 from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
@@ -101,6 +105,8 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
         cautions=(*_cautions(study, found), *off_front(study, shown.choice, front), *shown.timing.cautions),
         snippet=None if shown.choice is None else _snippet(study, shown.choice),
         verdict=_verdict(study, found, shown),
+        weight=None if study.side.weights is None else study.side.weights.column,
+        effective_queries=None if study.side.weights is None else study.side.weights.effective,
     )
 
 
@@ -214,7 +220,9 @@ def _worst(study: Study, held_out: Side, validated: Validated, by: Sequence[str]
     answers = validated.answers
     values = np.full(len(held_out), np.nan)
     values[answers.which] = answers.measured
-    return worst_segment(values, held_out.columns, by, is_share=study.targets[0].measure.is_share)
+    share = study.targets[0].measure.is_share
+    weights = None if held_out.weights is None else held_out.weights.values
+    return worst_segment(values, held_out.columns, by, is_share=share, weights=weights)
 
 
 def _snippet(study: Study, choice: Candidate) -> str:
@@ -234,6 +242,12 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
         ),
     ]
     cautions += _about_memory(found.builds)
+    weights = study.side.weights
+    few = few_effective(weights)
+    if few and weights is not None:
+        cautions.append(Caution("weights", few, weights.effective, FEWEST_RESAMPLED))
+    refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
+    cautions += [Caution(REFUSED_FILTERS, f"{engine} was left out: {why}") for engine, why in refused.items()]
     if found.validated is not None and found.validated.looks > 1:
         said = f"the held-out queries were used {found.validated.looks} times"
         cautions.append(Caution("looks", said, found.validated.looks, 1))

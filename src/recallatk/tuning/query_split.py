@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, QuerySet, Truth
+    from recallatk.core import Dataset, FilterFacts, QuerySet, Truth, Weights
     from recallatk.goals import Target
 
 # Screening needs no more queries than this, because no verdict rests on a sample.
@@ -41,6 +41,10 @@ class Side:
     truth: Truth
     rows: NDArray[np.int64] | None = None
     """For a sample, its rows of the full corpus; None for the full corpus."""
+    weights: Weights | None = None
+    """How much each query counts; None if all count the same."""
+    facts: FilterFacts | None = None
+    """What the filters of the queries admit in the full corpus; None without filters."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -72,15 +76,28 @@ class Side:
         return Compared(self.truth.take(which), known, found)
 
 
-def split_sides(dataset: Dataset, truth: Truth, seed: int) -> tuple[Side, Side]:
+def split_sides(
+    dataset: Dataset,
+    truth: Truth,
+    seed: int,
+    weights: Weights | None = None,
+    facts: FilterFacts | None = None,
+) -> tuple[Side, Side]:
     """The side to choose by, and the validation side with a third of the queries."""
+    whole = Side("all", np.arange(dataset.queries.rows), dataset, truth, None, weights, facts)
     tune, validate = split_queries(dataset.queries, seed=seed)
-    return _side("tune", tune, dataset, truth), _side("validate", validate, dataset, truth)
+    return _side("tune", tune, whole), _side("validate", validate, whole)
 
 
-def _side(name: str, queries: QuerySet, dataset: Dataset, truth: Truth) -> Side:
-    numbers = pc.index_in(queries.ids, value_set=dataset.queries.ids).to_numpy().astype(np.int64)
-    return Side(name, numbers, replace(dataset, queries=queries), truth.take(numbers))
+def _side(name: str, queries: QuerySet, whole: Side) -> Side:
+    known = whole.dataset.queries.ids
+    numbers = pc.index_in(queries.ids, value_set=known).to_numpy().astype(np.int64)
+    weights = None if whole.weights is None else whole.weights.take(numbers)
+    if weights is not None and not weights.values.any():
+        raise UsageError(f"weight: {weights.column!r} is 0 for all {len(numbers)} queries to {name} on")
+    facts = None if whole.facts is None else whole.facts.take(numbers)
+    dataset = replace(whole.dataset, queries=queries)
+    return Side(name, numbers, dataset, whole.truth.take(numbers), None, weights, facts)
 
 
 def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
@@ -96,14 +113,17 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
         queries=take_queries(side.dataset.queries, which),
     )
-    return Side(f"part {count}", side.numbers[which], part, ground_truth(part, depth=min(depth, count)), rows)
+    truth = ground_truth(part, depth=min(depth, count))
+    weights = None if side.weights is None else side.weights.take(which)
+    facts = None if side.facts is None else side.facts.take(which)
+    return Side(f"part {count}", side.numbers[which], part, truth, rows, weights, facts)
 
 
 def require_enough(targets: Sequence[Target], *sides: Side) -> None:
     """Refuse a target whose segment has no queries on a side."""
     for side in sides:
         for target in targets:
-            if not target.members(side.columns, len(side)).any():
+            if not target.members(side.columns, len(side), side.facts).any():
                 raise UsageError(
                     f"{target.text}: none of the {len(side)} queries to {side.name} on is in this segment"
                 )

@@ -39,6 +39,8 @@ MARGIN = 1.3
 _MOST_BUILDS = 6
 # An engine whose usual build costs this many times the best so far gets no more builds.
 _LOST = 2.0
+REFUSED = "refused"
+"""The verdict on a build that cannot answer every query because of its filter."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,9 @@ def _tried(
     try:
         built = index.built()
         whole = _whole(study, index, built)
+        if built.refused is not None:
+            log.note(engine, build, REFUSED, built.refused, rows=rows, began=began)
+            return None
         reason = _too_costly(study, whole)
         reached = [] if reason else _all_reached(study, log, index, engine, built, part, best)
     except TrialFailed as problem:
@@ -277,7 +282,8 @@ def _least_reaching(study: Study, log: Log, index: IndexClient, ladder: Ladder, 
         if effort not in asked:
             began, setting = study.elapsed, ladder.search(effort)
             answers = index.ask(part, study.targets, setting, which)
-            asked[effort] = means_reach(study.targets, answers.values)
+            counts = None if answers.weights is None else [answers.weights] * len(study.targets)
+            asked[effort] = means_reach(study.targets, answers.values, counts)
             verdict, why = ("passed", "reaches") if asked[effort] else ("failed", "misses")
             log.note(
                 ladder.engine, index.build, verdict, f"{why} the target on the sample",

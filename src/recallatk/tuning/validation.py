@@ -98,12 +98,15 @@ def judge(
     answers = _asked(study, log, held_out, build, search)
     if answers is None:
         return None
-    confirmed = confirms(study.targets, answers.values, ALPHA)
+    weights = answers.weights
+    counts = None if weights is None else [weights] * len(study.targets)
+    confirmed = confirms(study.targets, answers.values, ALPHA, counts)
     if not confirmed:
         why = "the held-out queries do not confirm it"
         log.note(build.proposal.engine, build.proposal.build, "failed", why, search=search)
     means = {
-        target.name: target.mean(values) for target, values in zip(study.targets, answers.values, strict=True)
+        target.name: target.mean(values, weights)
+        for target, values in zip(study.targets, answers.values, strict=True)
     }
     return Validated(
         place,

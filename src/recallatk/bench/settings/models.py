@@ -119,6 +119,7 @@ class MeasureSettings(Table):
     measures: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by: Annotated[tuple[Text, ...], Some, Distinct] = ()
     by_row: Annotated[tuple[Text, ...], Some, Distinct] = ()
+    weight: Text | None = None
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     builds: Annotated[int, Field(ge=1, le=1_000)] = 1
     threads: ThreadSettings = ThreadSettings()

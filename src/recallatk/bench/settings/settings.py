@@ -57,6 +57,9 @@ class Settings(Table):
         data = plain["data"]
         for name in ("corpus", "queries"):
             data[name] = None if data[name] is None else without_secrets(data[name])
+        if plain["measure"]["weight"] is None:
+            # Runs of versions without weights are resumed as they are.
+            del plain["measure"]["weight"]
         plain["truth"] = {name: plain["truth"][name] for name in ("depth", "file")}
         _drop_unasked(plain["measure"])
         plain["load"] = [asdict(load) | {"mode": str(load.mode), "via": str(load.via)} for load in self.loads]

@@ -89,6 +89,7 @@ def _latency(trial: dict[str, Any]) -> Row:
 def _others(trial: dict[str, Any]) -> Row:
     return {
         **{name: trial[name] for name in _FLAT},
+        "refused_queries": None if trial["refused"] is None else trial["refused"]["queries"],
         **_prefixed("late_", trial["late"] or {}),
         **_prefixed("warm_up_", trial["warm_up"] or {}),
         **_prefixed("anomaly_", trial["anomalies"]),
