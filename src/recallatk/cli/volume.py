@@ -29,10 +29,14 @@ def print_deprecations() -> None:
     """Print each use of an old name as a note of one line, where Python would hide it."""
     warnings.filterwarnings("once", message=".* will be removed in ", category=DeprecationWarning)
     usual = warnings.showwarning
+    # Libraries that change the filters make Python forget what it has shown once.
+    said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
         if issubclass(category, DeprecationWarning) and "will be removed in" in str(message):
-            note(f"note: {message}")
+            if str(message) not in said:
+                said.add(str(message))
+                note(f"note: {message}")
         else:
             usual(message, category, *rest, **named)
 

@@ -42,9 +42,11 @@ class EffortGains:
     def said(self) -> str:
         """The segment that gains most, in a sentence."""
         name, gain = next(iter(self.segments.items()))
+        above = gain.low is not None and self.overall.value is not None and gain.low > self.overall.value
+        chance = "" if above else ", which may be chance"
         return (
             f"{cut(printable(name), _LONGEST)} gains most from effort: {_signed(gain)} from {self.lowest} to "
-            f"{self.highest}; all queries {_signed(self.overall)}."
+            f"{self.highest}; all queries {_signed(self.overall)}{chance}."
         )
 
     def to_dict(self) -> dict[str, Any]:
