@@ -120,9 +120,7 @@ def naive_groups(measurement, facts, labels):
         found[name] = (
             len(members),
             sum(measurement.refused.numbers[query] >= 0 for query in members),
-            pytest.approx(sum(values[query] * weights[query] for query in scored) / total)
-            if scored
-            else None,
+            pytest.approx(gained / total) if scored else None,
             pytest.approx(sum(short) / len(short)) if short else None,
             pytest.approx(sum(measurement.violations[query] for query in answered) / returned)
             if returned
