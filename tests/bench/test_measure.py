@@ -381,7 +381,7 @@ def test_an_interrupt_ends_the_worker(tiny):
         ({"at": (0,)}, "from 1 to 20"),
         ({"at": ()}, "from 1 to 20"),
         ({"search": []}, "at least one"),
-        ({"rounds": 0}, "at least one"),
+        ({"rounds": 0}, "whole numbers from 1"),
         ({"engine": "none"}, "no engine 'none'"),
         ({"search": [{"nprobe": 3}]}, "search.nprobe: no such search parameter of faiss-hnsw. Accepted: ef"),
         ({"build": {"M": 0}}, "whole numbers from 2 to 256"),

@@ -177,7 +177,7 @@ def test_a_trial_file_says_all_about_itself_to_pyarrow_and_pandas(tmp_path):
     save_run(run, tiny_dataset(ROWS, 3), tmp_path)
     path = tmp_path / "trial-2.parquet"
     header = json.loads(pq.read_schema(path).metadata[b"recallatk.trial"])
-    assert header["format_version"] == 3
+    assert header["format_version"] == 4
     assert header["trial"] == {
         "engine": "faiss-hnsw",
         "build": {"M": 8},

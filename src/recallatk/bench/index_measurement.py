@@ -101,12 +101,12 @@ def measure(
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
-    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search or {})
+    dataset, searches = _dataset(corpus, queries, metric, where), _listed({} if search is None else search)
     engine = _engine(index, searches)
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     _require_numbers(rounds, builds, threads, seed)
     timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, held_to, explain, weight)
-    plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
+    plan = _plan(engine, dataset, _listed({} if build is None else build), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
 
