@@ -43,9 +43,17 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: not compiled_by_numba(item))
 
 
+def pytest_collection_finish():
+    """Keep imported modules out of garbage collections: every measurement begins with several."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """Keep numba's many objects out of later garbage collections: every measurement begins with one."""
-    if compiled_by_numba(item) and not (nextitem and compiled_by_numba(nextitem)):
+    """Do the same with all that a module of tests has imported or compiled."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
         gc.freeze()
 
 

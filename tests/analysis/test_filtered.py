@@ -22,7 +22,17 @@ from recallatk.analysis.filtered import (
     violations,
 )
 from recallatk.analysis.segments import SELECTIVITY
-from recallatk.core import Build, Calls, FilterFacts, Measurement, Refusals, RefusedFilter, Score, Trial
+from recallatk.core import (
+    Build,
+    Calls,
+    FilterFacts,
+    Measurement,
+    Refusals,
+    RefusedFilter,
+    Score,
+    Trial,
+    Weights,
+)
 
 ROWS = 60
 
@@ -97,7 +107,10 @@ def naive_groups(measurement, facts, labels):
     for name in {each for each in labels if each is not None}:
         members = [query for query, label in enumerate(labels) if label == name]
         answered = [query for query in members if measurement.asked[query]]
-        scored = [values[query] for query in answered if not np.isnan(values[query])]
+        weights = np.ones(len(values)) if measurement.weights is None else measurement.weights
+        scored = [query for query in answered if not np.isnan(values[query]) and weights[query]]
+        total = sum(weights[query] for query in scored)
+        gained = sum(values[query] * weights[query] for query in scored)
         listed = [[row for row in measurement.answers[query] if 0 <= row < ROWS] for query in answered]
         short = [
             len(set(rows)) < min(3, facts.eligible[query])
@@ -107,7 +120,7 @@ def naive_groups(measurement, facts, labels):
         found[name] = (
             len(members),
             sum(measurement.refused.numbers[query] >= 0 for query in members),
-            pytest.approx(sum(scored) / len(scored)) if scored else None,
+            pytest.approx(gained / total) if scored else None,
             pytest.approx(sum(short) / len(short)) if short else None,
             pytest.approx(sum(measurement.violations[query] for query in answered) / returned)
             if returned
@@ -128,6 +141,7 @@ def test_rates_of_groups_are_as_counted_query_by_query(seed, queries):
     asked = ~refused
     answers = np.where(asked[:, None], random.integers(-1, ROWS + 3, (queries, 3)), -1)
     recalls = np.where(eligible[asked] > 0, random.integers(0, 4, asked.sum()) / 3, np.nan)
+    weights = Weights("count", random.integers(0, 5, asked.sum()).astype(float)) if seed % 2 else None
     order = np.flatnonzero(asked).astype(np.int32)
     calls = Calls(
         order,
@@ -143,7 +157,7 @@ def test_rates_of_groups_are_as_counted_query_by_query(seed, queries):
         answers,
         calls,
         None,
-        Score(len(order), len(order), {}, {}, {"recall@3": recalls}),
+        Score(len(order), len(order), {}, {}, {"recall@3": recalls}, weights=weights),
         refused=Refusals(np.where(refused, 0, -1), (RefusedFilter("f", int(refused.sum()), "why"),)),
         filters=facts,
         violations=np.minimum(random.integers(0, 3, queries), (answers >= 0).sum(axis=1)),

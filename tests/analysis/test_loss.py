@@ -176,3 +176,13 @@ def test_queries_without_recall_are_left_out_of_every_share():
     assert means[Cause.BUILD].n == 3
     none = loss_by_cause(replace(evidence, query=evidence.query + 2), np.full(4, np.nan))
     assert none[Cause.EFFORT].value is None
+
+
+def test_weights_count_for_losses_as_for_recall():
+    one = {"limit": 10, "filtered": False, "held": 1, "deeper": -1, "reranked": -2, "unfiltered": -2}
+    evidence = make_evidence([{**one, "full": 0}, {**one, "full": -1}])
+    recalls, weights = np.array([0.9, 0.9, 1.0]), np.array([8.0, 1.0, 1.0])
+    means = loss_by_cause(evidence, recalls, weights)
+    assert means[Cause.EFFORT].value == pytest.approx(0.08)
+    total = sum(each.value for each in means.values())
+    assert total == pytest.approx(1 - np.average(recalls, weights=weights))

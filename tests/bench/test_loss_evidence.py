@@ -2,13 +2,15 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recallatk import load_run, measure, run, save_run
+from recallatk import explain, load_run, measure, run, save_run, to_html, to_markdown, to_text
+from recallatk.analysis import percentile
 from recallatk.analysis.loss import CAUSES, attribute
 from recallatk.core.losses import COLUMNS, NOT_ASKED, Cause
 from recallatk.datasets.opening import open_dataset
@@ -203,3 +205,35 @@ def test_lists_of_a_shuffled_build_are_in_corpus_rows():
         assert asked.any()
         assert (each.loss.full[asked] < 10).all()
         assert (each.loss.held == 1).all()
+
+
+def test_a_remedy_that_another_trial_measured_has_its_price(explained):
+    _, found, folder = explained
+    first, second = explain(folder)
+    before, after = (each.score["recall@10"] for each in found.measurements)
+    assert (first.number, first.measure) == (1, "recall@10")
+    assert first.remedy.measured
+    assert first.remedy.action == "raise nprobe from 1 to 4"
+    assert first.remedy.gain == pytest.approx(after - before)
+    expected = tuple(percentile(each.latencies_ns, 0.95) for each in found.measurements)
+    assert first.remedy.p95_ms == expected
+    assert not second.remedy.measured
+    assert str(second.remedy).startswith("raise nprobe from 4 to 16: up to +")
+
+
+def test_reports_have_a_section_only_with_evidence(explained):
+    _, found, _ = explained
+    for text in (to_text(found, verbose=True), to_markdown(found), to_html(found)):
+        assert "Where recall was lost" in text
+    assert "lost: nprobe=1: " in to_text(found)
+    bare = replace(found, measurements=tuple(replace(each, loss=None) for each in found.measurements))
+    assert "lost: " not in to_text(bare)
+    assert "Where recall was lost" not in to_markdown(bare)
+
+
+def test_a_run_without_evidence_and_an_unknown_trial_are_refused(unexplained):
+    _, found, folder = unexplained
+    with pytest.raises(UsageError, match=r"no evidence on what the run missed. Collect it: .*--explain"):
+        explain(folder)
+    with pytest.raises(UsageError, match=r"no measured trial 9. Measured trials: 1, 2"):
+        explain(found, trial=9)

@@ -1,5 +1,8 @@
 """Any function, or a class of one's own, can be measured without being registered."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -28,6 +31,27 @@ def brute_force(dataset):
         return ids[np.argsort(distances, axis=1, kind="stable")[:, first : first + k]]
 
     return search
+
+
+@pytest.mark.parametrize("by_caller", [False, True])
+def test_only_a_heap_that_measure_froze_is_released(by_caller):
+    script = f"""
+import gc
+import numpy as np
+from recallatk import measure
+vectors = np.eye(30, dtype="float32")
+frozen = []
+def search(queries, k):
+    frozen.append(gc.get_freeze_count())
+    return np.argsort(-(queries @ vectors.T), axis=1)[:, :k]
+if {by_caller}:
+    gc.freeze()
+before = gc.get_freeze_count()
+measure(search, vectors, vectors[:3], metric="ip", at=1, rounds=1)
+print(bool(before), frozen[-1] > 0, gc.get_freeze_count() > 0, gc.isenabled())
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [str(by_caller), "True", str(by_caller), "True"]
 
 
 def test_a_function_is_measured_in_this_process(data):

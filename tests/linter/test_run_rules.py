@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults import Forgetful, PostFiltering, Taking, clustered, found, neighbours, vectors
+from faults import Forgetful, PostFiltering, Switching, Taking, clustered, found, neighbours, vectors
 
 from recallatk import (
     load_run,
@@ -49,6 +49,28 @@ def test_an_engine_that_filters_afterwards_returns_too_few_rows():
     whole = measure(PostFiltering(asked.corpus, 500), asked, at=(10,), rounds=1)
     assert not found("R38", run=whole, dataset=asked)
     assert not found("R38", run=late, dataset=dataset)
+
+
+def test_an_engine_that_scans_under_selective_filters():
+    dataset = clustered(rows=1_000, queries=80, metadata={"size": np.arange(1_000)})
+    filters = [parse_filter("size < 500")] * 40 + [parse_filter("size < 50")] * 40
+    asked = open_dataset(dataset.corpus, make_queries(vectors(dataset.queries), filters=filters), metric="l2")
+    run = measure(Switching(asked.corpus, below=100), asked, at=(10,), rounds=1)
+    (warning,) = found("R40", run=run)
+    assert 0.3 < warning.measured < 0.7
+    assert "1 to 10 % of the rows" in warning.message
+    assert not found("R40", run=measure(Switching(asked.corpus, below=0), asked, at=(10,), rounds=1))
+
+
+def test_filter_columns_of_a_database_without_indexes_are_noted():
+    dataset = clustered(rows=300, queries=20, metadata={"size": np.arange(300)})
+    narrow = open_dataset(dataset.corpus, dataset.queries, metric="l2", where="size < 200")
+    run = measure("lancedb", narrow, at=(10,), rounds=1)
+    (note,) = found("R41", run=run, dataset=narrow)
+    assert (note.severity, note.measured) == ("note", 1)
+    assert "size" in note.message
+    assert not found("R41", run=run, dataset=dataset)
+    assert not found("R41", run=measure("exact", narrow, at=(10,), rounds=1), dataset=narrow)
 
 
 def test_rows_that_no_filter_admits_are_not_missing():

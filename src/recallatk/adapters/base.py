@@ -92,6 +92,8 @@ class Engine:
     """Every build compares codes instead of whole vectors."""
     whole_vectors: ClassVar[tuple[str, tuple[str, ...]] | None] = None
     """Build knob for the storage type, and its values that keep whole vectors."""
+    column_indexes: ClassVar[bool | None] = None
+    """Whether it indexes the columns of filters; None if it has no such indexes."""
     secret_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables from which it or its library reads a key, a password or a connection string."""
 
@@ -181,7 +183,7 @@ class Engine:
             short = rows.shape[1] < k
         except (AttributeError, IndexError):
             return rows  # not a matrix: the caller refuses it with a message
-        return _widened(rows, k) if short else rows
+        return np.pad(rows, ((0, 0), (0, k - rows.shape[1])), constant_values=-1) if short else rows
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """Nearest rows in at most k columns; must not change queries or corpus."""
@@ -222,8 +224,6 @@ class Engine:
         """
         raise EngineError(f"{self.name} gives no evidence that its index answered")
 
-    # What else it can show about neighbors that a search missed; all optional
-
     def scans(self) -> bool:
         """Whether a search with the current settings compares every row, or its code, with the query."""
         return False
@@ -233,10 +233,7 @@ class Engine:
         return None
 
     def visits(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Whether the search of the batch's one query visits the part of the index that holds each row.
-
-        None if it cannot tell.
-        """
+        """Whether the search of one query visits the part of the index with each row; None if unknown."""
         return None
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
@@ -351,10 +348,6 @@ class Library(Engine):
     def close(self) -> None:
         """Release the index."""
         self.index, self.rows, self.searched = None, 0, 0
-
-
-def _widened(rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    return np.pad(rows, ((0, 0), (0, k - rows.shape[1])), constant_values=-1)
 
 
 def installed_version(engine: type[Engine]) -> str | None:

@@ -47,6 +47,7 @@ class LanceDB(SqlEngine):
     extra = "lancedb"
     metrics = frozenset(Metric)
     # A forked process would lack the runtime's threads.
+    column_indexes = False
     abilities = Abilities(filters=True, updates=True, batch=False, exact_search=True, clients=True)
     build_knobs = (
         Knob("index", default="IVF_PQ", choices=tuple(_INDEXES)),

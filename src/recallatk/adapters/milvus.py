@@ -49,6 +49,7 @@ class Milvus(Database):
     distribution = "pymilvus"
     extra = "milvus"
     secret_variables = ("MILVUS_TOKEN",)
+    column_indexes = False
     abilities = Abilities(filters=True, updates=True, clients=True)
     build_knobs = (
         Knob("uri", default="", help="server URI; without one, Milvus Lite (token: MILVUS_TOKEN)"),

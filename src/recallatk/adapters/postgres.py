@@ -106,6 +106,7 @@ class Postgres(SqlEngine):
     )
     secret_variables = (DSN_VARIABLE, "PGPASSWORD")
     whole_vectors = ("storage", ("vector",))
+    column_indexes = False
     method: ClassVar[str]
     """The access method of the index."""
     counter: CallCounter

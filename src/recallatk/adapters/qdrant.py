@@ -43,6 +43,7 @@ class Qdrant(Engine):
     distribution = "qdrant-edge-py"
     extra = "qdrant"
     metrics = frozenset(Metric)
+    column_indexes = True
     abilities = Abilities(filters=True, updates=True, exact_search=True, clients=True)
     build_knobs = (
         Knob("url", default="", help="server URL; without one, a shard in process (key: QDRANT_API_KEY)"),

@@ -168,10 +168,15 @@ def filter_parts(measurement: Measurement, measure: str) -> dict[str, Mean]:
     facts, values = measurement.filters, measurement.values(measure)
     if facts is None or values is None or facts.filtered.all():
         return {}
+    parts = {FILTERED: facts.filtered, UNFILTERED: ~facts.filtered}
     return {
-        FILTERED: mean_of(values[facts.filtered], measure),
-        UNFILTERED: mean_of(values[~facts.filtered], measure),
+        name: mean_of(values[inside], measure, weights=_part(measurement.weights, inside))
+        for name, inside in parts.items()
     }
+
+
+def _part(weights: NDArray[np.float64] | None, inside: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+    return None if weights is None else weights[inside]
 
 
 class _GroupRates:
@@ -182,7 +187,7 @@ class _GroupRates:
     ) -> None:
         self.measure, self.values, self.facts = measure, values, facts
         self.asked = measurement.asked
-        self.calls = measurement.calls
+        self.calls, self.weights = measurement.calls, measurement.weights
         self.violations = measurement.violations
         refused = measurement.refused
         self.refused = np.zeros(len(values), bool) if refused is None else refused.refused
@@ -199,7 +204,7 @@ class _GroupRates:
             name=name,
             queries=int(inside.sum()),
             refused=int((inside & self.refused).sum()),
-            recall=mean_of(self.values[inside], self.measure),
+            recall=mean_of(self.values[inside], self.measure, weights=_part(self.weights, inside)),
             short=float(self.short[answered].mean()) if answered.any() else None,
             violations=None if broken is None or not listed else broken / listed,
             latency_ms=self._latency(answered),

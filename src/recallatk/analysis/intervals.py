@@ -32,7 +32,7 @@ CELLS_PER_DEVIATION = 64
 DEVIATIONS = 24
 # How many times as far out as the outermost value one more is thought to be, over the acceleration.
 TAIL = 10.0
-# Into how many groups of equal total weight queries are put, whose values may vary differently.
+# Groups of equal total weight, whose values may vary differently; chosen by simulated query logs.
 WEIGHT_GROUPS = 4
 # Differences of larger numbers may be infinite.
 _LARGE = 1e300

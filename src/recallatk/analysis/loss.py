@@ -8,8 +8,7 @@ import numpy as np
 
 from recallatk.analysis.answers import bounded
 from recallatk.analysis.compared import Compared
-from recallatk.analysis.distribution import interval_of
-from recallatk.core import Mean
+from recallatk.analysis.distribution import mean_of_values
 from recallatk.core.losses import ABSENT, NOT_ASKED, Cause
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Measurement, Truth
+    from recallatk.core import Mean, Measurement, Truth
     from recallatk.core.losses import LossEvidence
 
 CAUSES = tuple(Cause)
@@ -150,26 +149,21 @@ def attribute(evidence: LossEvidence) -> NDArray[np.int8]:
     return chosen.astype(np.int8)
 
 
-def loss_by_cause(evidence: LossEvidence, recalls: NDArray[np.float64]) -> dict[Cause, Mean]:
+def loss_by_cause(
+    evidence: LossEvidence, recalls: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> dict[Cause, Mean]:
     """Recall lost to each cause, with intervals over queries; together 1 - mean recall.
 
     Args:
         evidence: on every neighbor that the trial missed.
         recalls: recall of each query; NaN for queries without one.
+        weights: how much each query counts; equally by default.
     """
-    cause, scored = attribute(evidence), ~np.isnan(recalls)
+    cause, unscored = attribute(evidence), np.isnan(recalls)
     means = {}
     for number, each in enumerate(CAUSES):
         chosen = cause == number
-        lost = np.bincount(evidence.query[chosen], evidence.share[chosen], len(recalls))[scored]
+        lost = np.bincount(evidence.query[chosen], evidence.share[chosen], len(recalls))
         # Rounding must not carry a sum of shares beyond 1.
-        means[each] = _mean(np.minimum(lost, 1.0))
+        means[each] = mean_of_values(np.where(unscored, np.nan, np.minimum(lost, 1.0)), weights=weights)
     return means
-
-
-def _mean(lost: NDArray[np.float64]) -> Mean:
-    if not len(lost):
-        return Mean(None, None, 0)
-    interval = interval_of(lost, is_share=False)
-    low, high = (None, None) if interval is None else interval
-    return Mean(float(lost.mean()), None, len(lost), low, high)

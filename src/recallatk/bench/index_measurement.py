@@ -86,8 +86,7 @@ def measure(
         truth: the ground truth, or a file that holds it; computed by default.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
-        load: how clients send queries; by default one client sends one query at a time. Several loads are
-            measured one after the other.
+        load: how clients send queries, one or several loads; one client and one query at a time by default.
         at: cutoffs to score, 1, 10 and 100 by default; each call requests the largest.
         measures: further measures, for example `"robust(0.9)@10"`.
         rounds: number of times each query is sent at each setting.
@@ -104,12 +103,9 @@ def measure(
         queries, truth = None, queries
     dataset, searches = _dataset(corpus, queries, metric, where), _listed(search or {})
     engine = _engine(index, searches)
-    extra = (measures,) if isinstance(measures, str) else tuple(measures)
-    _require_counts(1, rounds=rounds, builds=builds, threads=threads)
-    _require_counts(0, seed=seed)
-    timing = TrialSettings(
-        _cutoffs(at), extra, rounds, seed, None, threads, None, _limits(limits), explain, weight
-    )
+    extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
+    _require_numbers(rounds, builds, threads, seed)
+    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, held_to, explain, weight)
     plan = _plan(engine, dataset, _listed(build or {}), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -153,6 +149,12 @@ def _listed(settings: Any) -> list[Mapping[str, Any]]:
 def _values(value: Any) -> Any:
     """Convert arrays and ranges of values to lists."""
     return list(value) if isinstance(value, range) else value.tolist() if hasattr(value, "tolist") else value
+
+
+def _require_numbers(rounds: Any, builds: Any, threads: Any, seed: Any) -> None:
+    """Refuse counts below 1 and a negative seed."""
+    _require_counts(1, rounds=rounds, builds=builds, threads=threads)
+    _require_counts(0, seed=seed)
 
 
 def _require_counts(least: int, **given: Any) -> None:

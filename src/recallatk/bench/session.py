@@ -68,6 +68,7 @@ class Session:
         self.refused: Refusals | None = None
         """Queries that the index cannot answer because of their filters; never sent."""
         self._prepared = False
+        self._frozen = False
         self.probed: dict[tuple[str, int, bool], dict[int, tuple[NDArray[np.int64], int]]] = {}
         """Lists of this index that probes requested, by search, length, filter and query."""
         self.rows_held: dict[int, int] = {}
@@ -103,7 +104,10 @@ class Session:
         if self.refused is not None:
             event = replace(event, refused=self.refused.in_words)
         gc.collect()
-        gc.freeze()
+        # A heap that the caller froze stays frozen: unfreezing releases everything at once.
+        if not gc.get_freeze_count():
+            gc.freeze()
+            self._frozen = True
         gc.disable()
         yield event
 
@@ -188,7 +192,9 @@ class Session:
     def close(self) -> None:
         """Drop the index and release its memory; may be called twice."""
         gc.enable()
-        gc.unfreeze()
+        if self._frozen:
+            gc.unfreeze()
+            self._frozen = False
         if self.engine is not None:
             with contextlib.suppress(EngineError):
                 self.engine.close()

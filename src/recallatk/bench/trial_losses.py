@@ -65,7 +65,7 @@ def _loss(number: int, measurement: Measurement, run: Run) -> TrialLoss | None:
     recalls = measurement.values(measure)
     if evidence is None or recalls is None:
         return None
-    causes = loss_by_cause(evidence, recalls)
+    causes = loss_by_cause(evidence, recalls, measurement.weights)
     recall = measurement.score.measures.get(measure) or mean_of(recalls, measure)
     return TrialLoss(
         number=number,

@@ -17,6 +17,7 @@ from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.analysis.assessment import Assessment
+    from recallatk.analysis.comparison import Difference
     from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
     from recallatk.reporting.document import Builders
@@ -277,11 +278,18 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
-        "comparisons": [{**each._asdict(), "in_words": each.in_words} for each in assessment.differences],
+        "comparisons": [_comparison(each) for each in assessment.differences],
         "sampled_from": score.sampled_from,
         "synthetic_filters": score.synthetic,
         "unreached": list(score.unreached),
     }
+
+
+def _comparison(difference: Difference) -> dict[str, Any]:
+    found = {**difference._asdict(), "in_words": difference.in_words}
+    if difference.unweighted is None:
+        del found["unweighted"]
+    return found
 
 
 def _score_ties(assessment: Assessment) -> dict[str, Any] | None:

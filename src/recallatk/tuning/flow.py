@@ -91,16 +91,14 @@ def tune(
     journal = Journal(None if out is None else Path(out) / name)
     sweep()
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
-        # Engines load their libraries while the truth is computed.
         _start(pool, () if journal.steps else found)
         depth = min(max(each.measure.deepest for each in targets), shape.rows)
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
         side, held_out = split_sides(dataset, known, seed, weights, _facts(dataset, targets))
         require_enough(targets, side, held_out)
         study = Study(
-            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), targets=targets,
-            budgets=limits, prefer=prefer, shape=shape, engines=found, seed=seed, seconds=seconds,
-            watch=watch,
+            pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), watch=watch, seed=seed,
+            targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found, seconds=seconds,
         )  # fmt: skip
         outcome = _tuned(study, held_out, by)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
@@ -112,6 +110,7 @@ def _shape(dataset: Dataset, targets: Sequence[Target]) -> Shape:
 
 
 def _start(pool: IndexPool, engines: Sequence[type[Engine]]) -> None:
+    """Let engines load their libraries while the truth is computed."""
     for engine in engines:
         pool.start(engine.name)
 
