@@ -130,7 +130,7 @@ def test_a_file_format(checkout):
 def test_a_rule(checkout, files):
     checkout.follow("Add a rule of the linter")
     (checkout.root / "bench.toml").write_text(BENCH.replace("backwards", "exact").replace("search", "#"))
-    assert "R38" in checkout.run("-m", "recallatk", "audit", "bench.toml")
+    assert "R42" in checkout.run("-m", "recallatk", "audit", "bench.toml")
 
 
 def test_a_measure(checkout):

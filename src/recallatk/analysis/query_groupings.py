@@ -67,16 +67,14 @@ def query_grouping(name: str, known: KnownQueries) -> Grouping:
         return _automatic(usual, known)
     if name == FILTER:
         return _by_filter(known)
+    if name == EFFORT:
+        raise UsageError(f"{EFFORT!r} groups the settings of a run, and no query column has that name")
     condition = _expression(name)
     if condition is not None:
         return _by_expression(name, condition, known)
     first, _, second = (each.strip() for each in name.partition(_BOTH))
     if first and second:
         return _crossed(query_grouping(first, known), query_grouping(second, known))
-    if name == EFFORT:
-        raise UsageError(
-            f"{EFFORT!r} groups the settings of a run, and there is no query column of that name"
-        )
     raise _unknown(name, known.names)
 
 
