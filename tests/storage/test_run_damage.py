@@ -79,7 +79,7 @@ def test_one_flipped_bit_anywhere_is_refused_or_changes_nothing(saved, name):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(b"SIGSEGV", b"SIGSEGW"), (b'"format_version": 3', b'"format_version": 2'), (b"checksum", b"checksun")],
+    [(b"SIGSEGV", b"SIGSEGW"), (b'"format_version": 4', b'"format_version": 2'), (b"checksum", b"checksun")],
 )
 def test_changed_text_in_run_json_is_refused_by_every_command(saved, before, after):
     folder, _ = saved

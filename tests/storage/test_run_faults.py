@@ -154,8 +154,13 @@ def test_a_full_disk_is_said_and_what_was_finished_stays(small_disk):
         assert finished > 0
         assert len(opened.run().measurements) == finished
     assert len(load_run(small_disk / "run").measurements) == finished
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(256))
     with pytest.raises(UsageError, match=r"cannot be written: No space left on device"):
         RunFolder.open(small_disk / "other", plan, dataset)
+    filler.unlink()
     for number in (1, 2, 3):
         (small_disk / "run" / f"trial-{number}.parquet").unlink()
     with RunFolder.open(small_disk / "run", plan, dataset) as opened:
