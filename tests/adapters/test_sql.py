@@ -172,7 +172,7 @@ def test_duckdb_without_its_index_is_found_out(making):
 
 
 def test_duckdb_takes_no_extension_of_another_version():
-    with pytest.raises(EngineError, match=r"duckdb 0\.0\.1 needs its vss extension of the same version"):
+    with pytest.raises(EngineError, match=r"duckdb 0\.0\.1 needs the vss extension of the same version"):
         _extension("0.0.1")
 
 
