@@ -1,6 +1,6 @@
 """How often intervals, bounds and the sequential test are right, on recalls whose true mean is known.
 
-    python benchmarks/coverage.py [--repeats 2000] [--only intervals,sequential,weighted] [--seed 0]
+    python benchmarks/coverage.py [--repeats 2000] [--only intervals,sequential,weighted,classes] [--seed 0]
 
 Populations are beta-binomial hits out of k = 10, and recall@10 of a faiss HNSW index at several efforts on
 the demo data: its recalls per query are the population, from which samples are drawn with replacement.
@@ -17,6 +17,9 @@ more than 5 % is drawn anew with five times the repeats, and both are said.
 common queries have better or worse recall than rare ones; every repeat has queries of its own. It prints how
 often the weighted interval and Student's t of n queries hold the traffic-weighted mean, and how often the
 weighted betting bound is above it. Effective numbers below 30 have limits that hold for any distribution.
+`classes` has as many heavy queries, of which few miss, as light ones, of which many miss: heavy misses are
+too rare to be seen in some samples. It prints how often the intervals of the weighted share of queries
+without a miss, and of the weighted mean of a loss of 0.3 per miss, hold the truth.
 `pairs` draws distinct queries regardless of their traffic instead, which leaves out most of the common ones.
 """
 
@@ -55,6 +58,11 @@ MORE_REPEATS = 5
 WEIGHTED_SIZES = (100, 300, 1000, 2000)
 DISTINCT = 100_000
 EXPONENTS = (0.6, 0.8, 1.0)
+CLASS_SIZES = (100, 400, 2000)
+RATIOS = (3, 10, 100, 1000)
+# Shares of heavy and of light queries that miss.
+MISSES = ((0.01, 0.5), (0.002, 0.3), (0.0, 0.05), (0.05, 0.05))
+LOSS = 0.3
 # Change of the mean recall per standard deviation of the logarithm of the rank.
 SLOPES = {"alike": 0.0, "common better": -0.01, "common worse": 0.015}
 
@@ -96,7 +104,7 @@ class Stops(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=2_000)
-    parser.add_argument("--only", default="intervals,sequential,weighted")
+    parser.add_argument("--only", default="intervals,sequential,weighted,classes")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     started = time.perf_counter()
@@ -111,6 +119,8 @@ def main() -> None:
         claims += sequential(real, chosen.repeats, random)
     if "weighted" in chosen.only:
         claims += weighted(chosen.repeats, random, pairs=False)
+    if "classes" in chosen.only:
+        claims += classes(chosen.repeats, random)
     if "pairs" in chosen.only:
         claims += weighted(chosen.repeats, random, pairs=True)
     print("\n" + "\n".join(claims))
@@ -359,6 +369,39 @@ def weighted_line(
     )
     where = f"Zipf {population.exponent}, {population.relation}, mean {mean:.3f}"
     return where, n, middle, float(np.mean(shown)), float(np.mean(wrong))
+
+
+def classes(repeats: int, random: Any) -> list[str]:
+    print(f"\n{'heavy/light':>11} {'misses':<12} {'n':>5} {'share':>7} {'mean':>7}")
+    lines = []
+    for ratio in RATIOS:
+        for misses in MISSES:
+            for n in CLASS_SIZES:
+                held = class_coverage(ratio, misses, n, repeats, random)
+                where = f"{ratio}:1, misses {misses[0]:g} and {misses[1]:g}, n = {n}"
+                lines.append((where, held))
+                shares = " ".join(f"{each:>7.1%}" for each in held)
+                print(f"{ratio:>11} {misses[0]:<5g} {misses[1]:<6g} {n:>5} {shares}", flush=True)
+    told = []
+    for place, kind in enumerate(("share", "mean")):
+        where, held = min(lines, key=lambda each: each[1][place])
+        told.append(f"two classes: the interval of a weighted {kind} holds it in {held[place]:.1%} ({where})")
+    return told
+
+
+def class_coverage(
+    ratio: float, misses: tuple[float, float], n: int, repeats: int, random: Any
+) -> tuple[float, float]:
+    weights, rates = np.repeat([float(ratio), 1.0], n // 2), np.repeat(misses, n // 2)
+    rate = float(np.average(rates, weights=weights))
+    held = np.zeros(2)
+    for _ in range(repeats):
+        missed = random.random(n) < rates
+        for place, part in enumerate((1.0, LOSS)):
+            ends = interval_of(1 - part * missed, is_share=place == 0, weights=weights)
+            held[place] += ends.low <= 1 - part * rate <= ends.high
+    share, mean = held / repeats
+    return float(share), float(mean)
 
 
 if __name__ == "__main__":

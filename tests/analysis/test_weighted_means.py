@@ -7,10 +7,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from recallatk.analysis.betting import SequentialTest, is_at_least, lower_bound, upper_bound
 from recallatk.analysis.distribution import interval_of, mean_of
 from recallatk.analysis.intervals import mean_interval, weighted_spread
+from recallatk.analysis.weighted_limits import rare_limits
 from recallatk.analysis.weighting import few_effective, weights_from
 from recallatk.core import Weights
 from recallatk.core.weights import effective_number
@@ -124,6 +126,59 @@ def test_samples_of_a_query_log_are_covered(is_share):
         wrong += lower_bound(values.astype(float), weights=counts.astype(float)) > mean
     assert held >= 0.89 * repeats
     assert wrong <= 0.08 * repeats
+
+
+@pytest.mark.parametrize(
+    ("heavy", "weight", "light", "misses", "miss"),
+    [(40, 1e4, 1, 1, 0.0), (40, 100.0, 1, 1, 0.0), (500, 1000.0, 500, 3, 0.5), (200, 100.0, 50, 5, 0.5)],
+)
+def test_light_queries_that_miss_leave_what_heavy_ones_say(heavy, weight, light, misses, miss):
+    values = np.concatenate([np.ones(heavy + light - misses), np.full(misses, miss)])
+    weights = np.repeat([weight, 1.0], [heavy, light])
+    found, alone = mean_of(values, "recall@10", None, weights), mean_of(np.ones(heavy), "recall@10")
+    assert alone.low - 0.005 < found.low < found.value <= found.high <= 1.0
+    # One heavy query more that misses remains possible.
+    assert found.low < 1 - 2 / heavy
+
+
+@pytest.mark.parametrize("weight", [1e12, 1e100, 1e300])
+def test_weights_of_any_ratio_have_an_interval(weight):
+    random = np.random.default_rng(0)
+    values, weights = np.concatenate([np.ones(40), random.random(5)]), np.repeat([weight, 1.0], [40, 5])
+    found = mean_of(values, "ndcg@10", None, weights)
+    assert found.low == pytest.approx(0.05 ** (1 / 40), abs=0.005) and found.high == 1.0
+    assert mean_interval(values * 7 - 3, weights=weights) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 10), st.sampled_from([1, 10, 1000])), min_size=30, max_size=60))
+def test_rare_limits_hold_the_mean(pairs):
+    tenths, counts = zip(*sorted(pairs), strict=True)
+    values, weights = recalls(tenths), np.array(counts, np.float64)
+    mean = np.average(values, weights=weights)
+    low, high = rare_limits(values, weights, 0.975)
+    wider = rare_limits(values, weights, 0.999)
+    assert 0 <= wider[0] <= low <= mean + 1e-12 and mean - 1e-12 <= high <= wider[1] <= 1 + 1e-12
+
+
+def test_rare_limits_of_equal_weights_are_exact_poisson_limits():
+    values = np.concatenate([np.zeros(3), np.ones(997)])
+    low, _ = rare_limits(values, np.full(1000, 2.0), 0.975)
+    # Garwood's upper limit of 3 events, by its definition.
+    assert stats.poisson.cdf(3, (1 - low) * 1000) == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize(("ratio", "n"), [(3.0, 200), (10.0, 200), (100.0, 400)])
+@pytest.mark.parametrize("is_share", [False, True])
+def test_rare_misses_of_heavy_queries_are_covered(ratio, n, is_share):
+    random, repeats, part = np.random.default_rng(3), 120, 1.0 if is_share else 0.3
+    weights, rates = np.repeat([ratio, 1.0], n // 2), np.repeat([0.01, 0.5], n // 2)
+    mean = 1 - part * np.average(rates, weights=weights)
+    held = 0
+    for _ in range(repeats):
+        values = 1 - part * (random.random(n) < rates)
+        ends = interval_of(values, is_share=is_share, weights=weights)
+        held += ends.low <= mean <= ends.high
+    assert held >= 0.92 * repeats
 
 
 def test_a_single_heavy_query_leaves_wide_limits_and_a_caution():

@@ -106,7 +106,8 @@ def interval_of(
             lower_bound(values, 0.975, weights=weights), upper_bound(values, 0.975, weights=weights)
         )
     if is_share and weights is not None and np.ptp(values) > 0:
-        worth = effective / weighted_spread(values, weights) ** 2
+        # Heavy queries that seem to vary less may have misses that are too rare to be seen.
+        worth = effective / max(1.0, weighted_spread(values, weights)) ** 2
         return share_interval(weighted_mean(values, weights) * worth, worth)
     return mean_interval(values, weights=weights)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recallatk.analysis.weighted_limits import rare_limits
 from recallatk.core.weights import effective_number, unequal
 from recallatk.errors import UsageError
 
@@ -32,6 +33,9 @@ CELLS_PER_DEVIATION = 64
 DEVIATIONS = 24
 # How many times as far out as the outermost value one more is thought to be, over the acceleration.
 TAIL = 10.0
+# Values from 0 to 1 that include both have squared deviations of at least this sum. Weighted ones have less
+# if only light values differ: as many equal ones as the weights are worth would hold none of these.
+LEAST_SQUARES = 0.5
 # Groups of equal total weight, whose values may vary differently; chosen by simulated query logs.
 WEIGHT_GROUPS = 4
 # Differences of larger numbers may be infinite.
@@ -80,7 +84,9 @@ def mean_interval(values: Floats, confidence: float = 0.95, weights: Floats | No
 
     With weights, pairs of weight and value are the sample and E[weight value] / E[weight] is the mean. The
     interval is that of as many equally weighted values as the weights are worth (Kish 1965), distributed as
-    the weighted ones are; then it is scaled to what heavier and lighter values vary (`weighted_spread`).
+    the weighted ones are; then it is scaled to what heavier and lighter values vary (`weighted_spread`). Its
+    ends lie no further out than one more value of the heaviest weight could be responsible for
+    (`rare_limits`), which alone bounds the mean where only light values differ.
     """
     return _interval(values, confidence, _with_longer_tail, unequal(weights))
 
@@ -221,18 +227,39 @@ def _interval(
         return inner and Interval(max(inner.low * 16, low), min(inner.high * 16, high))
     width = high - low
     if width <= _SAME * max(-low, high):
-        # Unseen values can be as heavy as the heaviest one seen.
-        alike = len(values) if weights is None else float(np.sum(weights / np.max(weights)))
-        return _without_variation(low, alike, confidence)
+        return _without_variation(low, len(values) if weights is None else _heaviest(weights), confidence)
     sample = _sampled(in_order, weights)
+    bounded = low >= 0 and high <= 1
+    if weights is not None and sample.n * sample.deviation**2 < LEAST_SQUARES:
+        found = rare_limits(in_order, weights, confidence) if bounded else None
+        return found and Interval(*found)
     ends = corrected(sample, _bootstrap_ends(sample, confidence))
     if weights is not None:
-        wider = weighted_spread(in_order, weights)
-        ends = (
-            sample.mean + (min(ends[0], sample.mean) - sample.mean) * wider,
-            sample.mean + (max(ends[1], sample.mean) - sample.mean) * wider,
-        )
-    return Interval(*(min(max(low + width * end, low), high) for end in ends))
+        ends = _rescaled(sample, ends, in_order, weights, confidence)
+    least, most = (min(max(low + width * end, low), high) for end in ends)
+    if weights is not None and bounded:
+        rare = rare_limits(in_order, weights, 0.5 + confidence / 2)
+        least, most = max(least, rare[0]), min(most, rare[1])
+    return Interval(least, most)
+
+
+def _rescaled(
+    sample: _Sample, ends: tuple[float, float], in_order: Floats, weights: Floats, confidence: float
+) -> tuple[float, float]:
+    """The ends scaled to what heavier and lighter values vary."""
+    mean, spread = sample.mean, weighted_spread(in_order, weights)
+    low, high = min(ends[0], mean), max(ends[1], mean)
+    scaled = mean + (low - mean) * spread, mean + (high - mean) * spread
+    unseen = _without_variation(mean, _heaviest(weights), confidence)
+    if spread >= 1 or unseen is None:
+        return scaled
+    # Heavy values that seem to vary less may differ too rarely to be seen.
+    return min(scaled[0], max(low, unseen.low)), max(scaled[1], min(high, unseen.high))
+
+
+def _heaviest(weights: Floats) -> float:
+    """How many values as heavy as the heaviest have this weight; unseen values can be as heavy."""
+    return float(np.sum(weights / np.max(weights)))
 
 
 def _without_variation(value: float, n: float, confidence: float) -> Interval | None:
@@ -257,7 +284,9 @@ def _sampled(in_order: Floats, weights: Floats | None = None) -> _Sample:
     offsets = unit - mean
     weighted = counts * offsets * offsets
     squares = float(np.sum(weighted))
-    acceleration = float(np.sum(weighted * offsets)) / (6 * squares**1.5)
+    # Weights that differ by hundreds of orders of magnitude underflow.
+    below = 6 * squares**1.5
+    acceleration = float(np.sum(weighted * offsets)) / below if below > 0 else 0.0
     return _Sample(unit, counts, n, mean, math.sqrt(squares / n), acceleration)
 
 
