@@ -21,6 +21,7 @@ from usearch.index import Index as Usearch
 
 from recallatk import make_corpus, measure, open_dataset
 from recallatk.adapters.batch import QueryBatch
+from recallatk.adapters.faiss_live import innermost
 from recallatk.adapters.registry import live_engine
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.filters import parse_filter
@@ -531,6 +532,35 @@ def test_filters_of_a_column_and_of_all_queries_are_measured():
     low, high = (each.score["recall@10"] for each in run.measurements)
     assert low < high == 1.0
     assert all(each.score.anomalies["ineligible"] == 0 for each in run.measurements)
+    run = measure(index, frame(), QUERIES, metric="l2", where="even = true", at=(K,), rounds=1)
+    assert EVEN[run.measurements[0].answers].all()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "effort", "own"),
+    [
+        ("IVF16,Flat", {"nprobe": 16}, {"max_codes": 60}),
+        ("PCA16,IVF16,Flat", {"nprobe": 16}, {"max_codes": 60}),
+        ("HNSW4", {"efSearch": 10}, {"check_relative_distance": False}),
+    ],
+)
+def test_a_filter_that_passes_every_row_changes_no_answer(recipe, effort, own):
+    index = faiss_index(recipe)
+    inner = innermost(index)
+    part = inner.hnsw if isinstance(inner, faiss.IndexHNSW) else inner
+    answers = []
+    for parameters in (effort, own):
+        for name, value in parameters.items():
+            setattr(part, name, value)
+        answers.append(index.search(QUERIES, K)[1])
+    assert not np.array_equal(*answers)
+    run = measure(index, frame(), QUERIES, metric="l2", where="size >= 0", at=(K,), rounds=1)
+    assert np.array_equal(run.measurements[0].answers, answers[1])
+
+
+def test_a_graph_with_an_unbounded_queue_keeps_to_filters():
+    index = faiss_index("HNSW16")
+    index.hnsw.search_bounded_queue = False
     run = measure(index, frame(), QUERIES, metric="l2", where="even = true", at=(K,), rounds=1)
     assert EVEN[run.measurements[0].answers].all()
 

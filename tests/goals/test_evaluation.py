@@ -235,6 +235,25 @@ def test_a_segment_is_evaluated_where_the_columns_are_there():
     assert [each.value for each in found] == [1.0, 0.0]
 
 
+def test_a_verdict_chooses_no_trial_that_the_settings_no_longer_name():
+    kept = [measured(EF10, 0.99, 0.5), measured(dataclasses.replace(EF40, load=Load("throughput")), 0.99)]
+    asked = stated("recall@10 >= 0.9", runs=[*kept, measured(EF40, 0.95)])
+    assert run_verdict(asked).trial == 1
+    grown = dataclasses.replace(asked, planned=(EF40,))
+    verdict = run_verdict(grown)
+    assert (verdict.outcome, verdict.trial, verdict.goals[0].value) == ("PASS", 1, 0.95)
+    assert grown.best("recall@10 >= 0.9").trial == EF40
+    with pytest.raises(UsageError, match=r"no measured setting meets recall@10 >= 0.98. Nearest: hnsw.ef=40"):
+        grown.best("recall@10 >= 0.98")
+    # The throughput of the kept load is not that of the settings.
+    alone = stated("qps >= 1", runs=[measured(EF40, 0.95)])
+    grown = dataclasses.replace(grown, settings=alone.settings)
+    assert run_verdict(grown).goals == run_verdict(alone).goals
+    # Nothing of the new settings is measured yet.
+    begun = dataclasses.replace(asked, planned=(EF80,))
+    assert (run_verdict(begun).outcome, run_verdict(begun).trial) == ("UNDECIDED", None)
+
+
 def test_an_empty_run_has_measured_none_of_its_goals():
     verdict = run_verdict(make_run([], settings={"tune": {"target": ["recall@10 >= 0.9"]}}))
     assert verdict.outcome == "UNDECIDED" and verdict.trial is None

@@ -1,6 +1,7 @@
 """One terminal screen of a run: the result, in the width that there is."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from made_runs import HOSTILE, filtered_run, large_run, make_measurement, make_run, varied_run
@@ -8,7 +9,8 @@ from made_runs import HOSTILE, filtered_run, large_run, make_measurement, make_r
 from recallatk import to_markdown, to_text
 from recallatk.core import Caution, Failure, Mean, Trial
 from recallatk.core.judgments import Finding, Severity
-from recallatk.reporting.engine_segments import EngineRow, EngineSegments, segment_section
+from recallatk.reporting.charts.points import curve_of
+from recallatk.reporting.engine_segments import EngineRow, EngineSegments, segment_section, settings_by_engine
 from recallatk.reporting.findings import findings_in_brief
 from recallatk.reporting.labels import with_margin
 from recallatk.reporting.text import columns_taken
@@ -186,6 +188,24 @@ def test_filtered_runs_print_recall_by_selectivity_for_every_engine(width):
     # The second engine has no answers under the narrowest filters.
     assert second.split()[-1] != first.split()[-1] and "0.000" in second
     assert next(line for line in lines if line.startswith("queries")).split()[1:] == ["30", "10", "10", "10"]
+
+
+@pytest.mark.parametrize(
+    ("target", "named", "instead"),
+    [([], 160, 40), ("recall@10 >= 0.8", 40, 160)],
+    ids=["no target", "target"],
+)
+def test_the_named_setting_is_one_of_the_plan(target, named, instead):
+    run = goal_run(target)
+    assert f" ef={named}:" in to_text(run, width=200)
+    planned = tuple(each.trial for each in run.measurements if dict(each.trial.search)["ef"] != named)
+    grown = replace(run, planned=planned)
+    text = to_text(grown, width=200)
+    assert f" ef={instead}:" in text and f" ef={named}:" not in text
+    (point,) = settings_by_engine(curve_of(grown), None)
+    assert point["label"].endswith(f"ef={instead}")
+    begun = to_text(replace(run, planned=(Trial("hnswlib", (("M", 16),), (("ef", 320),)),)), width=200)
+    assert "No setting of the plan has both recall and latency." in begun
 
 
 def segmented(engines, groups):

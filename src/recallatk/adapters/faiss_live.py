@@ -216,9 +216,14 @@ def search_parameters(index: Any, selector: Any) -> Any:
         below = search_parameters(index.base_index, selector)
         return faiss.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=below)
     if isinstance(index, faiss.IndexIVF):
-        return faiss.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
+        return faiss.SearchParametersIVF(sel=selector, nprobe=index.nprobe, max_codes=index.max_codes)
     if isinstance(index, faiss.IndexHNSW):
-        return faiss.SearchParametersHNSW(sel=selector, efSearch=index.hnsw.efSearch)
+        # The queue stays bounded: faiss ignores the selector in a search with an unbounded queue.
+        return faiss.SearchParametersHNSW(
+            sel=selector,
+            efSearch=index.hnsw.efSearch,
+            check_relative_distance=index.hnsw.check_relative_distance,
+        )
     return faiss.SearchParameters(sel=selector)
 
 

@@ -350,6 +350,8 @@ class Run:
     def best(self, target: str | Sequence[str], *, budget: str | Sequence[str] = ()) -> Measurement:
         """The cheapest measured setting that meets every goal, by p95 latency.
 
+        Trials kept from earlier settings of the run are not considered.
+
         Args:
             target: one or more targets, such as `"recall@10 >= 0.95"`; intervals decide, not means alone.
             budget: limits to stay within, such as `"p95 <= 5ms"`.
@@ -398,6 +400,12 @@ class Run:
             return ()
         planned = set(self.planned)
         return tuple(each.trial for each in self.measurements if each.trial not in planned)
+
+    @property
+    def candidates(self) -> tuple[Measurement, ...]:
+        """Measurements that a verdict may choose: those of planned trials, or all if no plan is known."""
+        kept = set(self.kept)
+        return tuple(each for each in self.measurements if each.trial not in kept)
 
 
 def _means(score: Score) -> str:

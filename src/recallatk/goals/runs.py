@@ -63,8 +63,9 @@ def _texts(stated: Any, key: str) -> list[str]:
 def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = None) -> Verdict:
     """The verdict on the cheapest setting that meets the goals, else on the closest one.
 
-    Settings are compared under one load, the first in latency mode if there is one. The worst build of a
-    setting counts. `qps` comes from a closed loop if one was measured.
+    Settings are compared under one load, the first in latency mode if there is one. Trials kept from earlier
+    settings of the run are not compared. The worst build of a setting counts. `qps` comes from a closed loop
+    if one was measured.
 
     Args:
         run: the run, with goals in its settings.
@@ -92,7 +93,7 @@ def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = 
 def _closed_loops(run: Run) -> dict[Trial, float]:
     """The best throughput of every setting measured in a closed loop."""
     best: dict[Trial, float] = {}
-    for each in run.measurements:
+    for each in run.candidates:
         if each.trial.load.mode is Mode.THROUGHPUT:
             rate = qps(each.calls, one_client=False).median
             setting = replace(each.trial, load=Load())
@@ -113,11 +114,12 @@ def _unmeasured(goal: Goal) -> GoalResult:
 
 
 def _trials(run: Run) -> list[Measurement]:
-    """Measurements under the first load, in latency mode if there is one."""
+    """Candidates under the first load, in latency mode if there is one."""
+    candidates = run.candidates
     for mode in _MODES:
-        loads = [each.trial.load for each in run.measurements if each.trial.load.mode is mode]
+        loads = [each.trial.load for each in candidates if each.trial.load.mode is mode]
         if loads:
-            return [each for each in run.measurements if each.trial.load == loads[0]]
+            return [each for each in candidates if each.trial.load == loads[0]]
     return []
 
 

@@ -265,9 +265,10 @@ def settings_by_engine(curve: Curve, chosen: int | None) -> list[Row]:
     """One point per engine under the first load: the chosen one, or the best of its engine.
 
     The best is the cheapest that reaches the target, without one the recall of the chosen setting; where no
-    setting of an engine does, its highest recall.
+    setting of an engine does, its highest recall. Trials kept from earlier settings stand in only where
+    nothing else is measured.
     """
-    points = [each for each in curve.main if each["recall"] is not None]
+    points = [each for each in curve.candidates or curve.main if each["recall"] is not None]
     mine = next((each for each in points if each["n"] == chosen), None)
     wanted = max(curve.wanted, default=1.0 if mine is None else mine["recall"])
     found: dict[str, Row] = {name: {} for name in curve.engines.values()}

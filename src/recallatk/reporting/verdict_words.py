@@ -72,12 +72,12 @@ def spoken_verdict(
         judged: the verdict, where it is known already.
     """
     found = run_verdict(curve.run, truth, dataset) if judged is None else judged
-    points = [each for each in curve.main if each["recall"] is not None and each["latency"] is not None]
+    points = [each for each in curve.candidates if each["recall"] is not None and each["latency"] is not None]
     goals = tuple(goal_said(each) for each in found.goals)
     if not points:
-        return SpokenVerdict(
-            found, None, "No recommendation", "No setting has both recall and latency.", goals
-        )
+        which = "setting of the plan" if curve.run.kept else "setting"
+        said = f"No {which} has both recall and latency."
+        return SpokenVerdict(found, None, "No recommendation", said, goals)
     if not found.goals:
         return _without_goals(curve, found, points)
     place = _place(curve, found)

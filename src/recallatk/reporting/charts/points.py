@@ -69,6 +69,14 @@ class Curve:
         """The points under the first load."""
         return [point for point in self.points if point["load"] == 0]
 
+    @property
+    def candidates(self) -> list[Row]:
+        """The points that a verdict may choose: under the first load, and not kept from earlier settings."""
+        kept = set(self.run.kept)
+        planned = [point for point in self.points if self.lines[point["n"]].trial not in kept]
+        first = min((point["load"] for point in planned), default=0)
+        return [point for point in planned if point["load"] == first]
+
 
 def curve_of(run: Run) -> Curve:
     """The points of a run, with the fronts among them."""
