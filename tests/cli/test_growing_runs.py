@@ -78,9 +78,12 @@ def test_one_more_value_engine_or_none_of_the_old_ones_grows_the_run(words, tmp_
     shown = recallatk("show", tmp_path / "run").stdout
     assert "Kept from earlier settings of this run: faiss-hnsw ef=10." in shown
     assert "3 of 3, 1 kept" in recallatk("runs", tmp_path).stdout
-    # The folder's own bench file is the newest one.
-    again = grown("run", tmp_path / "run" / "bench.toml", "--out", tmp_path / "run")
-    assert again["trials"] == found["trials"]
+    # The folder's own bench file repeats all of it, into the same folder.
+    again = grown("run", tmp_path / "run" / "bench.toml")
+    assert (again["planned"], again["kept"], again["out"]) == (4, [], str(tmp_path / "run"))
+    assert {str(each["search"]): each["latency_ms"] for each in again["trials"]} == {
+        str(each["search"]): each["latency_ms"] for each in found["trials"]
+    }
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from recallatk.analysis.compatibility import require_complete, require_same_mode
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.environment import describe_environment, possible_cores
+from recallatk.bench.grown_settings import settings_of_folder
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.recorded_benchmark import BENCH_FILE
@@ -67,7 +68,8 @@ def run(
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
     folder = benchmark.folder(out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as sink:
-        write_text(folder / BENCH_FILE, benchmark.settings.to_toml())
+        repeated = settings_of_folder(benchmark.settings, folder, sink.finished, dataset)
+        write_text(folder / BENCH_FILE, repeated.to_toml())
         earlier = dict(sink.described.seconds)
         runner = Runner(
             plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters
