@@ -5,10 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from recallatk.analysis.fall_off import find_fall_off, find_scan_switch, rank_correlation
+from recallatk.analysis.fall_off import (
+    find_fall_off,
+    find_scan_switch,
+    find_undecided_fall,
+    rank_correlation,
+)
 from recallatk.analysis.filtered import FilterGroup, filter_groups
 from recallatk.analysis.segments import SELECTIVITY
 from recallatk.core import Build, Calls, FilterFacts, Mean, Measurement, Score, Trial
+from recallatk.reporting.filtered import changes_said
 
 ROWS, EACH = 100_000, 60
 SHARES = (1.0, 0.3, 0.03, 0.003, 0.0003)
@@ -88,3 +94,28 @@ def test_the_rank_correlation_is_spearmans(pairs):
         assert abs(rank_correlation(one, other) - spearmanr(one, other).statistic) < 1e-9
     else:
         assert rank_correlation(one, other) == 0.0
+
+
+BROADEST = group("all rows", 0.996, 0.99, 1.0)
+
+
+def test_a_fall_off_names_its_first_group_and_its_worst():
+    mild, bad = group("10 to 100 %", 0.949, 0.93, 0.96), group("1 to 10 %", 0.539, 0.48, 0.6)
+    found = find_fall_off([BROADEST, mild, bad])
+    assert (found.group, found.worst, found.worst_recall.value) == ("10 to 100 %", "1 to 10 %", 0.539)
+    assert find_undecided_fall([BROADEST, mild, bad]) is None
+    said = changes_said("e", [BROADEST, mild, bad], planted([0.9] * 5, constant))
+    assert "falls off at 10 to 100 %: 0.949 ±0.019 against 0.996 ±0.006" in said[0]
+    assert said[0].endswith("; lowest at 1 to 10 %: 0.539 ±0.061.")
+
+
+def test_a_large_difference_with_wide_intervals_is_undecided_and_not_denied():
+    groups = [group("all rows", 0.997, 0.549, 1.0), group("1 to 10 %", 0.69, 0.2, 1.0)]
+    assert find_fall_off(groups) is None
+    assert find_undecided_fall(groups).group == "1 to 10 %"
+    (said,) = changes_said("e", groups, planted([0.9] * 5, constant))
+    assert "too few queries to tell whether recall falls off" in said
+    level = [BROADEST, group("1 to 10 %", 0.99, 0.98, 1.0)]
+    assert find_undecided_fall(level) is None
+    (said,) = changes_said("e", level, planted([0.9] * 5, constant))
+    assert said == "e: recall does not fall off, not even at 1 to 10 %."

@@ -35,6 +35,9 @@ class FallOff:
     broadest: str
     """The group with the broadest filters, or without."""
     before: Mean
+    worst: str
+    """The lowest of the groups that have fallen."""
+    worst_recall: Mean
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,37 @@ def find_fall_off(groups: Sequence[FilterGroup]) -> FallOff | None:
 
     A group has fallen if its interval lies below that of the broadest one, and its mean by at least 0.02.
     """
+    broadest, lower = _lower_groups(groups)
+    fallen = [each for each in lower if broadest is not None and _below(each.recall, broadest.recall)]
+    if broadest is None or not fallen:
+        return None
+    first, worst = fallen[0], _lowest(fallen)
+    return FallOff(first.name, first.recall, broadest.name, broadest.recall, worst.name, worst.recall)
+
+
+def find_undecided_fall(groups: Sequence[FilterGroup]) -> FallOff | None:
+    """The lowest group that is 0.02 or more below the broadest, but too uncertain to be a fall-off.
+
+    None if a fall-off is certain, or if no group is that low.
+    """
+    broadest, lower = _lower_groups(groups)
+    if broadest is None or not lower or find_fall_off(groups) is not None:
+        return None
+    worst = _lowest(lower)
+    return FallOff(worst.name, worst.recall, broadest.name, broadest.recall, worst.name, worst.recall)
+
+
+def _lower_groups(groups: Sequence[FilterGroup]) -> tuple[FilterGroup | None, list[FilterGroup]]:
+    """The broadest group with recall, and those whose mean is at least 0.02 lower."""
     known = [each for each in groups if each.recall.value is not None]
     if not known:
-        return None
+        return None, []
     first = known[0]
-    for each in known[1:]:
-        if _below(each.recall, first.recall) and _value(first.recall) - _value(each.recall) >= LEAST_DROP:
-            return FallOff(each.name, each.recall, first.name, first.recall)
-    return None
+    return first, [each for each in known if _value(first.recall) - _value(each.recall) >= LEAST_DROP]
+
+
+def _lowest(groups: list[FilterGroup]) -> FilterGroup:
+    return min(groups, key=lambda each: _value(each.recall))
 
 
 def find_scan_switch(groups: Sequence[FilterGroup], measurement: Measurement) -> ScanSwitch | None:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.fall_off import FallOff, ScanSwitch, find_fall_off, find_scan_switch
+from recallatk.analysis.fall_off import (
+    FallOff,
+    ScanSwitch,
+    find_fall_off,
+    find_scan_switch,
+    find_undecided_fall,
+)
 from recallatk.analysis.filtered import CORRELATION, FILTER, filter_groups
 from recallatk.analysis.segments import SELECTIVITY
 from recallatk.core import FilterFacts
@@ -194,9 +200,16 @@ def changes_said(label: str, groups: list[FilterGroup], measurement: Measurement
     fall, switch = find_fall_off(groups), find_scan_switch(groups, measurement)
     said = []
     if fall is not None:
+        worst = f"; lowest at {fall.worst}: {with_margin(fall.worst_recall)}" if fall.worst != fall.group else ""
         said.append(
             f"{label}: recall falls off at {fall.group}: {with_margin(fall.recall)} against "
-            f"{with_margin(fall.before)} at {fall.broadest}."
+            f"{with_margin(fall.before)} at {fall.broadest}{worst}."
+        )
+    undecided = find_undecided_fall(groups)
+    if undecided is not None:
+        said.append(
+            f"{label}: too few queries to tell whether recall falls off: {with_margin(undecided.recall)} at "
+            f"{undecided.group} against {with_margin(undecided.before)} at {undecided.broadest}."
         )
     share = index_share(measurement.exercised)
     if switch is not None:
@@ -211,7 +224,7 @@ def changes_said(label: str, groups: list[FilterGroup], measurement: Measurement
         said.append(f"{label}: the engine reports that its index answered {share:.1%} of the calls.")
     known = [each for each in groups if each.recall.value is not None]
     if not said and len(known) > 1:
-        said.append(f"{label}: no fall-off down to {known[-1].name}.")
+        said.append(f"{label}: recall does not fall off, not even at {known[-1].name}.")
     return tuple(said)
 
 
@@ -251,7 +264,8 @@ def _change(found: FallOff | ScanSwitch | None) -> dict[str, Any] | None:
         return None
     plain = {"group": found.group, "recall": found.recall.value, "recall_before": found.before.value}
     if isinstance(found, FallOff):
-        return {**plain, "group_before": found.broadest}
+        worst = {"worst_group": found.worst, "worst_recall": found.worst_recall.value}
+        return {**plain, "group_before": found.broadest, **worst}
     return {**plain, "group_before": found.broader, "latency_follows": found.latency_follows}
 
 
