@@ -45,8 +45,10 @@ def naive_cause(miss, scans, full_scans, whole):
     if miss["filtered"]:
         if miss["unfiltered"] == NOT_ASKED:
             return Cause.UNATTRIBUTED
-        if 0 <= miss["unfiltered"] < limit:
+        if 0 <= miss["unfiltered"] < limit and (miss["lacking"] or miss["deeper"] == ABSENT):
             return Cause.FILTER
+        if 0 <= miss["unfiltered"] < limit and miss["deeper"] == NOT_ASKED:
+            return Cause.UNATTRIBUTED
     if 0 <= miss["full"] < limit or 0 <= miss["deeper"] < limit:
         return Cause.EFFORT
     if miss["held"] == 1 and whole and full_scans and not scans:
@@ -119,6 +121,7 @@ misses = st.fixed_dictionaries(
     {
         "limit": st.sampled_from([10, 11]),
         "filtered": st.booleans(),
+        "lacking": st.sampled_from([0, 2]),
         "held": st.sampled_from([-1, 0, 1]),
         "deeper": ranks,
         "reranked": ranks,
@@ -138,6 +141,7 @@ def make_evidence(listed, **changes):
             "row": np.arange(count),
             "share": np.full(count, 0.1),
             "visited": np.full(count, -1, np.int8),
+            "lacking": np.zeros(count, np.int64),
             **columns,
             **changes,
         }

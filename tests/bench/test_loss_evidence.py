@@ -4,12 +4,13 @@ import json
 import shutil
 from dataclasses import replace
 
+import hnswlib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recallatk import explain, load_run, measure, run, save_run, to_html, to_markdown, to_text
+from recallatk import Limits, explain, load_run, measure, run, save_run, to_html, to_markdown, to_text
 from recallatk.analysis import percentile
 from recallatk.analysis.loss import CAUSES, attribute
 from recallatk.core.losses import COLUMNS, NOT_ASKED, Cause
@@ -25,7 +26,13 @@ LISTS = """
     name = "faiss-ivf-flat"
     build = { nlist = 16 }
     search = { nprobe = [1, 4] }
+    [limits]
+    explain = "10min"
 """
+
+
+# Enough on any machine, so that no test depends on the time that its trials took.
+PATIENT = Limits(explain_seconds=600)
 
 
 def losses(found):
@@ -193,12 +200,73 @@ def test_an_index_in_memory_is_explained_too():
     np.testing.assert_allclose(found.loss.share, 0.2)
 
 
+def test_effort_that_grows_with_the_list_is_not_blamed_on_the_filter():
+    random = np.random.default_rng(1)
+    vectors, queries = random.normal(size=(600, 16)).astype("f4"), random.normal(size=(30, 16)).astype("f4")
+    index = hnswlib.Index("l2", 16)
+    index.init_index(600, M=4, ef_construction=100)
+    index.add_items(vectors, num_threads=1)
+    # The graph keeps as many candidates as rows requested, and the filter lets every row pass.
+    found = measure(
+        index, pa.table({"vector": list(vectors), "number": np.arange(600)}), queries, metric="l2",
+        where="number >= 0", at=[10], rounds=1, explain=True, search={"ef": 10}, limits=PATIENT,
+    )  # fmt: skip
+    evidence, causes = found.measurements[0].loss, explain(found)[0].causes
+    longer = (evidence.unfiltered >= 0) & (evidence.unfiltered < 10)
+    assert longer.any()
+    assert not evidence.lacking.any()
+    assert causes[Cause.FILTER].value == 0
+    assert causes[Cause.EFFORT].value > 0
+
+
+def test_evidence_stops_at_its_limit_and_says_how_to_allow_more():
+    random = np.random.default_rng(0)
+    corpus, queries = random.normal(size=(300, 8)).astype("f4"), random.normal(size=(10, 8)).astype("f4")
+
+    def search(asked, k):
+        return np.argsort(((asked[:, None] - corpus[None]) ** 2).sum(axis=2), axis=1)[:, 1 : k + 1]
+
+    limits = Limits(explain_seconds=1e-9)
+    found = measure(search, corpus, queries, metric="l2", at=[5], rounds=5, explain=True, limits=limits)
+    evidence, loss = found.measurements[0].loss, explain(found)[0]
+    assert evidence.stopped
+    assert evidence.budget_seconds == 1e-9
+    assert loss.causes[Cause.UNATTRIBUTED].value == pytest.approx(0.2)
+    assert "evidence covers 0 of 10 queries" in loss.notes[0]
+    assert "[limits] explain" in loss.notes[0]
+
+
+@pytest.mark.parametrize("others", [0, 20])
+def test_rows_that_longer_vectors_outrank_are_not_called_missing(others):
+    """By inner product, a row need not be among the best answers to its own vector."""
+    random = np.random.default_rng(0)
+    corpus = (0.05 * random.normal(size=(500, 4))).astype("f4")
+    corpus[:300, :2] += (2, 3)
+    corpus[300:340, 0] += 1
+    queries = (np.array([1, -1, 0, 0]) + 0.05 * random.normal(size=(20 + others, 4))).astype("f4")
+    if others:
+        # These are answered in full, so that some rows are seen in answers to other queries.
+        queries[20:] = queries[:20] * 2
+
+    def search(asked, k):
+        ranked = [np.argsort(-(corpus @ each), kind="stable") for each in asked]
+        short = [np.isclose(queries[:20], each).all(axis=1).any() for each in asked]
+        return [np.delete(rows, 3)[:k] if cut else rows[:k] for rows, cut in zip(ranked, short, strict=True)]
+
+    found = measure(search, corpus, queries, metric="ip", at=[10], rounds=1, explain=True, limits=PATIENT)
+    evidence = found.measurements[0].loss
+    assert len(evidence) == 20
+    assert explain(found)[0].causes[Cause.MISSING].value == 0
+    if others:
+        assert (evidence.held == 1).all()
+
+
 def test_lists_of_a_shuffled_build_are_in_corpus_rows():
     random = np.random.default_rng(1)
     corpus, queries = random.normal(size=(400, 8)).astype("f4"), random.normal(size=(50, 8)).astype("f4")
     found = measure(
-        "faiss-ivf-flat", corpus, queries, metric="l2", at=[10], rounds=200, builds=2, explain=True,
-        build={"nlist": 16}, search={"nprobe": 1},
+        "faiss-ivf-flat", corpus, queries, metric="l2", at=[10], rounds=1, builds=2, explain=True,
+        build={"nlist": 16}, search={"nprobe": 1}, limits=PATIENT,
     ).measurements  # fmt: skip
     for each in found:
         asked = each.loss.full >= 0

@@ -71,7 +71,9 @@ def explained(files, lossy, cases, *lines):
         f"[[engine]]\nname = '{name}'\nbuild = {{ {build} }}\nsearch = {{ {search} }}"
         for name, build, search in cases.values()
     ]
-    head = ["[data]", *data, "metric = 'l2'", *lines, "[measure]", f"at = [{K}]", "rounds = 100"]
+    head = ["[data]", *data, "metric = 'l2'", *lines, "[measure]", f"at = [{K}]", "rounds = 1"]
+    # The evidence must not depend on how fast or busy the machine is.
+    head += ["[limits]", "explain = '10min'"]
     path.write_text("\n".join([*head, *engines]))
     own = {"XDG_CACHE_HOME": str(files / "cache"), "PYTHONPATH": lossy}
     ran = recallatk("run", path, "--explain", "--out", files / path.stem, "--quiet", env=own)

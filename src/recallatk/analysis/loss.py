@@ -133,11 +133,17 @@ def attribute(evidence: LossEvidence) -> NDArray[np.int8]:
     # A scan of whole vectors finds whatever the index has, so it does not have to be asked.
     sure = (evidence.held == 1) & evidence.whole & evidence.full_scans & (not evidence.scans)
     scanned = evidence.scans | (evidence.full_scans & (evidence.full != NOT_ASKED))
+    without = evidence.filtered & found(evidence.unfiltered)
+    # Many engines keep more candidates for a longer list. Only an equally long list with the filter tells the
+    # filter from that effort, unless the filter left rows out of the answer.
+    compared = (evidence.lacking > 0) | (evidence.deeper != NOT_ASKED)
+    blocked = (evidence.lacking > 0) | ~found(evidence.deeper)
     decided = [
         (Cause.MISSING, ~seen & (evidence.held == 0)),
         (Cause.RANKING, cut | found(evidence.reranked)),
         (Cause.UNATTRIBUTED, evidence.filtered & (evidence.unfiltered == NOT_ASKED)),
-        (Cause.FILTER, evidence.filtered & found(evidence.unfiltered)),
+        (Cause.UNATTRIBUTED, without & ~compared),
+        (Cause.FILTER, without & blocked),
         # Graph searches keep at least as many candidates as they return, so a longer list is more effort.
         (Cause.EFFORT, found(evidence.full) | found(evidence.deeper) | sure),
         # Where every row was compared, only its rank can have kept it out.

@@ -52,7 +52,7 @@ class Inquiry:
         engine: the class of its engine.
         truth: the right answers.
         dataset: the data.
-        seconds: time that the trial took, which the evidence may take at most.
+        seconds: time that the evidence may take at most.
         rebuilt: whether the index was built again since the trial.
         costlier: trials of the same build with at least as much effort.
         seed: random seed for the order of the queries.
@@ -97,7 +97,7 @@ class Inquiry:
         if not len(asked):
             return known
         part = replace(known, **{name: getattr(known, name)[asked] for name in COLUMNS})
-        depths = self._depths(self.k, part.query)
+        depths = self._depths(self.k, part)
         probed = ask(request, np.stack([part.query, part.row, depths]))
         found = self._evidence(part, request, probed)
         return replace(found, **{name: _spread(known, found, asked, name) for name in COLUMNS})
@@ -123,6 +123,7 @@ class Inquiry:
             k=k,
             **misses._asdict(),
             filtered=filtered[misses.query],
+            lacking=self._lacking(k)[misses.query],
             held=unknown,
             deeper=none,
             reranked=none,
@@ -136,19 +137,24 @@ class Inquiry:
             budget_seconds=self.seconds,
         )
 
+    def _lacking(self, k: int) -> NDArray[np.int64]:
+        """Rows that the answer to each query lacks of k, or of all eligible rows if those are fewer."""
+        returned = (bounded(self.measurement.answers, self.dataset.corpus.rows) >= 0).sum(axis=1)
+        return np.asarray(np.maximum(np.minimum(k, self.dataset.eligibility.counts) - returned, 0))
+
     def request(self, k: int) -> ProbeRequest:
         """What to ask: longer lists, more reranking, no filter, full effort, and rows for themselves."""
         rows, own_k = self.dataset.corpus.rows, self.measurement.k
-        depth = min(rows, max(_TIMES_DEEPER * k, _LEAST_DEPTH, own_k))
+        depth = self._depth(k)
         search, filtered = self.search, self.dataset.queries.filtered
         lists = [_list("again", search, own_k)] if self.rebuilt else []
-        lists.append(_list("deeper", search, depth if self._allows(search, depth) else own_k))
+        deeper = _list("deeper", search, depth if self._allows(search, depth) else own_k)
+        lists.append({**deeper, "reaching": True})
         reranking = raised(self.engine, rerank_knobs(self.engine, search), search, self.known(own_k))
         if reranking != search:
             lists.append(_list("reranked", reranking, own_k))
         if filtered:
-            # Filters let rows of any rank pass, so this list is as long as each query needs.
-            lists.append({**_list("unfiltered", search, own_k), "filtered": False})
+            lists.append({**_list("unfiltered", search, own_k), "filtered": False, "reaching": True})
         full, full_k = self._full(depth)
         if any(effort_knobs(self.engine, search)):
             steps = enumerate(self._steps(full), 1)
@@ -194,11 +200,15 @@ class Inquiry:
     def _allows(self, search: dict[str, Any], k: int) -> bool:
         return not any(violations(self.engine, {**self.known(k), **search}))
 
-    def _depths(self, k: int, query: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many rows each query needs without its filter to see as many eligible ones as k."""
-        rows, eligible = self.dataset.corpus.rows, self.dataset.eligibility.counts[query]
-        needed = _SPARE * k * rows // np.maximum(eligible, 1)
-        return np.asarray(np.minimum(np.maximum(needed, _LEAST_DEPTH), min(rows, _MOST_DEPTH)))
+    def _depth(self, k: int) -> int:
+        """Length of the longer list."""
+        return min(self.dataset.corpus.rows, max(_TIMES_DEEPER * k, _LEAST_DEPTH, self.measurement.k))
+
+    def _depths(self, k: int, part: LossEvidence) -> NDArray[np.int64]:
+        """How many rows each query needs without its filter to see as many eligible ones as k; 0 if none."""
+        rows, eligible = self.dataset.corpus.rows, self.dataset.eligibility.counts[part.query]
+        needed = np.minimum(_SPARE * k * rows // np.maximum(eligible, 1), min(rows, _MOST_DEPTH))
+        return np.where(part.filtered, np.maximum(needed, self._depth(k)), 0)
 
     def _from_costlier(self, empty: LossEvidence) -> LossEvidence:
         """The misses with their ranks in trials of more effort, which were measured already."""
@@ -220,7 +230,7 @@ class Inquiry:
         enough = _enough(part.limit, ranks, request)
         found = replace(
             part,
-            held=probed.held,
+            held=np.where(np.isin(part.row, self._returned(probed)), 1, probed.held).astype(np.int8),
             visited=probed.visited,
             **columns,
             scans=probed.scans,
@@ -232,6 +242,12 @@ class Inquiry:
             notes=tuple(f"not asked: {each}" for each in probed.notes),
         )
         return self._as_measured(found, probed) if self.rebuilt else found
+
+    def _returned(self, probed: Probed) -> NDArray[np.int64]:
+        """Rows that the index returned for any query, so that it has them."""
+        # A rebuilt index did not give the answers of the trials.
+        answers = [] if self.rebuilt else [each.answers for each in (self.measurement, *self.costlier)]
+        return np.unique(np.concatenate([each.reshape(-1) for each in (*answers, *probed.lists.values())]))
 
     def _as_measured(self, found: LossEvidence, probed: Probed) -> LossEvidence:
         """Without what a rebuilt index says about queries that it answers differently."""
@@ -287,7 +303,7 @@ def _enough(
 
 
 def _list(name: str, search: dict[str, Any], k: int, times: float = 1.0) -> dict[str, Any]:
-    return {"name": name, "search": search, "k": k, "filtered": True, "times": times}
+    return {"name": name, "search": search, "k": k, "filtered": True, "times": times, "reaching": False}
 
 
 def _ranks(

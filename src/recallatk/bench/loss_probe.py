@@ -94,7 +94,7 @@ class LossProbe:
     Args:
         session: the index and the queries.
         request: what to ask, and for how long.
-        misses: (3, neighbors) queries, ascending, corpus rows, and rows to request without the filter.
+        misses: (3, neighbors) queries, ascending, corpus rows, and lengths of lists that reach.
         vector_of: the stored vector of a corpus row, as a matrix of one line.
     """
 
@@ -135,8 +135,13 @@ class LossProbe:
                 enough = len(self.answers.get("full", range(_PRICED))) >= _PRICED
                 if enough and full_scans and self.request.whole and (self.held != -1).all():
                     # What a scan would find is certain; the first queries have shown its price.
-                    lists = [each for each in lists if each["name"] in ("again", "unfiltered")]
+                    lists = [each for each in lists if each["name"] in self._compared]
         return self._result(scans, full_scans)
+
+    @property
+    def _compared(self) -> tuple[str, ...]:
+        """Lists that show more than what the index can find."""
+        return ("again", "deeper", "unfiltered") if "unfiltered" in self.answers else ("again",)
 
     def _scans(self, search: dict[str, Any]) -> bool:
         self.engine.configure(**search)
@@ -192,7 +197,7 @@ class LossProbe:
     def _list(self, each: dict[str, Any], chunk: Sequence[int]) -> None:
         """Request one list for some queries; full effort is remembered for the other trials of the build."""
         name, search, filtered = each["name"], each["search"], each["filtered"]
-        known = self.session.probed.setdefault((repr(sorted(search.items())), each["k"], filtered), {})
+        parameters = repr(sorted(search.items()))
         configured = False
         if name not in self.latest:
             # A first call at much more effort could take more time than there is.
@@ -200,7 +205,10 @@ class LossProbe:
         for query in chunk:
             if name in self.refused:
                 return
-            if query in known:
+            # Filters let rows of any rank pass, so some lists are as long as each query needs.
+            k = max(each["k"], self.depths[query]) if each["reaching"] else each["k"]
+            known = self.session.probed.setdefault((parameters, k), {})
+            if filtered and query in known:
                 self.answers[name][query] = known[query]
                 continue
             if each["times"] > 1 and not len(self._unseen([query], held=True)):
@@ -212,16 +220,15 @@ class LossProbe:
                 if not configured:
                     return
             batch = self._batch(query, filtered=filtered)
-            k = each["k"] if filtered else max(each["k"], self.depths[query])
-            answer = self._answer(name, batch, k)
+            answer = self._answer(name, batch, k, each["k"])
             if answer is not None:
                 self.answers[name][query] = answer
                 if filtered:
                     known[query] = answer
 
-    def _answer(self, name: str, batch: QueryBatch, k: int) -> Answer | None:
-        """One list; as long as the trial's where the engine cannot fill a longer one."""
-        for length in dict.fromkeys((k, self.request.k)):
+    def _answer(self, name: str, batch: QueryBatch, *lengths: int) -> Answer | None:
+        """One list, of the first length that the engine can fill; at last, as long as the trial's."""
+        for length in dict.fromkeys((*lengths, self.request.k)):
             found = self._timed(name, partial(self.engine.search, batch, length))
             if found is not None:
                 self.refused.pop(name, None)
@@ -266,7 +273,7 @@ class LossProbe:
         return np.unique(np.concatenate(unknown))
 
     def _asked_for_itself(self, row: int) -> int:
-        """1 if the index returns the row for its own vector, 0 if not, -1 if equal rows fill the list."""
+        """1 if the index returns the row for its own vector, 0 if not, -1 if rows as good fill the list."""
         session = self.session
         vector = session.kind.prepared(self.vector_of(row), Metric(session.job.metric))
         batch = QueryBatch(np.ascontiguousarray(vector), None)
@@ -278,7 +285,18 @@ class LossProbe:
             return 1
         known = rows[rows >= 0]
         full = len(known) == self.request.own_k
-        return -1 if full and np.array_equal(self.vector_of(int(known[-1])), self.vector_of(row)) else 0
+        return -1 if full and self._as_good(int(known[-1]), row) else 0
+
+    def _as_good(self, other: int, row: int) -> bool:
+        """Whether another row answers the vector of a row at least as well as the row itself."""
+        one, own = self.vector_of(other), self.vector_of(row)
+        if np.array_equal(one, own):
+            return True
+        if Metric(self.session.job.metric) is not Metric.IP:
+            return False
+        # By inner product, every longer vector of a like direction is better than the vector itself.
+        one, own = one.astype(np.float64), own.astype(np.float64)
+        return bool((one * own).sum() >= (own * own).sum())
 
     def _corpus(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         order = self.session.order

@@ -127,7 +127,7 @@ def trial_settings_of(settings: Settings) -> TrialSettings:
         build_threads=measure.threads.build,
         search_threads=measure.threads.search,
         affinity=measure.affinity,
-        limits=Limits(limits.trial, limits.build, limits.memory),
+        limits=Limits(limits.trial, limits.build, limits.memory, limits.explain),
         explain=measure.explain,
         weight=measure.weight,
     )

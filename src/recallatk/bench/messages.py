@@ -58,8 +58,8 @@ class ProbeRequest:
     full_search: dict[str, Any]
     """The same at full effort."""
     lists: list[dict[str, Any]]
-    """Lists to request for each query: `name`, `search`, `k`, `filtered` for whether filters apply, and
-    `times` for the effort in multiples of the trial's."""
+    """Lists to request for each query: `name`, `search`, `k`, `filtered` for whether filters apply, `times`
+    for the effort in multiples of the trial's, and `reaching` for whether filters make it longer."""
     k: int
     """Number of rows that the trial requested."""
     whole: bool

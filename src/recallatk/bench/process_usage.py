@@ -30,6 +30,8 @@ class Limits:
     build_seconds: float | None = None
     memory_bytes: int | None = None
     """Private memory of the process and its descendants."""
+    explain_seconds: float | None = None
+    """Time for the evidence on what one trial missed; None: as long as the trial took."""
 
 
 def private_bytes() -> int:

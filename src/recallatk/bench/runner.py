@@ -183,7 +183,7 @@ class Runner:
                 engine,
                 self.truth,
                 self.dataset,
-                self.spent.get(trial, measured.calls.round_ns.sum() / 1e9),
+                self._seconds_to_explain(measured),
                 rebuilt,
                 tuple(costlier(measured, others, names)),
                 self.settings.seed,
@@ -195,6 +195,13 @@ class Runner:
             if evidence is not None:
                 self.seconds["explaining"] = self.seconds.get("explaining", 0.0) + evidence.seconds
                 self.sink.explain(trial, evidence)
+
+    def _seconds_to_explain(self, measured: Measurement) -> float:
+        """Time for the evidence on a trial: its limit, or as long as the trial took."""
+        limit = self.settings.limits.explain_seconds
+        if limit is not None:
+            return limit
+        return float(self.spent.get(measured.trial, measured.calls.round_ns.sum() / 1e9))
 
     def _missing(self, planned: PlannedBuild) -> list[Trial]:
         finished, failed = self.sink.finished, self.sink.failed

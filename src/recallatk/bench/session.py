@@ -69,8 +69,8 @@ class Session:
         """Queries that the index cannot answer because of their filters; never sent."""
         self._prepared = False
         self._frozen = False
-        self.probed: dict[tuple[str, int, bool], dict[int, tuple[NDArray[np.int64], int]]] = {}
-        """Lists of this index that probes requested, by search, length, filter and query."""
+        self.probed: dict[tuple[str, int], dict[int, tuple[NDArray[np.int64], int]]] = {}
+        """Lists of this index that probes requested with filters, by search, length and query."""
         self.rows_held: dict[int, int] = {}
         """Corpus rows that were searched for by their own vectors, and whether the index has them."""
 

@@ -99,6 +99,7 @@ def _notes(evidence: LossEvidence) -> list[str]:
         said.append(
             f"evidence covers {len(np.unique(evidence.query[asked])):,} of "
             f"{counted(queries, 'query', 'queries')} that missed something: it stopped after "
-            f"{evidence.seconds:.2g} s, as long as the trial took. More rounds allow more"
+            f'{evidence.seconds:.2g} s. Allow more: [limits] explain = "10min" in the bench file, or '
+            "limits=recallatk.Limits(explain_seconds=600)"
         )
     return [*said, *evidence.notes]

@@ -19,7 +19,7 @@ ABSENT, NOT_ASKED = -1, -2
 
 
 COLUMNS = (
-    *("query", "row", "share", "limit", "filtered", "held"),
+    *("query", "row", "share", "limit", "filtered", "lacking", "held"),
     *("deeper", "reranked", "unfiltered", "full", "visited"),
 )
 """Fields of the evidence with one entry per missed neighbor."""
@@ -33,7 +33,7 @@ class Cause(StrEnum):
     RANKING = "ranking"
     """The search reached the row and ranked it below k."""
     FILTER = "filter"
-    """The same search without the filter finds the row."""
+    """The same search without the filter finds the row, and a list as long with the filter does not."""
     EFFORT = "effort"
     """The search finds the row at full effort."""
     BUILD = "build"
@@ -60,10 +60,12 @@ class LossEvidence:
     """Ranks below this one count as found: k, or the end of the block of ties at k."""
     filtered: NDArray[np.bool_]
     """Whether the query has a filter."""
+    lacking: NDArray[np.int64]
+    """Number of rows that the answer of the trial lacks of k, or of all eligible rows if those are fewer."""
     held: NDArray[np.int8]
-    """1 if the index has the row, 0 if it never returned it for its own vector, `ABSENT` if not asked."""
+    """1 if the index has the row, 0 if it did not return it for its own vector, `ABSENT` if undecided."""
     deeper: NDArray[np.int64]
-    """Rank in a longer list at the same effort."""
+    """Rank in a longer list with the same parameters; with a filter, as long as the one without it."""
     reranked: NDArray[np.int64]
     """Rank at the same effort, with as many candidates reranked as the engine accepts."""
     unfiltered: NDArray[np.int64]
@@ -92,7 +94,7 @@ class LossEvidence:
     seconds: float = 0.0
     """Time that collecting took."""
     budget_seconds: float = 0.0
-    """Time that the trial took, which collecting may take at most."""
+    """Time that collecting may take at most: as long as the trial took, or the limit of the settings."""
     stopped: bool = False
     """Whether the time ran out before every query was asked."""
     notes: tuple[str, ...] = ()

@@ -187,11 +187,12 @@ class LoadSettings(Table):
 
 
 class LimitSettings(Table):
-    """Limits on a build and a trial."""
+    """Limits on a build, a trial, and the evidence on what a trial missed."""
 
     trial: Seconds | None = None
     build: Seconds | None = None
     memory: Bytes | None = None
+    explain: Seconds | None = None
 
 
 class OutputSettings(Table):
