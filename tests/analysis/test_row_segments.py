@@ -186,7 +186,7 @@ def test_assessments_group_true_neighbors_by_corpus_columns():
     told = found.rows.columns["source"]
     assert [(each.name, each.share.value) for each in told] == [("a", 0.0), ("b", 1.0)]
     assert [each.id for each in found.rows.never_found.rows] == ["id-0"]
-    assert "1 row is never found" in str(found)
+    assert "1 row is never found, although it is a true neighbor of" in str(found)
     with pytest.raises(UsageError, match=r"no corpus column .sorce.\. Did you mean source"):
         assess(**given, by_row=["sorce"])
     with pytest.raises(UsageError, match="needs the corpus"):

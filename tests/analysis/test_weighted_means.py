@@ -187,7 +187,10 @@ def test_a_single_heavy_query_leaves_wide_limits_and_a_caution():
     assert found.effective == pytest.approx(1500**2 / 1_000_500)
     assert found.low < 0.5 and found.high == 1.0
     said = few_effective(Weights("count", weights))
-    assert "501 queries weighted by count count as 2.25" in said and "66.7% of the weight" in said
+    assert (
+        "501 queries weighted by count are worth 2.25 of equal weight" in said
+        and "66.7% of the weight" in said
+    )
     assert few_effective(Weights("count", np.ones(501))) == ""
     assert few_effective(None) == ""
 

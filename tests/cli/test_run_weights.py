@@ -89,7 +89,7 @@ def test_the_terminal_and_the_report_say_what_means_are_weighted_by(folder, ran)
     shown = run_here(folder, "show", ran["out"])
     said = " ".join(shown.stdout.split())
     assert "weighted by count" in said and "unweighted" in said
-    assert "All means are weighted by count: 90 queries count as" in said
+    assert "All means are weighted by count: the 90 queries are worth" in said
     made = run_here(folder, "report", ran["out"], "--markdown", "report.md", "--out", "report.html")
     assert made.exit_code == 0, made.output
     page = (folder / "report.html").read_text()

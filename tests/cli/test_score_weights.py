@@ -126,10 +126,10 @@ def test_the_command_says_what_it_weights_by(folder):
     ran = run_here("truth.parquet", "answers.npy", "--row-numbers", "--weight", "count", "--by", "kind")
     assert ran.exit_code == 0, ran.output
     said = " ".join(ran.stdout.split())
-    assert "All means are weighted by count: the queries count as" in said
+    assert "All means are weighted by count: the queries are worth" in said
     assert "mean, weighted by count" in said and "unweighted" in said
     assert "by query frequency" in said and "head (half of the weight)" in said
-    assert "warning: a few queries carry the weighted mean: 60 queries weighted by count count as" in said
+    assert "warning: a few queries carry the weighted mean: 60 queries weighted by count are worth" in said
 
 
 def test_json_has_the_weight(folder):

@@ -92,6 +92,11 @@ def test_everything_is_said(write):
         assert part in text, part
 
 
+def test_a_grid_that_is_cheaper_than_the_tuning_is_said_to_be():
+    text = tuned_to_text(replace(made_tuned(), seconds=42.0, grid_seconds_estimate=19.0))
+    assert "the full grid would take about 19 s, less than this tuning." in " ".join(text.split())
+
+
 def test_attempts_of_a_kind_are_one_line():
     lines = [" ".join(line.split()) for line in tuned_to_text(made_tuned()).splitlines()]
     assert "hnswlib setting failed recall 2 2.5" in lines

@@ -8,12 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recallatk.core import Mean
+from recallatk.analysis.betting import lower_bound
+from recallatk.core import Mean, Weights
 from recallatk.core.tuned import Attempt, Candidate
 from recallatk.errors import UsageError
 from recallatk.goals import parse_goal
+from recallatk.testing import tiny_dataset
+from recallatk.truths import ground_truth
 from recallatk.tuning.candidates import cost_of, front_of
-from recallatk.tuning.explanation import binding_of, knee_of, nearest_of, prices_of, worst_segment
+from recallatk.tuning.explanation import (
+    binding_of,
+    knee_of,
+    nearest_of,
+    prices_of,
+    unprovable_of,
+    worst_segment,
+)
+from recallatk.tuning.query_split import Side
 
 TARGET = parse_goal("recall@10 >= 0.95")
 
@@ -171,6 +182,24 @@ def test_constraints_may_bind_only_together():
 
 def test_what_is_reached_but_not_proved_is_said():
     assert "Add queries or lower the target" in binding_of([TARGET], [], [made(0.9501)])
+
+
+def side(weights):
+    dataset = tiny_dataset(50, len(weights), 4)
+    counts = Weights("count", np.array(weights, float))
+    return Side("tune", np.arange(len(weights)), dataset, ground_truth(dataset, depth=1), weights=counts)
+
+
+def test_a_query_whose_weight_keeps_every_bound_below_the_target_is_named():
+    heavy = side([100.0] + [1.0] * 400)
+    why = unprovable_of([TARGET], heavy, 0.05)
+    bound = lower_bound(np.ones(401), 0.95, weights=heavy.weights.values)
+    assert bound < 0.7
+    assert f"the bound on 401 queries would be {bound:.3f}" in why
+    assert "one query has 20.0% of the weight by count" in why
+    said = binding_of([TARGET], [], [made(0.9501)], unprovable=why)
+    assert why in said and "Add queries" not in said
+    assert unprovable_of([TARGET], side([1.0] * 400), 0.05) == ""
 
 
 def test_where_nothing_was_measured_the_reason_is_said():

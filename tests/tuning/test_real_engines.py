@@ -1,11 +1,15 @@
 """Tuning real engines on real embeddings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tuning_data import small_data
 
 import recallatk
 from recallatk.datasets.sampling import sample_queries, sampled
+from recallatk.errors import EngineError
+from recallatk.filters import parse_filter
 from recallatk.linter import Evidence, audit
 from recallatk.truths import ground_truth
 from recallatk.tuning.flow import tune, usable
@@ -69,7 +73,38 @@ def test_two_knobs_of_effort_are_both_set(curved):
 
 
 def test_the_usual_engines_are_those_that_are_installed_and_fit(definitions):
-    names = [each.name for each in usable(None, definitions)]
+    names = [each.name for each in usable(None, definitions)[0]]
     assert "faiss-hnsw" in names
     assert "usearch" in names
     assert np.all([each in names for each in ("faiss-ivf-flat", "faiss-ivf-pq")])
+
+
+def filtered(dataset):
+    filters = tuple(parse_filter("pos == 'noun'") for _ in range(dataset.queries.rows))
+    return replace(dataset, queries=replace(dataset.queries, filters=filters))
+
+
+def test_a_named_engine_that_cannot_filter_is_left_out_if_another_can(definitions):
+    found, left_out = usable(["hnswlib", "faiss-hnsw"], filtered(definitions))
+    assert [each.name for each in found] == ["faiss-hnsw"]
+    assert left_out == {
+        "hnswlib": "hnswlib cannot filter during search, and these queries have filters",
+    }
+    with pytest.raises(EngineError, match=r"hnswlib cannot filter .* such as faiss-hnsw, .*faiss-ivf-pq"):
+        usable(["hnswlib"], filtered(definitions))
+
+
+def test_tuning_says_which_engine_it_left_out_and_which_target_few_queries_validated(definitions):
+    kinds = definitions.queries.metadata["pos"].to_pylist()
+    few = min({each for each in kinds if kinds.count(each) > 20}, key=kinds.count)
+    asked = filtered(definitions)
+    tuned = tune(
+        asked,
+        target=["recall@10 >= 0.3", f"recall@10 >= 0.2 in pos='{few}'"],
+        engines=["hnswlib", "faiss-ivf-flat"],
+    )
+    said = {each.kind: each.message for each in tuned.cautions}
+    assert said["refused filters"].startswith("hnswlib was left out: hnswlib cannot filter during search")
+    name, mean = list(tuned.validated.items())[-1]
+    assert few in name and 0 < mean.n < 30
+    assert said["few-held-out"].startswith(f"{name} was validated on {mean.n} queries, which is few")

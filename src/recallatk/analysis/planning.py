@@ -71,7 +71,7 @@ def in_words(
         deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
         # The spread that as many equally weighted queries would have.
         spread = deviation * math.sqrt(n / effective)
-        worth = f" that count as {effective:,.0f}"
+        worth = f" worth {effective:,.0f} of equal weight"
     if spread <= 1e-12 * abs(mean):
         return (
             f"all {n:,} queries have the same {k_name}, {mean:.4g}, "

@@ -129,6 +129,6 @@ def few_effective(weights: Weights | None, scored: Sequence[bool] | NDArray[np.b
         return ""
     return (
         f"a few queries carry the weighted mean: {counted(len(counts), 'query', 'queries')} weighted by "
-        f"{weights.column} count as {effective:.3g}, and one of them has {heaviest:.1%} of the weight. "
-        "Intervals are wide, and recall of heavier queries that are not in the file is unknown"
+        f"{weights.column} are worth {effective:.3g} of equal weight, and one has {heaviest:.1%} of the "
+        "weight. Intervals are wide, and recall of heavier queries that are not in the file is unknown"
     )

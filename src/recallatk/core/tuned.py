@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from recallatk.core.measured import Caution, Mean
     from recallatk.core.trials import Parameters
 
+FEW_HELD_OUT = "few-held-out"
+"""Kind of the caution on a target that was validated on few queries."""
+
 
 @dataclass(frozen=True)
 class Candidate:

@@ -78,6 +78,19 @@ def bounds_clear(
     return bool(np.all(bounds >= [each.threshold for each in targets])), bounds
 
 
+def highest_bounds(queries: Sequence[int], alpha: float, weights: Counts = None) -> list[float]:
+    """The lower bound that each target would have if every answer to its queries were right.
+
+    Args:
+        queries: the number of queries of each target.
+        alpha: probability of an error.
+        weights: how much each query of each target counts; equally by default.
+    """
+    counts = [None] * len(queries) if weights is None else weights
+    pairs = zip(queries, counts, strict=True)
+    return [lower_bound(np.ones(number), 1 - alpha, weights=its) for number, its in pairs]
+
+
 def confirms(targets: Sequence[Target], values: Values, alpha: float, weights: Counts = None) -> bool:
     """Whether every mean reaches its threshold and no sequential test reports a miss."""
     for target, (scored, counts) in zip(targets, _scored(values, weights), strict=True):

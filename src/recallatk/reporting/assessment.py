@@ -10,7 +10,7 @@ from recallatk.analysis.segments import AUTOMATIC, FREQUENCY, SELECTIVITY
 from recallatk.analysis.weighting import few_effective
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
-from recallatk.reporting.labels import LOWER_BOUND, number, weighted_by, with_margin
+from recallatk.reporting.labels import LOWER_BOUND, by_grouping, number, weighted_by, with_margin
 from recallatk.reporting.row_segments import row_blocks
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
@@ -74,8 +74,8 @@ def _heading(assessment: Assessment) -> Section:
     lines = [f"{name} {with_margin(mean)}{at_least}. {assessment.name}: {asked}{scored}."]
     if score.weights is not None and mean.effective is not None:
         lines.append(
-            f"All means are {weighted_by(score.weights)}: the queries count as {mean.effective:,.3g} equally "
-            f"weighted ones. Unweighted, {name} is {number(mean.unweighted, '.3f')}."
+            f"All means are {weighted_by(score.weights)}: the queries are worth {mean.effective:,.3g} of "
+            f"equal weight. Unweighted, {name} is {number(mean.unweighted, '.3f')}."
         )
     if score.sampled_from is not None:
         lines.append(
@@ -193,7 +193,7 @@ def _segment_section(name: str, found: list[Segment]) -> Section:
     weighted = any(each.measures[measure].effective is not None for each in found)
     # A segment in which no query counts has no effective number.
     rows = [row if len(row) == 4 or not weighted else [*row[:2], "-", row[2]] for row in rows]
-    header = [f"by {name}", measure, *(["unweighted"] if weighted else []), "queries"]
+    header = [by_grouping(name), measure, *(["unweighted"] if weighted else []), "queries"]
     return Section("", [Table("", header, rows, 1), Sentences(better)])
 
 

@@ -134,6 +134,11 @@ def weighted_by(weights: Weights | None) -> str:
     return "" if weights is None else f"weighted by {weights.column}"
 
 
+def by_grouping(name: str) -> str:
+    """The heading of a grouping: `by pos`; `hardness by intrinsic dimension` has a "by" of its own."""
+    return name if name.startswith("hardness by ") else f"by {name}"
+
+
 def with_margin(found: Mean | Estimate | None) -> str:
     """A share with its uncertainty, such as `0.965 ±0.005`; a dash where it was not measured.
 

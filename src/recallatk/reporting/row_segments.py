@@ -114,7 +114,8 @@ def _worst(found: RowSegments, column: str, segments: Sequence[RowSegment]) -> s
     more = f" {counted(len(low), 'value is', 'values are')} significantly below." if len(low) > 1 else ""
     return (
         f"Rows with {name} = {cut(printable(first.name), _LONGEST_VALUE)} are found worst: "
-        f"{with_margin(first.share)} of their {first.neighbors:,.0f} places in true lists; {whole}.{more}"
+        f"{with_margin(first.share)} of the {first.neighbors:,.0f} times that one is a true neighbor; "
+        f"{whole}.{more}"
     )
 
 
@@ -127,8 +128,9 @@ def _never(lost: LostRows, ids: int) -> str:
     if not lost.count:
         return f"Every row that {FEWEST_WANTING} or more answered queries want is found for at least one."
     rows = counted(lost.count, "row is", "rows are")
+    each = "it" if lost.count == 1 else "each"
     return (
-        f"{rows} never found, although each is a true neighbor of {FEWEST_WANTING} or more answered "
+        f"{rows} never found, although {each} is a true neighbor of {FEWEST_WANTING} or more answered "
         f"queries: {_listed(lost, ids)}."
     )
 

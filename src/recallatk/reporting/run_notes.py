@@ -279,9 +279,12 @@ def weighting(weights: Weights | None) -> list[str]:
     """What means are weighted by, and what the queries are worth; empty if all queries count the same."""
     if weights is None:
         return []
-    queries = counted(int((weights.values > 0).sum()), "query counts", "queries count")
+    queries = int((weights.values > 0).sum())
+    if queries < 2:
+        return [f"All means are {weighted_by(weights)}."]
     return [
-        f"All means are {weighted_by(weights)}: {queries} as {weights.effective:,.3g} equally weighted ones."
+        f"All means are {weighted_by(weights)}: the {queries:,} queries are worth {weights.effective:,.3g} "
+        "of equal weight."
     ]
 
 

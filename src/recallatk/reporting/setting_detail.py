@@ -11,7 +11,7 @@ from recallatk.analysis.measures import RecallWithin
 from recallatk.analysis.segments import FEWEST
 from recallatk.core import Score
 from recallatk.reporting.document import Table
-from recallatk.reporting.labels import cut, interval, number, with_margin
+from recallatk.reporting.labels import by_grouping, cut, interval, number, with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ def _segments(name: str, found: list[Segment], measure: str, more: int) -> Table
     header = ["Segment", measure, *(["Unweighted"] if weighted else []), "Queries"]
     if more:
         rows.append([f"{more:,} segments with higher recall", *[""] * (len(header) - 1)])
-    return Table(f"By {cut(printable(name), 60)}", header, rows, 1)
+    title = by_grouping(cut(printable(name), 60))
+    return Table(title[:1].upper() + title[1:], header, rows, 1)
 
 
 def _worst_said(facts: Facts, measure: str) -> str:

@@ -200,8 +200,10 @@ def _took(report: TunedReport) -> Section:
     said = f"{tuned.seconds:,.1f} s for {builds} and {settings}"
     grid = tuned.grid_seconds_estimate
     if grid is not None and tuned.seconds:
+        # Of a grid that is cheaper than the tuning there is no factor to save.
         times = grid / tuned.seconds
-        said += f"; the full grid would take about {grid:,.0f} s ({times:,.1f}×)"
+        more = f" ({times:,.1f}×)" if times > 1 else ", less than this tuning"
+        said += f"; the full grid would take about {grid:,.0f} s{more}"
     return Section("Tuning cost", [Sentences([f"{said}."])], "took")
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recallatk.core.filtering import REFUSED
+from recallatk.core.tuned import FEW_HELD_OUT
 from recallatk.reporting.charts.tuned_curve import cost_of
 from recallatk.reporting.document import Drawing, Section, Sentences
 from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortened_line
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _HEIGHT = 8
 _BESIDE = 12
 _MOST_ROWS = 12
+# Engines that were left out, and targets that few queries validated.
+_APART = (REFUSED, FEW_HELD_OUT)
 # The columns that a narrow terminal drops, the least needed first.
 _DROPPED = ("build s", "queries", "memory MiB", "at least", "at most", "QPS")
 
@@ -83,10 +86,10 @@ def curve(report: TunedReport) -> Section:
 
 
 def notices(report: TunedReport) -> Section:
-    """Engines left out for their filters, then the rules of the linter; without it, all cautions."""
+    """Cautions that no rule of the linter repeats, then its rules; without it, all cautions."""
     if report.findings:
-        left_out = [f"caution: {each.message}" for each in report.tuned.cautions if each.kind == REFUSED]
-        brief = [shortened_line(printable(each), report.columns) for each in left_out[:MOST_BRIEF]]
+        apart = [f"caution: {each.message}" for each in report.tuned.cautions if each.kind in _APART]
+        brief = [shortened_line(printable(each), report.columns) for each in apart[:MOST_BRIEF]]
         return Section("", [Sentences([*brief, *findings_in_brief(report.findings, report.columns)])])
     # The table has the caution about a choice that is not on the front.
     rest = [each for each in report.tuned.cautions if each.kind != "off-front"]

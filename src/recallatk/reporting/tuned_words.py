@@ -294,8 +294,8 @@ def weighting(tuned: Tuned) -> list[str]:
         return []
     effective = number(tuned.effective_queries, ",.3g")
     return [
-        f"All means and bounds are weighted by {tuned.weight}: the tuning queries count as {effective} "
-        "equally weighted ones."
+        f"All means and bounds are weighted by {tuned.weight}: the tuning queries are worth {effective} "
+        "of equal weight."
     ]
 
 

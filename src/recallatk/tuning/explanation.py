@@ -14,6 +14,7 @@ from recallatk.analysis.pareto import knee, nines
 from recallatk.analysis.segments import by_column
 from recallatk.core.tuned import Attempt, Candidate, Price
 from recallatk.goals.budget import LATENCIES
+from recallatk.goals.decisions import highest_bounds
 from recallatk.goals.target import is_loss
 from recallatk.redaction import public
 from recallatk.tuning.candidates import cost_of, recall_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from recallatk.analysis.measures import Measure
     from recallatk.core import Mean
     from recallatk.goals import Budget, Target
+    from recallatk.tuning.query_split import Side
 
 # Smaller segments are too noisy to be called the worst if larger ones exist.
 FEWEST_QUERIES = FEWEST_RESAMPLED
@@ -120,6 +122,7 @@ def binding_of(
     budgets: Sequence[Budget],
     candidates: Sequence[Candidate],
     attempts: Sequence[Attempt] = (),
+    unprovable: str = "",
 ) -> str:
     """The goal that no setting meets, and whether the build, quantization or search effort is the limit.
 
@@ -128,6 +131,7 @@ def binding_of(
         budgets: the budgets to stay within.
         candidates: every setting measured on the full corpus.
         attempts: everything tried, for the reason if nothing could be measured.
+        unprovable: why these queries cannot prove a target, by `unprovable_of`.
     """
     if not candidates:
         return _nothing(attempts)
@@ -146,10 +150,31 @@ def binding_of(
     if all(any(budget.within(budget.of(each)) is False for budget in budgets) for each in keeping):
         listed = " and ".join(map(str, budgets))
         return f"No setting that meets the target stays within all of {listed}, only within some."
-    return (
-        "Some settings reach the target in the mean, but not with enough confidence. "
-        "Add queries or lower the target."
-    )
+    said = "Some settings reach the target in the mean, but not with enough confidence"
+    if unprovable:
+        return f"{said}: {unprovable}."
+    return f"{said}. Add queries or lower the target."
+
+
+def unprovable_of(targets: Sequence[Target], side: Side, alpha: float) -> str:
+    """The first target that the queries to tune on cannot prove even if every answer is right; else empty."""
+    weights = side.weights
+    inside = [each.members(side.columns, len(side), side.facts) for each in targets]
+    counts = None if weights is None else [weights.values[each] for each in inside]
+    bounds = highest_bounds([int(each.sum()) for each in inside], alpha, counts)
+    for place, (target, bound) in enumerate(zip(targets, bounds, strict=True)):
+        if bound >= target.threshold:
+            continue
+        queries = counted(int(inside[place].sum()), "query", "queries")
+        cannot = (
+            f"{target} cannot be proven: even if every answer were right, the bound on {queries} would be"
+        )
+        if counts is None or weights is None:
+            return f"{cannot} {bound:.3f}. Add queries or lower the target"
+        heaviest = counts[place].max(initial=0.0) / counts[place].sum()
+        carried = f"because one query has {heaviest:.1%} of the weight by {weights.column}"
+        return f"{cannot} {bound:.3f}, {carried}. Lower the target, cap the weights, or tune without --weight"
+    return ""
 
 
 def _nothing(attempts: Sequence[Attempt]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import installed_version, require_able, require_installed
+from recallatk.adapters.base import installed_version, require_able, require_installed, require_metric
 from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
 from recallatk.analysis.filtered import DEPTH, filter_facts
@@ -84,7 +84,7 @@ def tune(
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
     priced = _price(price, prefer)
-    found = usable(engines, dataset)
+    found, left_out = usable(engines, dataset)
     shape = _shape(dataset, targets)
     weights = weights_by_query(query_columns(truth, dataset), weight, dataset.queries.rows)
     name = journal_name(dataset, targets, limits, prefer, seed, found, weights)
@@ -99,6 +99,7 @@ def tune(
         study = Study(
             pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), watch=watch, seed=seed,
             targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found, seconds=seconds,
+            left_out=left_out,
         )  # fmt: skip
         outcome = _tuned(study, held_out, by)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
@@ -143,8 +144,12 @@ def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
     return conclude(study, held_out, Found(proposals, builds, proven, validated, trail), by)
 
 
-def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
-    """The named engines, or the usual ones that are installed and fit the data."""
+def usable(names: Sequence[str] | None, dataset: Dataset) -> tuple[list[type[Engine]], dict[str, str]]:
+    """The named engines, or the usual ones that are installed and fit the data.
+
+    Named engines that cannot filter are left out of filtered data if another remains: the second value has
+    the reason for each.
+    """
     if names is not None:
         found = [get_engine(each) for each in dict.fromkeys(names)]
         for engine in found:
@@ -152,23 +157,39 @@ def usable(names: Sequence[str] | None, dataset: Dataset) -> list[type[Engine]]:
             _require_fit(engine, dataset)
         if not found:
             raise UsageError("engines = (). Accepted: at least one engine")
-        return found
+        return _able(found, dataset)
     usual = [get_engine(each) for each in USUAL_ENGINES if each in registered()]
     fitting = [each for each in usual if installed_version(each) is not None and _fits(each, dataset)]
     if not fitting:
         raise UsageError(f"none of {choices(USUAL_ENGINES)} is installed and supports this data")
-    return fitting
+    return fitting, {}
+
+
+def _able(engines: Sequence[type[Engine]], dataset: Dataset) -> tuple[list[type[Engine]], dict[str, str]]:
+    """The engines that can answer every query, and why the others are left out."""
+    reasons: dict[str, str] = {}
+    for engine in engines:
+        try:
+            require_able(engine, dataset, every_query=True)
+        except EngineError as problem:
+            reasons[engine.name] = str(problem)
+    able = [each for each in engines if each.name not in reasons]
+    if able:
+        return able, reasons
+    can = [each for each in USUAL_ENGINES if each in registered() and _fits(get_engine(each), dataset)]
+    raise EngineError(f"{'; '.join(reasons.values())}. Accepted: engines that can, such as {choices(can)}")
 
 
 def _require_fit(engine: type[Engine], dataset: Dataset) -> None:
     if engine.abilities.attaches:
         raise EngineError(f"{engine.name} attaches to an existing index: there is no build to tune")
-    require_able(engine, dataset, every_query=True)
+    require_metric(engine, dataset.metric)
 
 
 def _fits(engine: type[Engine], dataset: Dataset) -> bool:
     try:
         _require_fit(engine, dataset)
+        require_able(engine, dataset, every_query=True)
     except EngineError:
         return False
     return True

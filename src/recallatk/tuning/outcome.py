@@ -14,17 +14,24 @@ from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
 from recallatk.core.filtering import REFUSED as REFUSED_FILTERS
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
-from recallatk.core.tuned import Attempt, Candidate, Tuned
+from recallatk.core.tuned import FEW_HELD_OUT, Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
 from recallatk.tuning.candidates import broken_by, front_of, key_of
-from recallatk.tuning.explanation import binding_of, knee_of, nearest_of, prices_of, worst_segment
+from recallatk.tuning.explanation import (
+    binding_of,
+    knee_of,
+    nearest_of,
+    prices_of,
+    unprovable_of,
+    worst_segment,
+)
 from recallatk.tuning.final_choice import FinalChoice, choose_finally, off_front
 from recallatk.tuning.final_timing import Timing, time_together
 from recallatk.tuning.finalists import runner_up
-from recallatk.tuning.full_builds import FullBuild, Proven, grid_seconds
+from recallatk.tuning.full_builds import ALPHA, FullBuild, Proven, grid_seconds
 from recallatk.tuning.screening import REFUSED
-from recallatk.units import mebibytes
+from recallatk.units import counted, mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +189,8 @@ def _attempts(study: Study, trail: Trail, timing: Timing) -> tuple[Attempt, ...]
 
 
 def _binding(study: Study, trail: Trail, attempts: Sequence[Attempt], timing: Timing) -> str:
-    return binding_of(study.targets, study.budgets, _distinct(trail, *timing.settings), attempts)
+    why = unprovable_of(study.targets, study.side, ALPHA)
+    return binding_of(study.targets, study.budgets, _distinct(trail, *timing.settings), attempts, why)
 
 
 def _builds(study: Study) -> int:
@@ -246,7 +254,9 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
     few = few_effective(weights)
     if few and weights is not None:
         cautions.append(Caution("weights", few, weights.effective, FEWEST_RESAMPLED))
+    cautions += _few_held_out(found.validated)
     refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
+    refused = {**study.left_out, **refused}
     cautions += [Caution(REFUSED_FILTERS, f"{engine} was left out: {why}") for engine, why in refused.items()]
     if found.validated is not None and found.validated.looks > 1:
         said = f"the held-out queries were used {found.validated.looks} times"
@@ -255,6 +265,22 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
         said = "the time limit ended tuning before everything was tried"
         cautions.append(Caution("time", said, None, study.seconds))
     return cautions
+
+
+def _few_held_out(validated: Validated | None) -> list[Caution]:
+    """Targets that were validated on few queries, as those of a small segment are."""
+    means = {} if validated is None else validated.means
+    return [
+        Caution(
+            FEW_HELD_OUT,
+            f"{name} was validated on {counted(mean.n, 'query', 'queries')}, which is few: its margin "
+            "is wide. Add queries of this kind",
+            mean.n,
+            FEWEST_RESAMPLED,
+        )
+        for name, mean in means.items()
+        if mean.n < FEWEST_RESAMPLED
+    ]
 
 
 def _about_memory(builds: Sequence[FullBuild]) -> list[Caution]:

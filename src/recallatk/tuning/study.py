@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core import Metric
@@ -11,7 +11,7 @@ from recallatk.tuning.candidates import front_of
 from recallatk.tuning.index_client import IndexClient, IndexPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from recallatk.adapters import Engine
     from recallatk.goals import Budget, Target
@@ -59,6 +59,8 @@ class Study:
     seconds: float | None
     """The time limit; None without one."""
     watch: Callable[[TuningProgress], None] | None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Named engines that are not tried, with the reason."""
 
     @property
     def metric(self) -> Metric:
