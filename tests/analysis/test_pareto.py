@@ -95,3 +95,10 @@ def test_recalls_that_nobody_would_run_have_no_knee():
 )
 def test_the_headline_is_the_k_nearest_to_ten(cutoffs, k):
     assert headline_k(cutoffs) == k
+
+
+def test_points_that_refused_queries_neither_join_nor_beat_those_that_answered_all():
+    recalls, costs = [1.0, 0.7, 0.9], [1.0, 2.0, 3.0]
+    assert front(recalls, costs, [200, 0, 0]) == [1, 2]
+    assert front(recalls, costs, [200, 200, 200]) == front(recalls, costs) == [0]
+    assert front([None, 0.7], [1.0, 2.0], [0, 5]) == [1], "a point without recall is no standard"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import recallatk
-from recallatk import load_run
+from recallatk import ground_truth, load_run, measure, open_dataset, to_html, to_text
 
 ROWS, QUERIES, K = 3_000, 120, 10
 SHARES = (None, 0.3, 0.03, 0.005)
@@ -146,3 +146,16 @@ def test_tuning_takes_targets_per_selectivity_and_correlation(files, tmp_path):
     assert tuned["validated"][goals[0].replace(" >= 0.6", "")]["n"] < QUERIES // 8
     refused = recallatk("tune", *data, "--metric", "l2", "--target", "recall@10 >= 0.6 in selectivity=5")
     assert refused.returncode == 2 and "no query has selectivity = '5'. Its values:" in refused.stderr
+
+
+def test_filters_that_admit_no_row_are_named_as_the_reason_and_warn_of_nothing(files):
+    _, corpus, queries, n = files
+    dataset = open_dataset(
+        pa.table({"vector": list(corpus[:300]), "n": n[:300]}),
+        pa.table({"vector": list(queries[:20]), "kind": ["a", "b"] * 10, "filter": ["n < 0"] * 20}),
+        metric="l2",
+    )
+    run = measure("exact", dataset, at=[K], rounds=1)
+    truth = ground_truth(dataset, depth=K)
+    assert "No filter admits a row, so no query has recall." in to_text(run, truth=truth, dataset=dataset)
+    assert "No query was scored." in to_html(run, truth=truth, dataset=dataset)

@@ -473,6 +473,24 @@ def test_lists_of_values_are_grids(tiny):
     ]
 
 
+def test_lists_and_partitions_are_no_candidates_to_caution_about():
+    vectors = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+    vectors += 1_000 * (np.arange(400) % 3)[:, None]
+    dataset = open_dataset(vectors, vectors[:20] + 1, metric="l2")
+    # Neighbors are in the nearest list, so that nprobe changes nothing; the quantizer keeps recall below 1.
+    run = measure(
+        "faiss-ivf-pq",
+        dataset,
+        build={"nlist": 3, "M": 2, "nbits": 4},
+        search={"nprobe": [1, 2]},
+        at=[10],
+        rounds=1,
+    )
+    one, other = run.measurements
+    assert np.array_equal(one.answers, other.answers) and one.score.measures["recall@10"].value < 1
+    assert not [each for each in run.cautions if each.kind == "effort below k"]
+
+
 def test_efforts_below_k_that_change_nothing_are_cautioned():
     vectors = np.random.default_rng(0).normal(size=(3_000, 48)).astype(np.float32)
     dataset = open_dataset(vectors, vectors[:20] + 1, metric="l2")

@@ -9,6 +9,7 @@ import pytest
 
 from commands import recallatk
 from recallatk import load_run, measure, open_dataset
+from recallatk.reporting.charts.points import curve_of
 
 pytestmark = pytest.mark.usefixtures("faulty")
 REFUSED = "the column rare has no index"
@@ -66,7 +67,12 @@ def test_refused_queries_are_counted_and_left_out_of_every_form(run_with):
                 ("rare < 9", 20, REFUSED)
             ]
             assert each.score.measures["recall@5"].n <= 40
-    assert "picky: 20 of 60 queries refused; other settings answered them." in ran.stdout
+    assert "picky: means not comparable, 20 of 60 queries refused." in ran.stdout
+    rows = [line.split() for line in ran.stdout.splitlines()]
+    assert any(row[:2] == ["*", "exact"] for row in rows)
+    assert not any(row[:2] == ["*", "picky"] for row in rows), "its recall is over other queries"
+    points = {each["engine"]: each for each in curve_of(run).main}
+    assert points["exact"]["latencyFront"] and not points["picky"]["latencyFront"]
     assert "refused" in next(line for line in ran.stdout.splitlines() if "recall@5" in line and "QPS" in line)
     [caution] = [each for each in run.cautions if each.kind == "refused filters"]
     assert "answered different queries" in caution.message and caution.value == 20

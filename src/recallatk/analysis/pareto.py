@@ -15,22 +15,29 @@ USEFUL_RECALL = 0.8
 _FEWEST_POINTS = 3
 
 
-def front(recalls: Sequence[float | None], costs: Sequence[float | None]) -> list[int]:
+def front(
+    recalls: Sequence[float | None], costs: Sequence[float | None], refused: Sequence[int] = ()
+) -> list[int]:
     """Indices of the points on the Pareto front, by rising recall.
 
     A point beats another when it is at least as good in both and better in one: of equal recalls only the
     cheapest stay, of equal costs only the best, and points that are equal in both stay together, in their
-    order. What has no recall or no cost is never among them and beats nothing.
+    order. What has no recall or no cost is never among them and beats nothing; nor do points that refused
+    more queries than others, because their recall is over different queries.
 
     Args:
         recalls: one for each point; more is better.
         costs: one for each point; less is better.
+        refused: the number of queries that each point refused; by default none.
     """
     points = [
         (recall, cost, place)
         for place, (recall, cost) in enumerate(zip(recalls, costs, strict=True))
         if recall is not None and cost is not None and not (math.isnan(recall) or math.isnan(cost))
     ]
+    if refused:
+        fewest = min((refused[place] for *_, place in points), default=0)
+        points = [point for point in points if refused[point[2]] == fewest]
     points.sort(key=lambda point: (-point[0], point[1], point[2]))
     found: list[tuple[float, float, int]] = []
     for point in points:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ DRIFT = 0.10
 # More than half of the cores were busy before the first measurement.
 BUSY_SHARE = 0.5
 LATE_SHARE = 0.01
+# Parameters that count candidates; others count lists, partitions or nodes, for which k is no limit.
+_CANDIDATES = re.compile(r"(^|_|\b)ef|candidates|expansion|search_l$", re.IGNORECASE)
 # Facts that must not change when a run is resumed.
 _MACHINE = ("processor", "cores", "memory_bytes", "processor_limit", "python", "packages")
 
@@ -78,24 +81,21 @@ def _below_k(measurements: Sequence[Measurement]) -> Iterator[Caution]:
 def _refused(measurements: Sequence[Measurement]) -> Iterator[Caution]:
     """Engines that refused filters, and whether the others answered different queries."""
     sets = {b"" if each.refused is None else each.refused.refused.tobytes() for each in measurements}
-    differ = (
-        ". The settings of this run answered different queries, so their means are not comparable"
-        if len(sets) > 1
-        else ""
-    )
+    differ = "means not comparable, the settings answered different queries. " if len(sets) > 1 else ""
     said: dict[str, float] = {}
     for each in measurements:
         if each.refused is not None:
-            said.setdefault(f"{each.trial.engine}: {each.refused.in_words}", float(each.refused.queries))
+            text = f"{each.trial.engine}: {differ}{each.refused.in_words}"
+            said.setdefault(text, float(each.refused.queries))
     for text, queries in said.items():
-        yield Caution(REFUSED, f"{text}{differ}", queries)
+        yield Caution(REFUSED, text, queries)
 
 
 def _effort_below_k(one: Measurement, other: Measurement) -> str | None:
-    """The only parameter in which two trials differ, if at least one of its values is below k."""
+    """The only parameter in which two trials differ, if it counts candidates and a value is below k."""
     before, after = dict(one.trial.search), dict(other.trial.search)
     differ = [name for name in before if before[name] != after.get(name)]
-    if len(differ) != 1 or before.keys() != after.keys():
+    if len(differ) != 1 or before.keys() != after.keys() or not _CANDIDATES.search(differ[0]):
         return None
     values = (before[differ[0]], after[differ[0]])
     below = all(isinstance(each, int) for each in values) and min(values) < one.k

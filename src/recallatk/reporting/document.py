@@ -204,6 +204,8 @@ class Document:
     """Empty where the first section speaks for itself."""
     sections: Sequence[Section]
     about: Sequence[str] = ()
+    engines: Sequence[str] = ()
+    """Engines with the parameters that their settings share, which a page folds where they are many."""
     """Sentences that hold for the whole document."""
     window_title: str = ""
     files: Mapping[str, str] = field(default_factory=dict)

@@ -200,7 +200,9 @@ def changes_said(label: str, groups: list[FilterGroup], measurement: Measurement
     fall, switch = find_fall_off(groups), find_scan_switch(groups, measurement)
     said = []
     if fall is not None:
-        worst = f"; lowest at {fall.worst}: {with_margin(fall.worst_recall)}" if fall.worst != fall.group else ""
+        worst = (
+            f"; lowest at {fall.worst}: {with_margin(fall.worst_recall)}" if fall.worst != fall.group else ""
+        )
         said.append(
             f"{label}: recall falls off at {fall.group}: {with_margin(fall.recall)} against "
             f"{with_margin(fall.before)} at {fall.broadest}{worst}."

@@ -131,10 +131,16 @@ def _front(run: Run, lines: list[TrialLine]) -> list[str]:
     weighed = prices(lines)
     if not weighed or len(lines) < 2:
         return []
+    refused = " Settings that refused more queries than others are not on it." if _differ(lines) else ""
     return [
         f"{FRONT} marks the Pareto front by {headline_measure(run)} and {', '.join(weighed)}, separately for "
-        "each load."
+        f"each load.{refused}"
     ]
+
+
+def _differ(lines: list[TrialLine]) -> bool:
+    """Whether some settings refused more queries than others."""
+    return len({line.refused for line in lines}) > 1
 
 
 def _margins(lines: list[TrialLine]) -> list[str]:
@@ -194,7 +200,7 @@ def _refused(lines: list[TrialLine], names: Naming) -> list[str]:
         if line.measurement.refused is not None:
             said = line.measurement.refused.why_in_words
             found.setdefault((line.trial.engine, said), []).append(line)
-    others = "; other settings answered them" if any(not line.refused for line in lines) else ""
+    differ = "means not comparable, " if _differ(lines) else ""
     notes = []
     for (engine, said), members in found.items():
         alone = len(members) == 1 < sum(line.trial.engine == engine for line in lines)
@@ -202,7 +208,7 @@ def _refused(lines: list[TrialLine], names: Naming) -> list[str]:
         refused = members[0].measurement.refused
         count = "" if refused is None else refused.count_in_words
         why = cut(said, _LONGEST_MESSAGE)
-        notes.append(f"{whose}: {count}{others}. Its means leave them out. Refused: {why}.")
+        notes.append(f"{whose}: {differ}{count}. Its means leave them out. Refused: {why}.")
     return notes
 
 

@@ -108,10 +108,17 @@ class RunReport:
     @property
     def about(self) -> list[str]:
         """Engines with what is the same in all of their trials, and how far the run has come."""
+        return [*self._engines, *self._state]
+
+    @property
+    def _engines(self) -> list[str]:
         engines = self.labels.engines
-        shared = [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
+        return [self.labels.engine(name) for name in engines] if len(engines) > 1 else []
+
+    @property
+    def _state(self) -> list[str]:
         finished = [*progress(self.run, self.go_on), *kept(self.run, self.labels)]
-        return [*shared, *weighting(self.weights), *finished]
+        return [*weighting(self.weights), *finished]
 
     @cached_property
     def _inputs(self) -> tuple[Truth | None, Dataset | None, str]:
@@ -250,7 +257,8 @@ class RunReport:
         return Document(
             self.title,
             sections,
-            self.about,
+            self._state,
+            engines=self._engines,
             window_title=run_page.window_title(self.run),
             files=run_page.files(self.run),
             parts=self.parts,

@@ -146,7 +146,10 @@ def _segments(name: str, found: list[Segment], measure: str, more: int) -> Table
 def _worst_said(facts: Facts, measure: str) -> str:
     """The segments whose whole interval lies below the mean of all queries."""
     poor = []
-    mean = float(np.nanmean(facts.values)) if facts.mean is None else facts.mean
+    known = facts.values[~np.isnan(facts.values)]
+    if not len(known):
+        return "No query was scored."
+    mean = float(known.mean()) if facts.mean is None else facts.mean
     for name, members in facts.segments.items():
         for each in members:
             value, high = each.measures[measure].value, each.measures[measure].high

@@ -123,7 +123,11 @@ def _best(lines: list[TrialLine], places: list[int], measure: str | None) -> lis
 
     members = [lines[place] for place in places]
     tail = tail_of(members)
-    found = front([line.value(measure) for line in members], [_cost(line, tail) for line in members])
+    found = front(
+        [line.value(measure) for line in members],
+        [_cost(line, tail) for line in members],
+        [line.refused for line in members],
+    )
     return [places[each] for each in found]
 
 

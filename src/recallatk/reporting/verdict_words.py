@@ -75,14 +75,21 @@ def spoken_verdict(
     points = [each for each in curve.candidates if each["recall"] is not None and each["latency"] is not None]
     goals = tuple(goal_said(each) for each in found.goals)
     if not points:
-        which = "setting of the plan" if curve.run.kept else "setting"
-        said = f"No {which} has both recall and latency."
-        return SpokenVerdict(found, None, "No recommendation", said, goals)
+        return SpokenVerdict(found, None, "No recommendation", _no_points_said(curve), goals)
     if not found.goals:
         return _without_goals(curve, found, points)
     place = _place(curve, found)
     point = points[0] if place is None else curve.points[place]
     return SpokenVerdict(found, point["n"], _lead(found), _said(curve, point), goals)
+
+
+def _no_points_said(curve: Curve) -> str:
+    """Why there is nothing to recommend."""
+    known = [line.measurement.filters for line in curve.lines]
+    if known and all(facts is not None and not facts.eligible.any() for facts in known):
+        return "No filter admits a row, so no query has recall. Check the filters: recallatk inspect."
+    which = "setting of the plan" if curve.run.kept else "setting"
+    return f"No {which} has both recall and latency."
 
 
 def _place(curve: Curve, found: Verdict) -> int | None:

@@ -316,7 +316,7 @@ def _score(table: pa.Table, header: Record, names: list[str]) -> Score:
 
 def _weights(table: pa.Table) -> NDArray[np.float64]:
     """The weight of every query that was sent."""
-    values = table[_WEIGHT].drop_null().to_numpy().astype(np.float64)
+    values: NDArray[np.float64] = table[_WEIGHT].drop_null().to_numpy().astype(np.float64)
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError("a weight is negative or not finite")
     # The queries that were sent may all have weight 0 if others were not.

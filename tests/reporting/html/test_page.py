@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from made_runs import large_run, make_measurement, make_run, scored_run, varied_run
 
 from recallatk.analysis import score
-from recallatk.core import Load, Trial
+from recallatk.core import Load, Trial, Weights
 from recallatk.reporting import to_html, to_markdown
 from recallatk.reporting.as_dict import run_to_dict
 from recallatk.reporting.charts.points import curve_of
@@ -278,3 +278,15 @@ def test_no_text_of_a_user_is_obeyed_or_endless(hostile_page):
     words = plain(page)
     assert not set("\u202e\u200b\x1b\x07\x00\x9b") & set(page)
     assert max(map(len, re.findall("w+", words))) < 1000
+
+
+def test_only_engines_are_folded_as_engines_and_the_weights_stay_in_sight():
+    trials = [Trial(f"engine-{number}", (("M", 8),), (("ef", 10),)) for number in range(6)]
+    made = [make_measurement(each) for each in trials]
+    weights = Weights("count", np.arange(1.0, 101.0))
+    weighted = [
+        dataclasses.replace(each, score=dataclasses.replace(each.score, weights=weights)) for each in made
+    ]
+    assert "6 engines and the parameters" in to_html(make_run(weighted))
+    page = to_html(make_run(weighted[:5]))
+    assert "engines and the parameters" not in page and "weighted by count" in plain(page)

@@ -116,6 +116,7 @@ def _point(
         "search": parameters_text(trial.search),
         **with_ends("recall", mean),
         **with_ends("latency", line.latency_ms[tail]),
+        "refused": line.refused,
         "qps": line.qps.median,
         "qpsLow": line.qps.low,
         "qpsHigh": line.qps.high,
@@ -167,7 +168,7 @@ def mark_front(points: list[Row], axis: str, flag: str, *, gain: bool = False, l
         loss: less is better of what stands for recall.
     """
     recalls, costs = _signed(points, "recall", loss), _signed(points, axis, gain)
-    best = set(front(recalls, costs))
+    best = set(front(recalls, costs, [each.get("refused", 0) for each in points]))
     for place, point in enumerate(points):
         point[flag] = place in best
 
