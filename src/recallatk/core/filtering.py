@@ -75,7 +75,18 @@ def read_refusals(numbers: NDArray[Any] | None, record: dict[str, Any] | None) -
     """The refusals of a record and the filter number of each query; None without them."""
     if numbers is None or record is None:
         return None
-    return Refusals(numbers, tuple(RefusedFilter(**each) for each in record["reasons"]))
+    found = tuple(RefusedFilter(**each) for each in record["reasons"])
+    for each in record["reasons"]:
+        texts = isinstance(each["filter"], str) and isinstance(each["reason"], str)
+        if not texts or not _is_count(each["queries"]):
+            raise ValueError("a refused filter is not a text with a number of queries and a reason")
+    if not found or not ((numbers >= -1) & (numbers < len(found))).all():
+        raise ValueError(f"refused queries name filters beyond the {len(found):,} with a reason")
+    return Refusals(numbers, found)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,3 +107,17 @@ class FilterFacts:
         """The facts about some of the queries."""
         near = None if self.near is None else self.near[which]
         return replace(self, filtered=self.filtered[which], eligible=self.eligible[which], near=near)
+
+
+def read_facts(
+    filtered: NDArray[Any], eligible: NDArray[Any], near: NDArray[Any] | None, record: dict[str, Any]
+) -> FilterFacts:
+    """The facts of a record and of the columns with one value per query."""
+    rows, depth = record["corpus_rows"], record["depth"]
+    if not _is_count(rows) or not (depth is None or _is_count(depth)):
+        raise ValueError("corpus_rows and depth of its filters are not numbers of rows")
+    if not ((eligible >= 0) & (eligible <= rows)).all():
+        raise ValueError(f"a filter admits fewer than 0 or more than all {rows:,} rows")
+    if near is not None and not ((near >= 0) & (near <= (depth or 0))).all():
+        raise ValueError(f"of {depth or 0:,} nearest rows, fewer than 0 or more than all pass a filter")
+    return FilterFacts(filtered.astype(bool), eligible, rows, near, depth)

@@ -38,6 +38,14 @@ _KEY = b"recallatk.loss"
 _KIND = "evidence of a run"
 _TYPES = {"share": np.float64, "filtered": np.bool_, "held": np.int8, "visited": np.int8}
 _FACTS = tuple(each.name for each in fields(LossEvidence) if each.name not in COLUMNS)
+_OPTIONAL = ("full_search", "enough_search", "enough_p95_ms")
+_FACT_TYPES: dict[str, Any] = {
+    "k": int,
+    **dict.fromkeys(("scans", "full_scans", "whole", "stopped"), bool),
+    **dict.fromkeys(("full_search", "enough_search"), dict),
+    **dict.fromkeys(("enough_p95_ms", "seconds", "budget_seconds"), (int, float)),
+    **dict.fromkeys(("effort_knobs", "rerank_knobs", "build_knobs", "notes"), tuple),
+}
 _HINT = "Delete the file, or collect the evidence again: recallatk run --explain"
 _NAME = re.compile(r"loss-([1-9][0-9]*)\.parquet")
 
@@ -135,10 +143,27 @@ def _evidence(table: pa.Table, facts: Record, queries: int) -> LossEvidence:
     columns: dict[str, Any] = {
         name: table[name].to_numpy().astype(_TYPES.get(name, np.int64)) for name in COLUMNS
     }
+    if any(table[name].null_count for name in COLUMNS):
+        raise ValueError("its columns have missing values")
+    if not ((columns["share"] >= 0) & (columns["share"] <= 1)).all():
+        raise ValueError("a share of lost recall is not between 0 and 1")
     query = columns["query"]
     if len(query) and not 0 <= query.min() <= query.max() < queries:
         raise ValueError(f"it names queries beyond the {queries:,} of the trial")
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
     }
+    for name in _FACTS:
+        if not _fits(name, values[name]):
+            raise ValueError(f"{name} has a value of the wrong type")
     return LossEvidence(**columns, **{name: values[name] for name in _FACTS})
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a fact has the type that the evidence gives it."""
+    if value is None:
+        return name in _OPTIONAL
+    kind = _FACT_TYPES[name]
+    if isinstance(value, bool) != (kind is bool) or not isinstance(value, kind):
+        return False
+    return all(isinstance(each, str) for each in value) if kind is tuple else True

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recallatk.core import Calls, Measurement, Others, Weights
-from recallatk.core.filtering import FilterFacts, read_refusals
+from recallatk.core.filtering import read_facts, read_refusals
 from recallatk.errors import FormatError
 from recallatk.files import atomic_file, reading, require_ordinary, require_version
 from recallatk.storage.checksums import (
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Dataset, Score
+    from recallatk.core.filtering import FilterFacts
 
 _COLUMNS = {
     "latencies_ns": ("latency_ns", np.int64),
@@ -309,17 +310,28 @@ def _score(table: pa.Table, header: Record, names: list[str]) -> Score:
     column = header["score"].get("weight")
     weights = None
     if column is not None and _WEIGHT in names:
-        weights = Weights(str(column), table[_WEIGHT].drop_null().to_numpy())
+        weights = Weights(str(column), _weights(table))
     return replace(read_score(header["score"]), per_query=per_query, weights=weights)
+
+
+def _weights(table: pa.Table) -> NDArray[np.float64]:
+    """The weight of every query that was sent."""
+    values: NDArray[np.float64] = table[_WEIGHT].drop_null().to_numpy().astype(np.float64)
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError("a weight is negative or not finite")
+    # The queries that were sent may all have weight 0 if others were not.
+    if len(values) == len(table) and not values.any():
+        raise ValueError("all weights are 0")
+    if len(values) not in (len(table), int((table["times"].to_numpy() > 0).sum())):
+        raise ValueError("its weights are not those of the queries that were sent")
+    return values
 
 
 def _facts(table: pa.Table, record: Record | None) -> FilterFacts | None:
     filtered, eligible = _numbers(table, _FILTERED), _numbers(table, _ELIGIBLE)
     if record is None or filtered is None or eligible is None:
         return None
-    return FilterFacts(
-        filtered.astype(bool), eligible, record["corpus_rows"], _numbers(table, _NEAR), record["depth"]
-    )
+    return read_facts(filtered, eligible, _numbers(table, _NEAR), record)
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.int64] | None:
