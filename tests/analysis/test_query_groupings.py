@@ -1,5 +1,7 @@
 """Groupings of queries by name: what each stands for, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 from examples import examples
 from recallatk import assess, ground_truth, make_corpus, make_queries, open_dataset
+from recallatk.analysis.filtered import filter_facts, named_grouping
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping, require_groupable, without_effort
+from recallatk.analysis.segments import selectivity_grouping
 from recallatk.errors import UsageError
 
 RANDOM = np.random.default_rng(2)
@@ -88,3 +92,17 @@ def test_scores_take_every_form_but_effort(known):
     assert [each.queries for each in found["lang = 'de'"]] == [10, 30]
     with pytest.raises(UsageError, match="groups the settings of a run"):
         assess(**given, by=["effort"])
+
+
+def test_queries_that_exclude_only_their_own_row_may_return_all_rows():
+    vectors = RANDOM.normal(size=(60, 4))
+    corpus = make_corpus(vectors, metadata={"size": list(range(60))})
+    queries = replace(make_queries(vectors[:40], filters=FILTERS), corpus_rows=np.arange(40))
+    dataset = open_dataset(corpus, queries, metric="l2")
+    expected = ["all rows" if each is None else "10 to 100 % of the rows" for each in FILTERS]
+    assert labels("selectivity", KnownQueries(ground_truth(dataset, depth=10))) == expected
+    facts = filter_facts(dataset)
+    assert facts.eligible.max() == 59
+    assert list(named_grouping("selectivity", facts).labels) == expected
+    # A corpus of one row leaves such a query nothing.
+    assert list(selectivity_grouping(np.array([0, 1]), 1).labels) == [None, "all rows"]

@@ -226,20 +226,24 @@ def by_selectivity(truth: Truth) -> Grouping | None:
     """Queries by the share of rows that their filter admits, in powers of ten; None without filters."""
     if truth.eligible is None or not truth.corpus_rows:
         return None
-    # A query that excludes only its own row has no filter.
-    if (truth.eligible >= truth.corpus_rows - 1).all():
+    if _admits_all(truth.eligible, truth.corpus_rows).all():
         return None
     return selectivity_grouping(truth.eligible, truth.corpus_rows)
 
 
 def selectivity_grouping(eligible: NDArray[np.int64], corpus_rows: int) -> Grouping:
     """Queries by the share of rows that they may return, in powers of ten."""
-    share = eligible / corpus_rows
+    share = np.where(_admits_all(eligible, corpus_rows), 1.0, eligible / corpus_rows)
     with np.errstate(divide="ignore"):
         decade = np.floor(np.log10(np.where(share > 0, share, np.nan)) + 1e-9)
     names = [None if np.isnan(each) else _decade(each) for each in decade]
     order = tuple(_decade(float(each)) for each in range(0, -10, -1))
     return Grouping(SELECTIVITY, np.array(names, object), order)
+
+
+def _admits_all(eligible: NDArray[np.int64], corpus_rows: int) -> NDArray[np.bool_]:
+    """Which queries may return all rows; a query that excludes only its own row has no filter."""
+    return np.asarray((eligible >= corpus_rows - 1) & (eligible > 0))
 
 
 def by_frequency(weights: Weights | None) -> Grouping | None:
