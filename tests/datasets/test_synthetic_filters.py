@@ -1,8 +1,10 @@
 """Synthetic workloads: exact selectivity, requested correlation, deterministic, marked in every output."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -85,6 +87,40 @@ def test_crossed_gives_every_query_every_filter():
     assert sorted(set(queries.metadata["synthetic_source"].to_pylist())) == list(range(QUERIES))
     vectors = queries.vectors.read(0, queries.rows)
     assert (vectors[:QUERIES] == vectors[QUERIES : 2 * QUERIES]).all()
+
+
+def test_crossed_queries_keep_a_column_named_id_that_holds_no_ids(tmp_path):
+    vectors = np.random.default_rng(4).standard_normal((60, 4)).astype("float32")
+    keys, other = [f"k{row}" for row in range(60)], [row % 3 for row in range(60)]
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 4)
+    pq.write_table(pa.table({"key": keys, "vector": lists}), tmp_path / "corpus.parquet")
+    pq.write_table(pa.table({"key": keys, "id": other, "vector": lists}), tmp_path / "queries.parquet")
+    files, how = (
+        [tmp_path / "corpus.parquet", tmp_path / "queries.parquet"],
+        {"metric": "l2", "crossed": True},
+    )
+    found = recallatk.workload(*files, id_column="key", selectivities=[0.5, 0.1], **how).dataset.queries
+    assert found.ids.to_pylist() == list(range(360))
+    assert found.metadata["id"].to_pylist() == other * 6
+    assert found.metadata["synthetic_source"].to_pylist() == keys * 6
+    # A written file has its ids in the column id.
+    options = ("--metric", "l2", "--id-column", "key", "--selectivity", "50%", "--crossed")
+    refused = run_command("workload", *files, *options, cwd=tmp_path, fails=True)
+    assert "the column 'id' clashes with the id column that is written" in refused.stderr
+    # The same in memory, where row numbers are the ids.
+    queries = recallatk.make_queries(vectors, metadata={"id": other})
+    found = recallatk.workload(vectors, queries, selectivities=[0.5], **how).dataset
+    assert found.queries.ids.to_pylist() == list(range(180))
+    assert found.queries.metadata["id"].to_pylist() == other * 3
+
+
+def test_crossed_queries_that_are_corpus_rows_exclude_them_all_the_same():
+    vectors = np.random.default_rng(4).standard_normal((60, 4)).astype("float32")
+    queries = replace(recallatk.make_queries(vectors[:20]), corpus_rows=np.arange(20))
+    dataset = recallatk.open_dataset(vectors, queries, metric="l2")
+    found = recallatk.workload(dataset, selectivities=[0.5], crossed=True).dataset
+    rows = recallatk.ground_truth(found, depth=5).rows
+    assert len(rows) == 60 and not (rows == np.tile(np.arange(20), 3)[:, None]).any()
 
 
 def test_selectivities_of_less_than_a_row_are_left_out_and_named():

@@ -76,9 +76,9 @@ def read_refusals(numbers: NDArray[Any] | None, record: dict[str, Any] | None) -
     if numbers is None or record is None:
         return None
     found = tuple(RefusedFilter(**each) for each in record["reasons"])
-    for each in found:
-        texts: tuple[Any, ...] = (each.filter, each.reason)
-        if not (all(isinstance(text, str) for text in texts) and _is_count(each.queries)):
+    for each in record["reasons"]:
+        texts = isinstance(each["filter"], str) and isinstance(each["reason"], str)
+        if not texts or not _is_count(each["queries"]):
             raise ValueError("a refused filter is not a text with a number of queries and a reason")
     if not found or not ((numbers >= -1) & (numbers < len(found))).all():
         raise ValueError(f"refused queries name filters beyond the {len(found):,} with a reason")

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.core import ArrayVectors, Dataset, QuerySet
+from recallatk.datasets.layout import ID_NAMES
 from recallatk.datasets.matrix import TableColumns
 from recallatk.datasets.opening import open_dataset
 from recallatk.datasets.pivots import nearest_pivot, row_order
@@ -36,7 +37,7 @@ _MOST_PIVOTS, _MOST_GROUPS, _MOST_WINDOWS = 16, 1_000, 8
 _GROUPED_SHARE = 0.5
 _MOST_GROUP_COLUMNS = 4
 _RANDOM, _NEAR, _GROUP = f"{SYNTHETIC}random", f"{SYNTHETIC}near_", f"{SYNTHETIC}group_"
-_SOURCE = f"{SYNTHETIC}source"
+_SOURCE, _ID = f"{SYNTHETIC}source", f"{SYNTHETIC}id"
 _LABELS = (f"{SYNTHETIC}selectivity", f"{SYNTHETIC}correlation")
 
 
@@ -259,10 +260,9 @@ def _asked(
     identifier = queries.id_column
     if len(query_of) > queries.rows:
         # Ids must be distinct, and a query is there once per filter.
-        columns.pop(identifier or "", None)
-        columns = {"id": pa.array(range(len(query_of)), pa.int64()), **columns}
-        columns[_SOURCE] = queries.ids.take(places)
-        identifier = "id"
+        identifier = identifier or next(each for each in (*ID_NAMES, _ID) if each not in columns)
+        numbers = {identifier: pa.array(range(len(query_of)), pa.int64())}
+        columns = {**numbers, **columns, **numbers, _SOURCE: queries.ids.take(places)}
     columns["filter"] = pa.array([str(each) for each in filters])
     for name, values in zip(_LABELS, zip(*labels, strict=True), strict=True):
         columns[name] = pa.array(values)
@@ -273,6 +273,7 @@ def _asked(
         columns=TableColumns(pa.table(columns)),
         id_column=identifier,
         filters=tuple(filters),
+        corpus_rows=None if queries.corpus_rows is None else queries.corpus_rows[query_of],
     )
 
 
