@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from recallatk import load_run, measure, open_dataset, tune
+from recallatk import load_run, make_corpus, make_queries, measure, open_dataset, tune
 from recallatk.analysis.betting import lower_bound
 from recallatk.cli import app
 from recallatk.goals.runs import run_verdict
-from recallatk.reporting.exports import export
+from recallatk.reporting import export, run_to_dict
 
 ROWS, COUNT = 400, 90
 RANDOM = np.random.default_rng(5)
@@ -208,3 +208,16 @@ def test_tuning_decides_by_weighted_means(tmp_path, monkeypatch):
     assert (again.weight, again.choice.measures["recall@10"]) == ("count", mean)
     with pytest.raises(Exception, match="counts"):
         tune(data, target="recall@10 >= 0.6", engines=["faiss-ivf-flat"], weight="counts")
+
+
+def test_recall_by_selectivity_has_the_unweighted_value():
+    queries = make_queries(
+        QUERIES, metadata={"count": COUNTS.tolist()}, filters=[None, "size < 40", "size < 200"] * (COUNT // 3)
+    )
+    data = open_dataset(make_corpus(CORPUS, metadata={"size": list(range(ROWS))}), queries, metric="l2")
+    found = measure("exact", data, at=10, rounds=1, weight="count")
+    groups = run_to_dict(found)["trials"][0]["filters"]["by_selectivity"]
+    assert len(groups) == 2
+    for each in groups:
+        assert each["recall"]["unweighted"] == 1.0
+        assert 0 < each["recall"]["effective_queries"] < each["recall"]["n"]
