@@ -12,6 +12,7 @@ from recallatk import assess, ground_truth, make_corpus, make_queries, open_data
 from recallatk.analysis.filtered import filter_facts, named_grouping
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping, require_groupable, without_effort
 from recallatk.analysis.segments import selectivity_grouping
+from recallatk.core import Weights
 from recallatk.errors import UsageError
 
 RANDOM = np.random.default_rng(2)
@@ -47,6 +48,20 @@ def test_automatic_segments_have_short_names(known):
     assert set(labels("text length", known)) == {"up to 5 words", "6 to 10 words"}
     with pytest.raises(UsageError, match="cannot be grouped by text length"):
         query_grouping("text length", KnownQueries(known.truth))
+
+
+def test_weighted_queries_are_grouped_by_frequency(known):
+    weights = Weights("count", np.repeat([9.0, 1.0], [10, 30]))
+    weighted = replace(known, weights=weights)
+    assert labels("query frequency", weighted) == ["head (half of the weight)"] * 10 + ["tail"] * 30
+    assert set(labels("query frequency*kind", weighted)) >= {"tail × a", "tail × b"}
+    require_groupable("query frequency*kind", known.names, weighted=True)
+    require_groupable("query frequency", ["query frequency"])
+    for name in ("query frequency", "kind*query frequency"):
+        with pytest.raises(UsageError, match=r"no weights.*--weight COLUMN"):
+            query_grouping(name, known)
+        with pytest.raises(UsageError, match=r"no weights.*--weight COLUMN"):
+            require_groupable(name, known.names)
 
 
 def test_each_query_can_be_grouped_by_its_own_filter(known):

@@ -17,7 +17,7 @@ from recallatk.analysis.compared import Compared
 from recallatk.analysis.ratios import ratio_interval, ratio_of
 from recallatk.analysis.row_segments import row_groupings, segments_by_row, wanted_rows
 from recallatk.analysis.segments import by_column
-from recallatk.core import Metric, Truth
+from recallatk.core import Metric, Truth, Weights
 from recallatk.errors import UsageError
 
 ROWS, SOURCES = 10, ["a", "b", "c", None, "a", "a", "b", "c", "a", "b"]
@@ -94,6 +94,50 @@ def test_shares_equal_their_definition(queries, k, deeper):
     parts, hits = wanted_rows(compared, k), compared.hits(k)
     for sums, whole in ((parts.wanted, hits.cut), (parts.found, hits.tie_aware)):
         assert np.bincount(parts.query, sums, len(queries)) == pytest.approx(whole)
+
+
+@examples(60)
+@given(st.lists(st.tuples(QUERY, st.integers(0, 4)), min_size=1, max_size=6), st.integers(1, 4))
+def test_a_weight_counts_a_query_as_often(weighted, k):
+    queries, counts = zip(*weighted, strict=True)
+    scored, answers = zip(*queries, strict=True)
+    groupings = row_groupings(corpus_of(source=SOURCES), ["source"])
+    weights = Weights("count", np.array(counts, np.float64))
+    truth, given = truth_of(scored, k), np.array(answers)
+    told = segments_by_row(Compared(truth, given), k, groupings, weights)
+    again = np.repeat(np.arange(len(counts)), counts)
+    plain = segments_by_row(Compared(truth, given), k, groupings)
+    assert told.weight == "count" and plain.weight is None
+    assert told.never_found.count == plain.never_found.count
+    if not len(again):
+        assert told.share.value is None and told.columns["source"] == []
+        return
+    repeated = truth_of([scored[each] for each in again], k)
+    expected = segments_by_row(Compared(repeated, given[again]), k, groupings)
+    values = {each.name: each.share.value for each in expected.columns["source"]}
+    assert {each.name: each.share.value for each in told.columns["source"]} == pytest.approx(values)
+    unweighted = {each.name: each.share.value for each in plain.columns["source"]}
+    for each in told.columns["source"]:
+        assert each.share.unweighted == pytest.approx(unweighted[each.name])
+        assert each.share.low - 1e-9 <= each.share.value <= each.share.high + 1e-9
+        assert each.share.effective <= each.share.n + 1e-9
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), min_size=1, max_size=40), st.integers(1, 9))
+def test_equal_weights_change_no_bit_of_a_ratio(pairs, weight):
+    wholes = np.array([whole for _, whole in pairs], np.float64)
+    parts = np.minimum([part for part, _ in pairs], wholes)
+    plain, found = ratio_of(parts, wholes), ratio_of(parts, wholes, np.full(len(parts), float(weight)))
+    assert (found.value, found.low, found.high, found.n) == (plain.value, plain.low, plain.high, plain.n)
+    assert (found.unweighted, found.effective) == (plain.value, pytest.approx(plain.n))
+
+
+def test_heavy_queries_without_a_miss_leave_room_for_one():
+    wholes, weights = np.full(100, 10.0), np.repeat([1000.0, 1.0], 50)
+    parts = np.concatenate([np.full(90, 10.0), np.zeros(10)])
+    found = ratio_of(parts, wholes, weights)
+    assert found.value == pytest.approx(1 - 10 / 50_050)
+    assert 0.9 < found.low < 1 - 2 / 50 and found.effective == pytest.approx(50.1, abs=0.01)
 
 
 def test_rows_that_no_query_receives_are_named_with_their_counts():

@@ -1,5 +1,6 @@
 """Weights from the command line to the report: `run`, `tune`, `report` and the run folder."""
 
+import csv
 import json
 
 import numpy as np
@@ -8,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from recallatk import load_run, measure, open_dataset, tune
+from recallatk import load_run, make_corpus, make_queries, measure, open_dataset, tune
 from recallatk.analysis.betting import lower_bound
 from recallatk.cli import app
 from recallatk.goals.runs import run_verdict
+from recallatk.reporting import export, run_to_dict
 
 ROWS, COUNT = 400, 90
 RANDOM = np.random.default_rng(5)
@@ -24,12 +26,14 @@ KINDS = ["a", "b", "c"] * (COUNT // 3)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("weighted")
-    pq.write_table(pa.table({"vector": list(CORPUS)}), place / "corpus.parquet")
+    corpus = {"vector": list(CORPUS), "source": ["x", "y"] * (ROWS // 2)}
+    pq.write_table(pa.table(corpus), place / "corpus.parquet")
     queries = {"vector": list(QUERIES), "count": COUNTS.tolist(), "kind": KINDS}
     pq.write_table(pa.table(queries), place / "queries.parquet")
     (place / "bench.toml").write_text(
         'name = "weighted"\n[data]\ncorpus = "corpus.parquet"\nqueries = "queries.parquet"\nmetric = "l2"\n'
-        '[measure]\nat = [10]\nrounds = 1\nweight = "count"\n'
+        '[measure]\nat = [10]\nrounds = 1\nby_row = ["source"]\n'
+        'weight = "count"\nby = ["query frequency", "kind"]\n'
         '[tune]\ntarget = ["recall@10 >= 0.2", "p5(recall@10) >= 0.1"]\n'
         '[[engine]]\nname = "faiss-ivf-flat"\nbuild = {nlist = 8}\nsearch = {nprobe = [1, 8]}\n'
     )
@@ -97,8 +101,58 @@ def test_the_terminal_and_the_report_say_what_means_are_weighted_by(folder, ran)
     assert "weighted by count" in (folder / "report.md").read_text()
 
 
+def test_gains_from_effort_are_weighted(ran, stored):
+    frequency, kind = ran["segments"]
+    assert frequency["by"] == "query frequency"
+    low, high = (each.values("recall@10") for each in stored.measurements)
+    gains, overall = high - low, kind["gains"]["overall"]
+    assert overall["value"] == pytest.approx(np.average(gains, weights=COUNTS))
+    assert overall["unweighted"] == pytest.approx(gains.mean())
+    assert overall["effective_queries"] == pytest.approx(COUNTS.sum() ** 2 / (COUNTS**2).sum())
+    assert -1 <= overall["low"] < overall["value"] < overall["high"] <= 1
+    assert len(kind["gains"]["segments"]) == 3
+    for each in kind["gains"]["segments"]:
+        inside = np.array(KINDS) == each["name"]
+        assert each["value"] == pytest.approx(np.average(gains[inside], weights=COUNTS[inside]))
+
+
+def test_shares_by_corpus_row_are_weighted(folder, ran, stored):
+    (rows,) = ran["by_row"]
+    recalls = [each.score.measures["recall@10"] for each in stored.measurements]
+    # Every query has ten true neighbors, so the share of all neighbors is recall.
+    (recall,) = [each for each in recalls if each.unweighted == pytest.approx(rows["found"]["unweighted"])]
+    assert rows["found"]["value"] == pytest.approx(recall.value)
+    assert rows["found"]["effective_queries"] == pytest.approx(recall.effective)
+    said = " ".join(run_here(folder, "show", ran["out"]).stdout.split())
+    assert "Shares of neighbors are weighted by count" in said
+
+
+def test_tables_have_the_unweighted_value_and_the_effective_number(folder, stored):
+    export(stored, "csv", folder / "run.csv")
+    export(stored, "parquet", folder / "run.parquet")
+    with (folder / "run.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    typed = pq.read_table(folder / "run.parquet").to_pylist()
+    for row, cells, measurement in zip(rows, typed, stored.measurements, strict=True):
+        mean = measurement.score.measures["recall@10"]
+        assert float(row["recall@10_unweighted"]) == cells["recall@10_unweighted"] == mean.unweighted
+        effective = cells["recall@10_effective_queries"]
+        assert float(row["recall@10_effective_queries"]) == effective == mean.effective
+
+
+def test_groups_by_frequency_are_refused_without_weights(folder):
+    given = ("corpus.parquet", "queries.parquet", "--metric", "l2", "--engine", "exact", "--out", "none")
+    refused = run_here(folder, "run", *given, "--by", "query frequency")
+    assert refused.exit_code == 2 and "--weight COLUMN" in refused.stderr
+    assert not (folder / "none").exists()
+
+
 def test_a_report_weights_an_unweighted_run_anew(folder, ran):
-    changed = (folder / "bench.toml").read_text().replace('weight = "count"\n', "")
+    changed = (
+        (folder / "bench.toml")
+        .read_text()
+        .replace('weight = "count"\nby = ["query frequency", "kind"]\n', "")
+    )
     (folder / "plain.toml").write_text(changed.replace('"weighted"', '"plain"'))
     plain = json.loads(run_here(folder, "run", "plain.toml", "--json").stdout)
     assert "weight" not in plain
@@ -154,3 +208,16 @@ def test_tuning_decides_by_weighted_means(tmp_path, monkeypatch):
     assert (again.weight, again.choice.measures["recall@10"]) == ("count", mean)
     with pytest.raises(Exception, match="counts"):
         tune(data, target="recall@10 >= 0.6", engines=["faiss-ivf-flat"], weight="counts")
+
+
+def test_recall_by_selectivity_has_the_unweighted_value():
+    queries = make_queries(
+        QUERIES, metadata={"count": COUNTS.tolist()}, filters=[None, "size < 40", "size < 200"] * (COUNT // 3)
+    )
+    data = open_dataset(make_corpus(CORPUS, metadata={"size": list(range(ROWS))}), queries, metric="l2")
+    found = measure("exact", data, at=10, rounds=1, weight="count")
+    groups = run_to_dict(found)["trials"][0]["filters"]["by_selectivity"]
+    assert len(groups) == 2
+    for each in groups:
+        assert each["recall"]["unweighted"] == 1.0
+        assert 0 < each["recall"]["effective_queries"] < each["recall"]["n"]

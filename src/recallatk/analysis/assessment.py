@@ -137,7 +137,7 @@ def assess(
         relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels, weights),
         score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
-        rows=segments_by_row(Compared(truth, aligned.rows), main, groupings) if groupings else None,
+        rows=segments_by_row(Compared(truth, aligned.rows), main, groupings, weights) if groupings else None,
     )
 
 
@@ -227,7 +227,7 @@ def _segments(
     headline: str,
 ) -> dict[str, list[Segment]]:
     text_column = None if dataset is None else dataset.queries.text_column
-    known = KnownQueries(truth, columns, None if dataset is None else dataset.queries)
+    known = KnownQueries(truth, columns, None if dataset is None else dataset.queries, scored.weights)
     groupings = [query_grouping(name, known) for name in by]
     groupings += automatic(truth, columns, text_column, scored.weights)
     return {each.name: segments(scored, each, [headline]) for each in groupings}

@@ -82,7 +82,7 @@ def compare(
     for (first, second), each, p_value, adjusted_p in zip(
         pairs, differences, p_values, adjusted, strict=True
     ):
-        low, high = _interval(each, confidence, counts) or (None, None)
+        low, high = difference_interval(each, confidence, counts) or (None, None)
         results.append(
             Difference(
                 first,
@@ -101,7 +101,11 @@ def compare(
     return results
 
 
-def _interval(differences: Floats, confidence: float, weights: Floats | None) -> Interval | None:
+def difference_interval(
+    differences: Floats, confidence: float = 0.95, weights: Floats | None = None
+) -> Interval | None:
+    """The interval of a mean difference; None for few or for equal differences beyond [-1, 1]."""
+    weights = unequal(weights)
     effective = len(differences) if weights is None else effective_number(weights)
     if effective < FEWEST_RESAMPLED:
         if np.abs(differences).max() > 1:
@@ -111,7 +115,9 @@ def _interval(differences: Floats, confidence: float, weights: Floats | None) ->
             2 * lower_bound(moved, sure, weights=weights) - 1,
             2 * upper_bound(moved, sure, weights=weights) - 1,
         )
-    if np.ptp(differences) > 1e-12 * np.abs(differences).max():
+    most = float(np.abs(differences).max())
+    # Limits of weighted means need to know how far out an unseen value can be.
+    if np.ptp(differences) > 1e-12 * most and (weights is None or most > 1):
         return mean_interval(differences, confidence, weights)
     # Equal differences cannot be resampled; a betting bound on [-1, 1], mapped to [0, 1], still holds.
     found = mean_interval((differences + 1) / 2, confidence, weights)

@@ -11,6 +11,7 @@ from recallatk.analysis.segments import (
     AUTOMATIC,
     CONTRAST,
     DIMENSION,
+    FREQUENCY,
     SELECTIVITY,
     Grouping,
     automatic,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from recallatk.core import QuerySet, Truth
+    from recallatk.core import QuerySet, Truth, Weights
     from recallatk.filters import Filter
 
 # The settings of a run are groups too, of calls and not of queries.
@@ -44,6 +45,8 @@ class KnownQueries:
     columns: pa.Table | None = None
     queries: QuerySet | None = None
     """With the filters, if they are known."""
+    weights: Weights | None = None
+    """How much each query counts, if they are weighted."""
 
     @property
     def names(self) -> list[str]:
@@ -78,8 +81,10 @@ def query_grouping(name: str, known: KnownQueries) -> Grouping:
     raise _unknown(name, known.names)
 
 
-def require_groupable(name: str, columns: Sequence[str]) -> None:
+def require_groupable(name: str, columns: Sequence[str], *, weighted: bool = False) -> None:
     """Refuse a name that no query column and no form of grouping has, before anything is measured."""
+    if name == FREQUENCY and name not in columns and not weighted:
+        raise _not_weighted()
     if name in columns or _SHORT.get(name, name) in AUTOMATIC or name in (FILTER, EFFORT):
         return
     condition = _expression(name)
@@ -91,8 +96,8 @@ def require_groupable(name: str, columns: Sequence[str]) -> None:
     first, _, second = (each.strip() for each in name.partition(_BOTH))
     if not (first and second):
         raise _unknown(name, columns)
-    require_groupable(first, columns)
-    require_groupable(second, columns)
+    require_groupable(first, columns, weighted=weighted)
+    require_groupable(second, columns, weighted=weighted)
 
 
 def without_effort(names: Sequence[str], columns: Sequence[str] = ()) -> tuple[list[str], bool]:
@@ -110,9 +115,17 @@ def without_effort(names: Sequence[str], columns: Sequence[str] = ()) -> tuple[l
 def _unknown(name: str, columns: Sequence[str]) -> UsageError:
     return UsageError(
         f"{unknown('query column', name, columns)}. Also accepted: {', '.join(_SHORT)}, text length, "
-        f"{FILTER}, {EFFORT} in a run, an expression such as \"lang = 'de'\", and two with * between them. "
+        f"{FREQUENCY} with weights, {FILTER}, {EFFORT} in a run, an expression such as \"lang = 'de'\", and "
+        "two with * between them. "
         "Columns come from the truth, from the answers, or from the queries file: --corpus FILE "
         "--queries FILE"
+    )
+
+
+def _not_weighted() -> UsageError:
+    return UsageError(
+        f"the queries cannot be grouped by {FREQUENCY}: they have no weights. Name the query column that has "
+        "them: --weight COLUMN, in a bench file [measure] weight, in Python weight=…"
     )
 
 
@@ -124,8 +137,10 @@ def _expression(text: str) -> Filter | None:
 
 
 def _automatic(name: str, known: KnownQueries) -> Grouping:
+    if name == FREQUENCY and known.weights is None:
+        raise _not_weighted()
     text = None if known.queries is None else known.queries.text_column
-    made = [] if known.truth is None else automatic(known.truth, known.columns, text)
+    made = [] if known.truth is None else automatic(known.truth, known.columns, text, known.weights)
     found = next((each for each in made if each.name == name), None)
     if found is None:
         others = ", ".join(each.name for each in made) or "none"

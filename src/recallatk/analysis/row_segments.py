@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from recallatk.analysis.compared import Compared
     from recallatk.analysis.segments import Grouping
-    from recallatk.core import Corpus, Mean, Truth
+    from recallatk.core import Corpus, Mean, Truth, Weights
 
 # A row that fewer queries want may be missed by chance.
 FEWEST_WANTING = 5
@@ -101,22 +101,30 @@ class RowSegments:
     """Rows that at least `FEWEST_WANTING` answered queries want and none receives."""
     lost_hubs: LostRows
     """Rows in at least `FEWEST_OF_HUB` true lists, found at most half as often as the average neighbor."""
+    weight: str | None = None
+    """The query column that weights the shares; None without weights."""
 
 
-def segments_by_row(compared: Compared, k: int, groupings: Sequence[Grouping]) -> RowSegments:
+def segments_by_row(
+    compared: Compared, k: int, groupings: Sequence[Grouping], weights: Weights | None = None
+) -> RowSegments:
     """The share of true neighbors found by the values of corpus columns, and the rows that are lost.
 
     Args:
         compared: answers and truth.
         k: the cutoff of recall.
         groupings: groups of corpus rows, such as `row_groupings` makes of columns.
+        weights: how much the neighbors of each query count in the shares; equally by default. Queries of
+            weight 0 are left out of them. Lost rows are counted without weights.
     """
+    counted = None if weights is None else weights.values
     wanted = wanted_rows(compared, k)
     return RowSegments(
         k,
-        _share(wanted, slice(None)),
-        {each.name: segments_of(wanted, each) for each in groupings},
+        _share(wanted, slice(None), counted),
+        {each.name: segments_of(wanted, each, counted) for each in groupings},
         *lost_rows(wanted, compared.truth),
+        None if weights is None else weights.column,
     )
 
 
@@ -180,7 +188,9 @@ def _tied(
     return query, row, wanted, np.where(is_found, wanted, 0.0), np.ones(len(query), bool)
 
 
-def segments_of(wanted: WantedRows, grouping: Grouping) -> list[RowSegment]:
+def segments_of(
+    wanted: WantedRows, grouping: Grouping, weights: NDArray[np.float64] | None = None
+) -> list[RowSegment]:
     """The share found of each group of rows: the worst first, groups too small to judge last."""
     labels = pa.array(grouping.labels[wanted.row], pa.string()).fill_null(NO_VALUE).dictionary_encode()
     codes = labels.indices.to_numpy(zero_copy_only=False)
@@ -189,20 +199,21 @@ def segments_of(wanted: WantedRows, grouping: Grouping) -> list[RowSegment]:
     found = []
     for code, name in enumerate(labels.dictionary.to_pylist()):
         inside = order[starts[code] : starts[code + 1]]
-        share = _share(wanted, inside)
+        share = _share(wanted, inside, weights)
         if share.n:
-            found.append(RowSegment(name, share, float(wanted.wanted[inside].sum())))
+            counts = inside if weights is None else inside[weights[wanted.query[inside]] > 0]
+            found.append(RowSegment(name, share, float(wanted.wanted[counts].sum())))
     return sorted(found, key=lambda each: (not each.judged, each.share.value, each.name))
 
 
-def _share(wanted: WantedRows, inside: Any) -> Mean:
+def _share(wanted: WantedRows, inside: Any, weights: NDArray[np.float64] | None) -> Mean:
     """The share found of some true neighbors, with its interval over the queries that want them."""
     queries, place = np.unique(wanted.query[inside], return_inverse=True)
     parts, wholes = (
         np.bincount(place, each[inside], len(queries)).astype(np.float64)
         for each in (wanted.found, wanted.wanted)
     )
-    return ratio_of(parts, wholes)
+    return ratio_of(parts, wholes, None if weights is None else weights[queries])
 
 
 def lost_rows(wanted: WantedRows, truth: Truth) -> tuple[LostRows, LostRows]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Run, Truth
+    from recallatk.core import Dataset, Measurement, Run, Truth
 
 _ACCEPTED = "Accepted: a finite number of 0 or more for every query, above 0 for at least one"
 
@@ -81,6 +81,12 @@ def weights_by_query(columns: pa.Table | None, name: str | None, queries: int) -
             f"weight: {len(found):,} values of {name!r} for {queries:,} queries. Accepted: one per query"
         )
     return found
+
+
+def weights_of(measurement: Measurement) -> Weights | None:
+    """The weight of every query of a measurement, 0 for those that were not sent; None without weights."""
+    known, values = measurement.score.weights, measurement.weights
+    return None if known is None or values is None else Weights(known.column, values)
 
 
 def weights_of_run(run: Run) -> Weights | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.analysis.comparison import difference_interval
+from recallatk.analysis.distribution import plain_mean, scored_values, weighted_mean
 from recallatk.analysis.intervals import mean_interval
 from recallatk.analysis.segments import FEWEST
 from recallatk.core import Mean
+from recallatk.core.weights import effective_number
 from recallatk.reporting.labels import cut, with_margin
 from recallatk.reporting.per_query import recall_per_query
 from recallatk.reporting.text import printable
@@ -92,23 +95,31 @@ def effort_gains(curve: Curve, truth: Truth, grouping: Grouping, point: Row) -> 
     low, high = (
         recall_per_query(curve.lines[each["n"]].measurement, truth, k) for each in (points[0], points[-1])
     )
-    gains = high - low
+    gains, weights = high - low, curve.lines[points[-1]["n"]].measurement.weights
     found: dict[str, Mean] = {}
     for name in sorted({each for each in grouping.labels if each is not None}):
-        gain = _gain(gains[np.asarray(grouping.labels == name, bool)])
+        inside = np.asarray(grouping.labels == name, bool)
+        gain = _gain(gains[inside], None if weights is None else weights[inside])
         if gain.n >= FEWEST:
             found[name] = gain
     ranked = dict(sorted(found.items(), key=lambda each: -(each[1].value or 0.0)))
     labels = (points[0]["label"], points[-1]["label"])
-    return EffortGains(*labels, _gain(gains), ranked) if len(ranked) > 1 else None
+    return EffortGains(*labels, _gain(gains, weights), ranked) if len(ranked) > 1 else None
 
 
-def _gain(gains: NDArray[np.float64]) -> Mean:
-    known = gains[~np.isnan(gains)]
+def _gain(gains: NDArray[np.float64], weights: NDArray[np.float64] | None) -> Mean:
+    known, counts = scored_values(gains, weights)
     if not len(known):
         return Mean(None, None, 0)
-    ends = mean_interval(known) or (None, None)
-    return Mean(float(known.mean()), None, len(known), *ends)
+    if counts is None:
+        found = Mean(float(known.mean()), None, len(known), *(mean_interval(known) or (None, None)))
+    else:
+        ends = difference_interval(known, weights=counts) or (None, None)
+        found = Mean(weighted_mean(known, counts), None, len(known), *ends)
+    if weights is None:
+        return found
+    effective = float(len(known)) if counts is None else effective_number(counts)
+    return replace(found, unweighted=plain_mean(gains[~np.isnan(gains)]), effective=effective)
 
 
 def worst_said(by: str, groups: Mapping[str, int], means: Mapping[str, Mean], overall: Mean) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.distribution import mean_of
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
 from recallatk.analysis.segments import FEWEST, segments
-from recallatk.core import Score, Weights
+from recallatk.analysis.weighting import weights_of
+from recallatk.core import Score
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import thinned
 from recallatk.reporting.document import Section, Sentences, Table
@@ -187,15 +188,14 @@ def segments_at(
         if len(measurement.answers) != len(truth):
             continue
         values = recall_per_query(measurement, truth, k)
-        known, counted_by = measurement.score.weights, measurement.weights
-        weights = None if known is None or counted_by is None else Weights(known.column, counted_by)
+        weights = weights_of(measurement)
         score = Score(len(values), len(values), {}, {}, per_query={measure: values}, weights=weights)
         found = segments(score, grouping)
         counts = counts or {each.name: each.queries for each in found}
         means = {each.name: each.measures[measure] for each in found}
         # The first row, or the one of the verdict, ranks the segments.
         order = [each.name for each in found] if not order or point["n"] == chosen else order
-        overall = mean_of(values, measure, weights=counted_by)
+        overall = mean_of(values, measure, weights=None if weights is None else weights.values)
         rows.append(EngineRow(point["engine"], point["label"], point["n"], overall, means))
     if grouping.order is None:
         order.sort(key=lambda name: counts[name] < FEWEST)
@@ -207,7 +207,7 @@ def segments_by_columns(
     curve: Curve, truth: Truth | None, dataset: Dataset | None, chosen: int | None, no_truth: str
 ) -> tuple[list[EngineSegments], list[str]]:
     """Recall of each engine by each query column that the settings name, and why columns are missing."""
-    known = KnownQueries() if truth is None else known_queries(truth, dataset)
+    known = KnownQueries() if truth is None else known_queries(curve, truth, dataset)
     asked, effort = without_effort(curve.run.by, known.names)
     names = {name: cut(printable(name), _LONGEST_NAME) for name in asked}
     if truth is None:

@@ -272,18 +272,15 @@ def _change(found: FallOff | ScanSwitch | None) -> dict[str, Any] | None:
 
 
 def _listed(groups: list[FilterGroup] | None) -> list[dict[str, Any]] | None:
+    from recallatk.reporting.as_dict import mean_to_dict
+
     if groups is None:
         return None
     return [
         {
             "group": each.name,
             "queries": each.queries,
-            "recall": {
-                "value": each.recall.value,
-                "low": each.recall.low,
-                "high": each.recall.high,
-                "n": each.recall.n,
-            },
+            "recall": {name: value for name, value in mean_to_dict(each.recall).items() if name != "ids"},
             "short_rate": each.short,
             "violation_rate": each.violations,
             "refusal_rate": each.refusal,

@@ -208,7 +208,7 @@ def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Gr
     """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
     columns = query_columns(truth, dataset)
     text = None if dataset is None else dataset.queries.text_column
-    known = known_queries(truth, dataset)
+    known = known_queries(curve, truth, dataset)
     asked = without_effort(curve.run.by, known.names)[0] or _few_valued(columns)
     found = []
     for name in asked:
@@ -216,14 +216,15 @@ def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Gr
             found.append(query_grouping(str(name), known))
         except RecallError:
             continue
+    return [*found, *automatic(truth, columns, text, known.weights)]
+
+
+def known_queries(curve: Curve, truth: Truth, dataset: Dataset | None) -> KnownQueries:
+    """What groupings can use of the queries."""
     weights = weights_of_run(curve.run)
     weights = None if weights is None or len(weights) != len(truth) else weights
-    return [*found, *automatic(truth, columns, text, weights)]
-
-
-def known_queries(truth: Truth, dataset: Dataset | None) -> KnownQueries:
-    """What groupings can use of the queries."""
-    return KnownQueries(truth, query_columns(truth, dataset), None if dataset is None else dataset.queries)
+    queries = None if dataset is None else dataset.queries
+    return KnownQueries(truth, query_columns(truth, dataset), queries, weights)
 
 
 def query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.row_segments import FEWEST_OF_HUB, FEWEST_WANTING, row_groupings, segments_by_row
 from recallatk.analysis.segments import FEWEST
+from recallatk.analysis.weighting import weights_of
 from recallatk.reporting.document import Section, Sentences, Table
 from recallatk.reporting.engine_segments import settings_by_engine
 from recallatk.reporting.labels import cut, with_margin
@@ -57,7 +58,8 @@ def rows_by_engine(
     for point in settings_by_engine(curve, chosen):
         measurement = curve.lines[point["n"]].measurement
         if len(measurement.answers) == len(truth):
-            rows = segments_by_row(compared_queries(measurement, truth), k, groupings)
+            compared = compared_queries(measurement, truth)
+            rows = segments_by_row(compared, k, groupings, weights_of(measurement))
             found.append(SettingRows(measurement.trial, point["label"], rows))
     return found
 
@@ -83,8 +85,18 @@ def row_sections(
 def row_blocks(found: RowSegments, *, ids: int = _MOST_IDS) -> list[Block]:
     """A table per column with what it shows in a sentence, then the rows that are lost."""
     blocks: list[Block] = []
+    if found.weight is not None:
+        blocks.append(
+            Sentences(
+                [
+                    f"Shares of neighbors are weighted by {cut(printable(found.weight), _LONGEST_VALUE)}; "
+                    "neighbors, queries and lost rows are counted without weights."
+                ]
+            )
+        )
     for column, segments in found.columns.items():
-        blocks += [Sentences([_worst(found, column, segments)]), _table(column, segments)]
+        table = _table(column, segments, weighted=found.weight is not None)
+        blocks += [Sentences([_worst(found, column, segments)]), table]
         more = len(segments) - _MOST_VALUES
         if more > 0:
             blocks.append(
@@ -93,14 +105,16 @@ def row_blocks(found: RowSegments, *, ids: int = _MOST_IDS) -> list[Block]:
     return [*blocks, Sentences([_never(found.never_found, ids), *_hubs(found.lost_hubs, ids)])]
 
 
-def _table(column: str, segments: Sequence[RowSegment]) -> Table:
+def _table(column: str, segments: Sequence[RowSegment], *, weighted: bool) -> Table:
     rows = []
     for each in segments[:_MOST_VALUES]:
         name = cut(printable(each.name), _LONGEST_VALUE)
         name = name if each.judged else f"{name} {_TOO_FEW}"
-        rows.append([f"  {name}", with_margin(each.share), f"{each.neighbors:,.0f}", f"{each.share.n:,}"])
-    header = [f"by corpus column {cut(printable(column), _LONGEST_VALUE)}", "found", "neighbors", "queries"]
-    return Table("", header, rows, 1)
+        plain = [f"{each.share.unweighted:.3f}"] if weighted else []
+        counts = [f"{each.neighbors:,.0f}", f"{each.share.n:,}"]
+        rows.append([f"  {name}", with_margin(each.share), *plain, *counts])
+    header = [f"by corpus column {cut(printable(column), _LONGEST_VALUE)}", "found"]
+    return Table("", [*header, *(["unweighted"] if weighted else []), "neighbors", "queries"], rows, 1)
 
 
 def _worst(found: RowSegments, column: str, segments: Sequence[RowSegment]) -> str:

@@ -71,7 +71,7 @@ def _measures(trial: dict[str, Any]) -> Row:
     row: Row = {}
     for name, mean in trial["measures"].items():
         row[name] = mean["value"]
-        row |= {f"{name}_{part}": mean[part] for part in ("low", "high", "n", "ids")}
+        row |= {f"{name}_{part}": value for part, value in mean.items() if part != "value"}
     return row
 
 
