@@ -106,9 +106,7 @@ def measure(
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     _require_numbers(rounds, builds, threads, seed)
     timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, held_to, explain, weight)
-    plan = _plan(
-        engine, dataset, _listed({} if build is None else build), searches, _loads(load), builds, timing
-    )
+    plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
 
@@ -138,7 +136,7 @@ def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filt
 
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:
-    given = [settings] if isinstance(settings, Mapping) else settings
+    given = [settings or {}] if settings is None or isinstance(settings, Mapping) else settings
     if (
         isinstance(given, str)
         or not isinstance(given, Iterable)
