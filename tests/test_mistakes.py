@@ -85,6 +85,21 @@ COMMAND_LINE = [
     mistake(
         "a parameter of another engine", "run c.npy q.npy --metric l2 --search hnswlib.ef=8", "faiss-hnsw"
     ),
+    mistake(
+        "a filter for an engine that has none",
+        "run c.parquet q.parquet --metric l2 --engine annoy --where \"color = 'red'\"",
+        "recallatk: annoy cannot filter during search, and --where is a filter",
+    ),
+    mistake(
+        "a group that is no column",
+        "run c.parquet q.parquet --metric l2 --engine exact --by category --by colour",
+        "recallatk: --by: no query column 'colour'",
+    ),
+    mistake(
+        "a sample larger than the data",
+        "run c.npy q.npy --metric l2 --engine exact --sample 10000",
+        "recallatk: --sample: 10000. Accepted: up to",
+    ),
     mistake("a number as a setting", "run c.npy q.npy --metric l2 --set M=8", "--build M="),
     mistake("cutoffs with spaces", "run c.npy q.npy --metric l2 --at '1 10'", "such as 1,10,100"),
     mistake("a cutoff of 0", "run c.npy q.npy --metric l2 --at 0", "whole numbers from 1"),
@@ -315,6 +330,25 @@ PYTHON = [
         "a number as a measure",
         lambda: recallatk.measure("exact", small(), measures=[3]),
         "3 is no measure. Accepted: text",
+    ),
+    mistake(
+        "an explanation without evidence",
+        lambda: recallatk.explain(recallatk.measure("exact", small(), at=[1], rounds=1)),
+        "Collect it: measure(…, explain=True)",
+    ),
+    mistake(
+        "a recall beyond the truth",
+        lambda: recallatk.score(
+            truth=recallatk.ground_truth(small(), depth=5), answers=[[1]] * QUERIES, at=[3, 7]
+        ),
+        "--depth 7",
+    ),
+    mistake(
+        "a number as one of the filters",
+        lambda: recallatk.open_queries(
+            pd.DataFrame({"vector": list(vectors(3)), "filter": ["color = 'red'", None, 5]})
+        ),
+        "the filter of row 2 is 5",
     ),
     mistake("no target for tune", lambda: recallatk.tune(small()), 'target="recall@10 >= 0.95"'),
     mistake(

@@ -1,5 +1,7 @@
 """Rules about queries and corpus: each on data that has the fault, and on data that does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from faults import clustered, embedded, found, points, vectors, with_corpus, with_queries
@@ -22,6 +24,18 @@ def test_few_queries_are_an_error_with_the_number_that_is_needed(few):
     (error,) = found("R01", evidence=few)
     assert (error.severity, error.measured, error.threshold) == ("error", 30, 100)
     assert "make it ±0.01" in error.message
+
+
+def test_the_number_that_is_needed_follows_from_the_interval_that_is_shown():
+    """Weights make an interval wider than the values alone would."""
+    run = measure("exact", clustered(rows=200, queries=60), at=(10,), rounds=1)
+    (one,) = run.measurements
+    mean = replace(one.score.measures["recall@10"], value=0.9, low=0.6, high=1.0)
+    values = {"recall@10": np.tile([0.8, 1.0], 30)}
+    changed = replace(one, score=replace(one.score, measures={"recall@10": mean}, per_query=values))
+    (error,) = found("R01", run=replace(run, measurements=(changed,)))
+    # 60 queries for ±0.2 are 60 × 20² for ±0.01.
+    assert "±0.200; about 24," in error.message
 
 
 def test_queries_without_any_spread_do_not_tell_how_many_are_needed():

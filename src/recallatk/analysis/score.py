@@ -169,7 +169,7 @@ def wanted_measures(truth: Any, at: Any, measures: Sequence[Measure | str]) -> l
     if deep and isinstance(truth, Truth):
         raise UsageError(
             f"{', '.join(deep)} needs a deeper truth: this one has depth {truth.depth}. "
-            "Recompute it: recallatk truth CORPUS QUERIES --depth DEPTH"
+            f"Recompute it: recallatk truth CORPUS QUERIES --depth {max(each.deepest for each in wanted)}"
         )
     return list(dict.fromkeys(wanted))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +12,17 @@ from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.settings import open_data
 from recallatk.bench.settings.data import require_able_engines
+from recallatk.bench.settings.problems import SettingsError
 from recallatk.bench.settings.values import filled
 from recallatk.bench.truth_lookup import TruthFile, stored_truths
 from recallatk.goals import require_answerable, sort_goals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, FilterFacts, Truth
+    from recallatk.errors import UsageError
     from recallatk.files import PathLike
 
 _RUNS = "runs"
@@ -35,19 +38,26 @@ class Benchmark:
         settings: `read_settings` reads them from a bench file, `implied` makes them for a corpus.
         dataset: the data, if open already.
         truth: the ground truth, if known already.
+        reworded: makes the error that is raised for problems of the settings, where no bench file has them.
     """
 
     def __init__(
-        self, settings: Settings, dataset: Dataset | None = None, truth: Truth | None = None
+        self,
+        settings: Settings,
+        dataset: Dataset | None = None,
+        truth: Truth | None = None,
+        *,
+        reworded: Callable[[SettingsError], UsageError] | None = None,
     ) -> None:
         self.settings = settings
-        self._given, self._truth = dataset, truth
+        self._given, self._truth, self._reworded = dataset, truth, reworded
 
     @cached_property
     def dataset(self) -> Dataset:
         """The data, split and sampled, after checking that every engine can search them."""
         if self._given is None:
-            return open_data(self.settings)
+            with self._rewording():
+                return open_data(self.settings)
         require_able_engines(self.settings, self._given)
         return self._given
 
@@ -111,7 +121,17 @@ class Benchmark:
         targets, _ = sort_goals([*self.settings.tune.target, *self.settings.tune.budget])
         require_answerable(targets, self.dataset)
         corpus = self.dataset.corpus
-        return make_plan(self.settings, rows=corpus.rows, dimension=corpus.dimension)
+        with self._rewording():
+            return make_plan(self.settings, rows=corpus.rows, dimension=corpus.dimension)
+
+    @contextmanager
+    def _rewording(self) -> Iterator[None]:
+        try:
+            yield
+        except SettingsError as problem:
+            if self._reworded is None:
+                raise
+            raise self._reworded(problem) from None
 
     def folder(self, out: PathLike | None = None) -> Path:
         """The run folder, relative to the current folder if it is below it."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from recallatk.files import PathLike
 
 _COLLECT = "Collect it: recallatk run BENCH_FILE --explain"
+_MEASURE_AGAIN = "Collect it: measure(…, explain=True)"
 
 
 def explain(run: Run | PathLike, trial: int | None = None) -> list[TrialLoss]:
@@ -47,7 +48,9 @@ def explain(run: Run | PathLike, trial: int | None = None) -> list[TrialLoss]:
     chosen = known if trial is None else {trial: known[trial]}
     if all(each.loss is None for each in chosen.values()):
         which = "the run" if trial is None else f"trial {trial}"
-        raise UsageError(f"no evidence on what {which} missed. {_COLLECT}")
+        # A run of `measure` has no bench file.
+        collect = _COLLECT if found.settings.get("engine") else _MEASURE_AGAIN
+        raise UsageError(f"no evidence on what {which} missed. {collect}")
     return losses_of(found, chosen)
 
 

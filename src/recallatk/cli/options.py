@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,25 @@ if TYPE_CHECKING:
 
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.recorded_benchmark import RecordedBenchmark
+    from recallatk.bench.settings import SettingsError
     from recallatk.core import Run
+
+# Keys of a bench file that options set.
+_OPTIONS = {
+    "data.corpus": "CORPUS",
+    "data.queries": "QUERIES",
+    "data.sample_queries": "--sample",
+    "data.sample_corpus": "--corpus-sample",
+    "measure.by_row": "--by-row",
+    "tune.target": "--target",
+    "tune.budget": "--budget",
+    **{
+        f"data.{name.replace('-', '_')}": f"--{name}"
+        for name in ("metric", "where", "id-column", "vector-column")
+    },
+    **{f"measure.{name}": f"--{name}" for name in ("at", "by", "weight", "rounds")},
+}
+_KEYS = re.compile(rf"\b({'|'.join(map(re.escape, _OPTIONS))})\b(\[\d+\])?")
 
 CorpusPath = Annotated[str, typer.Argument(help="Corpus: a file, a glob pattern, a folder or a URL.")]
 QueriesPath = Annotated[
@@ -193,7 +212,7 @@ def open_benchmark(file: str, asked: GivenOptions, *, at: str = "1", usual: Sequ
     """
     from recallatk.adapters import get_engine
     from recallatk.bench.benchmark import Benchmark
-    from recallatk.bench.settings import read_settings
+    from recallatk.bench.settings import SettingsError, read_settings
     from recallatk.bench.starter import implied
     from recallatk.cli.parameters import engine_parameters
 
@@ -212,9 +231,23 @@ def open_benchmark(file: str, asked: GivenOptions, *, at: str = "1", usual: Sequ
     changes["data"] = {key: value for key, value in data.items() if value} | changes.get("data", {})
     parameters = engine_parameters(engines, asked.search or (), asked.build or (), asked.settings or ())
     k = cutoffs(asked.at or at)
-    return Benchmark(
-        implied(file, asked.queries, engines, metric=asked.metric, k=k, parameters=parameters, **changes)
-    )
+    try:
+        made = implied(
+            file, asked.queries, engines, metric=asked.metric, k=k, parameters=parameters, **changes
+        )
+    except SettingsError as problem:
+        raise in_options(problem) from None
+    return Benchmark(made, reworded=in_options)
+
+
+def in_options(problem: SettingsError) -> UsageError:
+    """Problems of settings that come from options, in terms of the options."""
+    said = []
+    for text in problem.problems:
+        named = re.sub(r"^engine\[\d+\]\.(build|search)\.([^:]+): ", r"--\1 \2: ", text)
+        named = re.sub(r"^engine\[\d+\](\.name)?: ", "", named)
+        said.append(_KEYS.sub(lambda found: _OPTIONS[found[1]], named))
+    return UsageError("\n".join(said))
 
 
 def require_goals(*given: Iterable[str]) -> None:

@@ -39,6 +39,7 @@ ACCEPTED = (
     "__dlpack__) or a list of vectors"
 )
 _FORMAT = "in memory"
+_FILTER = "filter"
 # How Arrow names an index of pandas that has no name.
 _NAMELESS = "__index_level_"
 INDEX = "index"
@@ -135,6 +136,7 @@ def _pandas_table(frame: Any, name: str) -> pa.Table:
         return frame.to_arrow()
     except pa.ArrowException as problem:
         native = frame.to_native().copy(deep=False)
+        _require_text_filters(native, name)
         tensors = [each for each in frame.columns if any(map(is_tensor, native[each]))]
         if not tensors:
             said = ": ".join(str(each) for each in reversed(problem.args))[:200]
@@ -143,6 +145,19 @@ def _pandas_table(frame: Any, name: str) -> pa.Table:
         for each in tensors:
             native[each] = [array_of(cell, name) if is_tensor(cell) else cell for cell in native[each]]
         return pa.Table.from_pandas(native)
+
+
+def _require_text_filters(native: Any, name: str) -> None:
+    """Refuse a filter that is neither text nor missing, by its row."""
+    cells = native[_FILTER] if _FILTER in native.columns else ()
+    for row, cell in enumerate(cells):
+        missing = cell is None or cell != cell
+        if not missing and not isinstance(cell, str):
+            raise FormatError(
+                name,
+                f"the filter of row {row} is {cell!r:.60}",
+                'text such as "price < 20" in every row, or null for no filter',
+            )
 
 
 def _indexed(table: pa.Table) -> Frame:

@@ -124,7 +124,10 @@ def workload(
 
 def _require_plain(dataset: Dataset) -> None:
     if dataset.queries.filtered or "filter" in dataset.queries.metadata_names:
-        raise UsageError(f"{dataset.queries.name}: the queries have filters already. Accepted: none")
+        raise UsageError(
+            f"{dataset.queries.name}: the queries have filters already. Accepted: queries without the column "
+            "'filter'. Remove it from the file"
+        )
     for records in (dataset.corpus, dataset.queries):
         taken = [each for each in records.columns.schema.names if each.startswith(SYNTHETIC)]
         if taken:
@@ -137,7 +140,9 @@ def _require_plain(dataset: Dataset) -> None:
 def _require_axes(selectivities: Sequence[float], correlations: Sequence[str]) -> None:
     for share in selectivities:
         if not 0 < share < 1:
-            raise UsageError(f"selectivity {share:g}. Accepted: above 0 and below 1, e.g. 0.01 for 1 %")
+            raise UsageError(
+                f"selectivity {share:g} ({share * 100:g} %). Accepted: above 0 and below 1 (100 %), e.g. 0.01"
+            )
     for kind in correlations:
         if kind not in CORRELATIONS:
             raise UsageError(f"correlation {kind!r}. Accepted: {choices(CORRELATIONS)}")

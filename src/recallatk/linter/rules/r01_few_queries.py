@@ -72,12 +72,15 @@ class FewQueries(Rule):
 
 
 def _half(measurement: Measurement, name: str) -> tuple[float, float] | None:
-    """Half-width of a recall's interval, and the standard deviation over queries."""
+    """Half-width of a recall's interval, and the spread over queries that such an interval comes from.
+
+    The spread of the values themselves is another one where queries have weights or come in groups.
+    """
     mean = recall_of(measurement, name)
     if mean is None or mean.low is None or mean.high is None:
         return None
     half = (mean.high - mean.low) / 2
     values = measurement.score.per_query.get(name)
-    if values is not None and np.isfinite(values).sum() > 1:
-        return half, float(np.nanstd(values, ddof=1))
+    if values is not None and np.isfinite(values).sum() > 1 and not np.nanstd(values):
+        return half, 0.0
     return half, half * math.sqrt(max(1, mean.n)) / _NORMAL
