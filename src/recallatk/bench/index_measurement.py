@@ -106,9 +106,7 @@ def measure(
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     _require_numbers(rounds, builds, threads, seed)
     timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, held_to, explain, weight)
-    plan = _plan(
-        engine, dataset, _listed({} if build is None else build), searches, _loads(load), builds, timing
-    )
+    plan = _plan(engine, dataset, _listed({} if build is None else build), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
 
