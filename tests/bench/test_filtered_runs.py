@@ -1,6 +1,8 @@
 """Filtered search as its own thing, through the commands that users type."""
 
+import dataclasses
 import json
+import re
 import shutil
 
 import numpy as np
@@ -159,3 +161,46 @@ def test_filters_that_admit_no_row_are_named_as_the_reason_and_warn_of_nothing(f
     truth = ground_truth(dataset, depth=K)
     assert "No filter admits a row, so no query has recall." in to_text(run, truth=truth, dataset=dataset)
     assert "No query was scored." in to_html(run, truth=truth, dataset=dataset)
+
+
+@pytest.fixture(scope="module")
+def weighted(files):
+    """A weighted run with unfiltered queries, filters that admit a third, and filters that admit no row."""
+    _, corpus, queries, n = files
+    columns = {
+        "kind": ["a", "b"] * 30,
+        "count": list(range(1, 61)),
+        "filter": [None, "n < 1000", "n < 0"] * 20,
+    }
+    dataset = open_dataset(
+        pa.table({"vector": list(corpus), "n": n}),
+        pa.table({"vector": list(queries[:60]), **columns}),
+        metric="l2",
+    )
+    run = measure("exact", dataset, at=[1, K], rounds=1, weight="count")
+    return run, ground_truth(dataset, depth=K), dataset
+
+
+def grouped_by(weighted, by, width):
+    run, truth, dataset = weighted
+    run = dataclasses.replace(run, settings={**run.settings, "measure": {"by": [by]}})
+    return to_text(run, truth=truth, dataset=dataset, width=width)
+
+
+def test_groups_and_segments_count_scored_queries_and_name_the_others_once(weighted):
+    text = grouped_by(weighted, "kind", 120)
+    counts = [line.split()[1:] for line in text.splitlines() if line.startswith("queries ")]
+    assert counts[:2] == [["40", "20", "20"], ["40", "20", "20"]]
+    assert text.count("20 queries have no eligible row, and so no recall.") == 1
+    kinds = {line.split()[0]: line.split()[1] for line in text.splitlines() if re.match(r"[ab] +\d", line)}
+    assert kinds == {"a": "20", "b": "20"} and re.search(r"all queries +40 ", text)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_weighted_filtered_runs_fit_narrow_terminals(weighted, width):
+    text = grouped_by(weighted, "kind", width)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_effort_alone_says_what_to_group_by(weighted):
+    assert "No recall by effort alone. Name what to group by beside it" in grouped_by(weighted, "effort", 120)

@@ -159,3 +159,28 @@ def test_a_wrong_column_is_refused(folder):
     assert ran.exit_code == 2 and "did you mean count" in ran.stderr.lower()
     ran = run_here("truth.parquet", "answers.npy", "--row-numbers", "--weight", "kind")
     assert ran.exit_code == 2 and "the column 'kind' has type string" in ran.stderr
+
+
+def test_queries_without_an_eligible_row_are_neither_missing_nor_in_the_effective_number():
+    filters = [None if place % 3 else "n < 0" for place in range(COUNT)]
+    kinds = ["few"] * 9 + ["many"] * (COUNT - 9)
+    columns = {"id": range(COUNT), "count": COUNTS.tolist(), "kind": kinds, "filter": filters}
+    data = open_dataset(
+        pa.table({"vector": list(CORPUS), "n": range(ROWS)}),
+        pa.table({"vector": list(QUERIES), **columns}),
+        metric="l2",
+    )
+    truth = ground_truth(data, depth=10, store=None)
+    answered = [place for place in range(COUNT) if place % 3 and place != 1]
+    flat, offsets = pa.array(truth.rows[answered].reshape(-1)), np.arange(len(answered) + 1) * 10
+    found = assess(truth, Answers(flat, offsets, pa.array(answered)), by=["kind"], weight="count")
+    assert found.score.anomalies["missing"] == 1 and found.score.missing == (1,)
+    assert found.score.anomalies["no_eligible"] == 20
+    text = str(found)
+    assert "1 query without answers, scored 0 (1)" in text
+    effective = f"{found.score.measures['recall@10'].effective:.3g}"
+    assert f"the queries count as {effective} " in text
+    assert f"40 queries weighted by count count as {effective}," in " ".join(text.split())
+    order = [line.split() for line in text.splitlines() if line.startswith(("  few", "  many"))]
+    assert [row[:2] for row in order][1] == ["few", "*"] and order[0][0] == "many"
+    assert "* fewer than 10 queries, not ranked." in text

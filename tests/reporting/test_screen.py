@@ -256,3 +256,11 @@ def test_segments_with_few_queries_are_marked_and_the_mark_is_explained():
     table, said = segment_section(found, 5).blocks
     assert [row[0] for row in table.rows] == ["large", "small *", "all queries"]
     assert said.lines == ["* fewer than 10 queries, not ranked."]
+
+
+def test_identical_settings_do_not_take_the_rows_of_others():
+    same = [make_measurement(Trial("a", (), (("probes", each),)), 0.5, 50 + each) for each in range(12)]
+    others = [make_measurement(Trial("b", (), (("ef", each),)), 0.6 + each / 100, 10) for each in range(8)]
+    text = to_text(make_run([*same, *others]), width=100)
+    assert len(re.findall(r"^.  b +ef=", text, re.MULTILINE)) == 8
+    assert re.search(r"^.  a +probes=0 ", text, re.MULTILINE), "the cheapest of the same recall"

@@ -137,15 +137,17 @@ def score_aligned(
     found = {str(each): _measured(compared, each, weights) for each in measures}
     told = aligned.tells_unknown or eligibility is not None
     deepest = max((each.k for each in measures if isinstance(each, Recall)), default=truth.depth)
+    # Queries without an eligible row have no score, also where they have no answers.
+    missing = aligned.missing & (compared.available > 0)
     return Score(
         queries=len(truth),
         scored=int((compared.available > 0).sum()),
         measures={name: mean for name, (mean, _) in found.items()},
-        anomalies=count_anomalies(compared, aligned.missing, deepest, eligibility, told=told),
+        anomalies=count_anomalies(compared, missing, deepest, eligibility, told=told),
         per_query={name: values for name, (_, values) in found.items()},
         sampled_from=truth.sampled_from,
         synthetic=truth.synthetic,
-        missing=query_names(truth, aligned.missing) if aligned.missing.any() else (),
+        missing=query_names(truth, missing) if missing.any() else (),
         weights=weights,
     )
 

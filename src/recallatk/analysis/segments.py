@@ -79,6 +79,8 @@ HEAD, TAIL = "head (half of the weight)", "tail"
 _QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")
 # Smaller segments are marked and not ranked: their recall is mostly chance.
 FEWEST = 10
+FEW = "*"
+FEW_SAID = f"{FEW} fewer than {FEWEST} queries, not ranked."
 # Numeric columns with more values than this are split into quartiles.
 _MOST_VALUES = 64
 _BINARY = (
@@ -123,7 +125,7 @@ def segments(score: Score, grouping: Grouping, measures: list[str] | None = None
         means = {name: mean_of(score.per_query[name][inside], name, weights=counts) for name in names}
         found.append(Segment(label, int(inside.sum()), means))
     if grouping.order is None and names:
-        found.sort(key=lambda each: (_or_one(each.measures[names[0]].value), each.name))
+        found.sort(key=lambda each: _worst_first(each.measures[names[0]], each.name))
     return found
 
 
@@ -132,8 +134,8 @@ def _rank(grouping: Grouping) -> Any:
     return lambda label: (order.index(label) if label in order else len(order), label)
 
 
-def _or_one(value: float | None) -> float:
-    return 1.0 if value is None else value
+def _worst_first(mean: Mean, name: str) -> tuple[bool, float, str]:
+    return mean.n < FEWEST, 1.0 if mean.value is None else mean.value, name
 
 
 def by_column(columns: pa.Table | None, name: str) -> Grouping:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from recallatk.analysis.answer_scores import OTHER_TOOLS
-from recallatk.analysis.segments import AUTOMATIC, FREQUENCY, SELECTIVITY
+from recallatk.analysis.segments import AUTOMATIC, FEW, FEW_SAID, FEWEST, FREQUENCY, SELECTIVITY
 from recallatk.analysis.weighting import few_effective
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
@@ -187,9 +189,12 @@ def _segment_section(name: str, found: list[Segment]) -> Section:
     for each in found[:_SHOWN]:
         mean = each.measures[measure]
         unweighted = [] if mean.effective is None else [number(mean.unweighted, ".3f")]
-        rows.append([f"  {each.name}", with_margin(mean), *unweighted, f"{each.queries:,}"])
+        mark = f" {FEW}" if mean.n < FEWEST else ""
+        rows.append([f"  {each.name}{mark}", with_margin(mean), *unweighted, f"{mean.n:,}"])
     more = len(found) - _SHOWN
-    better = [f"  {more:,} segments with higher recall are not shown; --json has all"] if more > 0 else []
+    few = any(each.measures[measure].n < FEWEST for each in found[:_SHOWN])
+    better = [f"  {more:,} more segments are not shown; --json has all"] if more > 0 else []
+    better = [*([f"  {FEW_SAID}"] if few else []), *better]
     weighted = any(each.measures[measure].effective is not None for each in found)
     # A segment in which no query counts has no effective number.
     rows = [row if len(row) == 4 or not weighted else [*row[:2], "-", row[2]] for row in rows]
@@ -214,7 +219,9 @@ def _warnings(assessment: Assessment) -> Section:
             names = _names(assessment) if kind == "missing" else ""
             lines.append(f"warning: {counted(count, one, several)} {said}{names}")
     lines += _tie_warnings(assessment)
-    few = few_effective(assessment.score.weights)
+    # Only scored queries count, as in the mean.
+    values = assessment.score.per_query.get(f"recall@{assessment.k}")
+    few = few_effective(assessment.score.weights, None if values is None else ~np.isnan(values))
     lines += [f"warning: {few}"] if few else []
     unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if unchecked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from recallatk.analysis.filtered import FILTERED, UNFILTERED
 from recallatk.analysis.headline import headline_measure
 from recallatk.reporting.charts.points import thinned
 from recallatk.reporting.labels import fitted
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # The columns that a narrow terminal drops, the least needed first. Other measures than the headline follow.
 _DROPPED = ("size MB", "build s", "p50 ms", "p99 ms", "memory MB", "seconds", "via", "batch", "late")
+_LAST_DROPPED = (UNWEIGHTED, UNFILTERED, FILTERED, "refused")
 # A terminal shows this many rows of each table.
 _MOST_ROWS = 12
 _NARROWEST_CELL = 16
@@ -90,7 +92,7 @@ def _compact(run: Run, lines: list[TrialLine], names: Naming, title: str, width:
 
 def _drop_order(run: Run, headline: str | None) -> list[str]:
     others = [name for name in measure_names(run) if name != headline]
-    return [*_DROPPED, *reversed(others)]
+    return [*_DROPPED, *reversed(others), *_LAST_DROPPED]
 
 
 def _taken(cells: list[list[str]], columns: list[Column]) -> int:
@@ -122,8 +124,19 @@ def _glanced(ordered: list[TrialLine], measure: str | None) -> list[TrialLine]:
         return ordered
     front = thinned([line for line in ordered if line.front], _MOST_ROWS)
     best: dict[str, TrialLine] = {}
-    for line in sorted(ordered, key=lambda each: each.value(measure) or 0.0):
+    for line in sorted(ordered, key=lambda each: (each.value(measure) or 0.0, each.qps.median or 0.0)):
         best[line.trial.engine] = line
-    wanted = [*best.values(), *front, *ordered]
+    wanted = [*best.values(), *front, *_distinct(ordered), *ordered]
     kept = list({id(line): line for line in wanted}.values())[: max(_MOST_ROWS, len(best))]
     return in_order(kept, measure)
+
+
+def _distinct(ordered: list[TrialLine]) -> list[TrialLine]:
+    """One line per engine, build, load and values of all measures, the cheapest: others tell nothing new."""
+    found: dict[object, TrialLine] = {}
+    for line in ordered:
+        means = tuple(mean.value for mean in line.measurement.score.measures.values())
+        key = (line.trial.engine, line.trial.build, line.trial.load, means)
+        if key not in found or (line.qps.median or 0.0) > (found[key].qps.median or 0.0):
+            found[key] = line
+    return list(found.values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.distribution import mean_of
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
-from recallatk.analysis.segments import FEWEST, segments
+from recallatk.analysis.segments import FEW, FEW_SAID, FEWEST, segments
 from recallatk.analysis.weighting import weights_of
 from recallatk.core import Score
 from recallatk.errors import RecallError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from recallatk.reporting.document import Block
     from recallatk.reporting.effort_gains import EffortGains
 
-_FEW = "*"
 _MOST_EFFORTS = 6
 _LONGEST_NAME, _LONGEST_LABEL = 40, 60
 # Lengths of names that a narrow terminal tries in turn.
@@ -56,7 +55,7 @@ class EngineSegments:
     by: str
     measure: str
     groups: dict[str, int]
-    """Number of queries in each segment, in the order to show them."""
+    """Number of scored queries in each segment, in the order to show them."""
     rows: list[EngineRow]
     gains: EffortGains | None = None
     """What segments gain from effort, for the first setting's index."""
@@ -90,13 +89,13 @@ class EngineSegments:
         names = fitted([printable(each) for each in self.groups], longest)
         rows = [
             [
-                f"{name} {_FEW}" if self.few(group) else name,
+                f"{name} {FEW}" if self.few(group) else name,
                 f"{self.groups[group]:,}",
-                *(_cell(each.means.get(group), margins=margins) for each in self.rows),
+                *(recall_cell(each.means.get(group), margins=margins) for each in self.rows),
             ]
             for name, group in zip(names, self.groups, strict=True)
         ]
-        overall = [_cell(each.overall, margins=margins) for each in self.rows]
+        overall = [recall_cell(each.overall, margins=margins) for each in self.rows]
         rows.append(["all queries", f"{self._queries:,}", *overall])
         return Table(self.title, [cut(printable(self.by), longest), "queries", *engines], rows, 1)
 
@@ -152,7 +151,8 @@ class EngineSegments:
         }
 
 
-def _cell(mean: Mean | None, *, margins: bool) -> str:
+def recall_cell(mean: Mean | None, *, margins: bool) -> str:
+    """A mean as a cell, with or without its margin."""
     return with_margin(mean) if margins else number(None if mean is None else mean.value, ".3f")
 
 
@@ -191,8 +191,9 @@ def segments_at(
         weights = weights_of(measurement)
         score = Score(len(values), len(values), {}, {}, per_query={measure: values}, weights=weights)
         found = segments(score, grouping)
-        counts = counts or {each.name: each.queries for each in found}
         means = {each.name: each.measures[measure] for each in found}
+        # Engines that refused filters scored fewer queries.
+        counts = {name: max(mean.n, counts.get(name, 0)) for name, mean in means.items()}
         # The first row, or the one of the verdict, ranks the segments.
         order = [each.name for each in found] if not order or point["n"] == chosen else order
         overall = mean_of(values, measure, weights=None if weights is None else weights.values)
@@ -210,6 +211,10 @@ def segments_by_columns(
     known = KnownQueries() if truth is None else known_queries(curve, truth, dataset)
     asked, effort = without_effort(curve.run.by, known.names)
     names = {name: cut(printable(name), _LONGEST_NAME) for name in asked}
+    if effort and not names:
+        return [], [
+            "No recall by effort alone. Name what to group by beside it, such as --by 'COLUMN*effort'."
+        ]
     if truth is None:
         why = no_truth.replace(": --truth", ": recallatk report RUN --truth")
         return [], [f"No recall by {' and '.join(names.values())}: {why}."]
@@ -246,7 +251,7 @@ def segment_section(found: EngineSegments, most: int, width: int | None = None) 
     """A table with at most so many segments, within a width if given, and what it leaves out."""
     shown, more = found.shortened(most)
     table = shown.table() if width is None else shown.table_within(width)
-    lines = [f"{_FEW} fewer than {FEWEST} queries, not ranked."] if any(map(shown.few, shown.groups)) else []
+    lines = [FEW_SAID] if any(map(shown.few, shown.groups)) else []
     missing = len(found.rows) - (len(table.header) - _FIXED)
     left_out = [counted(more, "more segment", "more segments")] if more else []
     left_out += [counted(missing, "more engine", "more engines")] if missing else []

@@ -18,12 +18,13 @@ from recallatk.analysis.filtered import CORRELATION, FILTER, filter_groups
 from recallatk.analysis.segments import SELECTIVITY
 from recallatk.core import FilterFacts
 from recallatk.reporting.document import Table
-from recallatk.reporting.engine_segments import settings_by_engine
+from recallatk.reporting.engine_segments import recall_cell, settings_by_engine
 from recallatk.reporting.labels import fitted, number, with_margin
 from recallatk.reporting.per_query import recall_per_query
 from recallatk.reporting.run_notes import index_share
 from recallatk.reporting.run_tables import LONGEST_CELL
 from recallatk.reporting.text import columns_taken
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from recallatk.analysis.filtered import FilterGroup
@@ -70,8 +71,10 @@ class GroupedRecall:
     grouping: str
     measure: str
     groups: dict[str, int]
-    """Number of queries in each group, in their order."""
+    """Number of scored queries in each group, in their order."""
     rows: list[EngineGroups]
+    no_eligible: int = 0
+    """Number of queries whose filter admits no row, which have no recall."""
 
     @property
     def title(self) -> str:
@@ -98,21 +101,25 @@ class GroupedRecall:
 
     @property
     def changes(self) -> list[str]:
-        """Where recall of each engine falls off, and where it switches to a scan."""
-        return [said for each in self.rows for said in each.changes]
+        """Queries without recall; where that of each engine falls off, and where it switches to a scan."""
+        none = [
+            f"{counted(self.no_eligible, 'query has', 'queries have')} no eligible row, and so no recall."
+        ]
+        return [*(none if self.no_eligible else []), *(said for each in self.rows for said in each.changes)]
 
-    def table(self, longest: int = LONGEST_CELL, *, overall: bool = True) -> Table:
+    def table(self, longest: int = LONGEST_CELL, *, overall: bool = True, margins: bool = True) -> Table:
         """One row per engine and one column per group, with the number of queries at the end.
 
         Args:
             longest: cut labels of settings to this many characters.
             overall: with the recall over all queries.
+            margins: with the 95 % interval of every value.
         """
         # Not every query is in a group by correlation.
         overall = overall and self.grouping != CORRELATION
         labels = fitted([each.label for each in self.rows], longest)
         rows = [
-            [label, *([with_margin(each.overall)] if overall else []), *self._cells(each)]
+            [label, *self._cells(each, overall=overall, margins=margins)]
             for label, each in zip(labels, self.rows, strict=True)
         ]
         counts = [f"{count:,}" for count in self.groups.values()]
@@ -121,13 +128,15 @@ class GroupedRecall:
         corner = _TITLES[self.grouping][1]
         return Table(self.title, [corner, *(["overall"] if overall else []), *names], rows, 1)
 
-    def _cells(self, row: EngineGroups) -> list[str]:
-        return [with_margin(row.groups[name].recall if name in row.groups else None) for name in self.groups]
+    def _cells(self, row: EngineGroups, *, overall: bool, margins: bool) -> list[str]:
+        means = [row.groups[name].recall if name in row.groups else None for name in self.groups]
+        return [recall_cell(each, margins=margins) for each in [*([row.overall] if overall else []), *means]]
 
     def table_within(self, width: int) -> Table:
         """The table that shows most within the columns of a terminal."""
         sizes = [(longest, overall) for overall in (True, False) for longest in (LONGEST_CELL, 24, 16)]
         made = [self.table(longest, overall=overall) for longest, overall in sizes]
+        made += [self.table(longest, overall=overall, margins=False) for longest, overall in sizes]
         return next((each for each in made if columns_taken(each.header, each.rows) <= width), made[-1])
 
     def rates(self, longest: int = LONGEST_CELL) -> Table:
@@ -177,21 +186,26 @@ def grouped_recall(curve: Curve, truth: Truth | None, chosen: int | None) -> dic
     """
     measure = curve.measure or ""
     found: dict[str, list[EngineGroups]] = {}
+    no_eligible = 0
     for point in settings_by_engine(curve, chosen):
         measurement = with_facts(curve.lines[point["n"]].measurement, truth, curve.k, measure)
         overall = measurement.score.measures[measure]
+        if measurement.filters is not None:
+            no_eligible = int((measurement.filters.eligible == 0).sum())
         for grouping, groups in filter_groups(measurement, measure).items():
             named = {each.name: each for each in groups}
             said = changes_said(point["label"], groups, measurement) if grouping == SELECTIVITY else ()
             found.setdefault(grouping, []).append(
                 EngineGroups(point["engine"], point["label"], overall, named, said)
             )
-    made = {}
+    made: dict[str, GroupedRecall] = {}
     for grouping, rows in found.items():
-        counts = {name: group.queries for name, group in rows[0].groups.items()}
+        # Engines that refused filters scored fewer queries.
+        counts = {name: max(row.groups[name].recall.n for row in rows) for name in rows[0].groups}
         # One group alone says what the overall recall says.
         if counts and (grouping != FILTER or len(counts) > 1):
-            made[grouping] = GroupedRecall(grouping, measure, counts, rows)
+            # Said once, below the first table.
+            made[grouping] = GroupedRecall(grouping, measure, counts, rows, 0 if made else no_eligible)
     return made
 
 

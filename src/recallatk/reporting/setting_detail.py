@@ -135,7 +135,7 @@ def _segments(name: str, found: list[Segment], measure: str, more: int) -> Table
         mean = each.measures[measure]
         label = cut(printable(each.name), 80)
         unweighted = [number(mean.unweighted, ".3f")] if weighted else []
-        rows.append([label, with_margin(mean), *unweighted, f"{each.queries:,}"])
+        rows.append([label, with_margin(mean), *unweighted, f"{mean.n:,}"])
     header = ["Segment", measure, *(["Unweighted"] if weighted else []), "Queries"]
     if more:
         rows.append([f"{more:,} segments with higher recall", *[""] * (len(header) - 1)])
@@ -153,14 +153,14 @@ def _worst_said(facts: Facts, measure: str) -> str:
     for name, members in facts.segments.items():
         for each in members:
             value, high = each.measures[measure].value, each.measures[measure].high
-            if each.queries >= FEWEST and value is not None and high is not None and high < mean:
+            if each.measures[measure].n >= FEWEST and value is not None and high is not None and high < mean:
                 poor.append((value, name, each))
     if not poor:
         return f"No segment of {FEWEST} or more queries is significantly below the mean of all queries."
     poor.sort(key=lambda item: item[0])
     listed = "; ".join(
         f"{cut(printable(name), 40)} = {cut(printable(each.name), 40)} ({value:.3f}, "
-        f"{each.queries:,} queries)"
+        f"{each.measures[measure].n:,} queries)"
         for value, name, each in poor[:3]
     )
     more = f" and {len(poor) - 3:,} more" if len(poor) > 3 else ""
