@@ -138,7 +138,7 @@ def _segments(name: str, found: list[Segment], measure: str, more: int) -> Table
         rows.append([label, with_margin(mean), *unweighted, f"{mean.n:,}"])
     header = ["Segment", measure, *(["Unweighted"] if weighted else []), "Queries"]
     if more:
-        rows.append([f"{more:,} segments with higher recall", *[""] * (len(header) - 1)])
+        rows.append([f"{more:,} more segments", *[""] * (len(header) - 1)])
     title = by_grouping(cut(printable(name), 60))
     return Table(title[:1].upper() + title[1:], header, rows, 1)
 
