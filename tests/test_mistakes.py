@@ -278,7 +278,7 @@ PYTHON = [
     mistake(
         "parameters as text",
         lambda: recallatk.measure("faiss-hnsw", small(), search="ef=8"),
-        "a dict such as",
+        "is not a dict of parameters. Accepted",
     ),
     mistake(
         "an index in another row order",
@@ -324,7 +324,11 @@ PYTHON = [
     mistake("no threads", lambda: recallatk.measure("exact", small(), threads=0), "threads = 0. Accepted"),
     mistake("a seed as text", lambda: recallatk.measure("exact", small(), seed="a"), "whole numbers from 0"),
     mistake("limits as a dict", lambda: recallatk.measure("exact", small(), limits={}), "recallatk.Limits("),
-    mistake("a number as a search", lambda: recallatk.measure("exact", small(), search=5), "a dict such as"),
+    mistake(
+        "a number as a search",
+        lambda: recallatk.measure("exact", small(), search=5),
+        "is not a dict of parameters. Accepted",
+    ),
     mistake("a number as a load", lambda: recallatk.measure("exact", small(), load=4), "recallatk.Load("),
     mistake(
         "a number as a measure",

@@ -91,7 +91,7 @@ def test_a_run_that_is_not_explained_has_no_evidence_and_no_files(bench_file, tm
     folder = tmp_path / "runs" / "plain"
     assert not list(folder.glob("loss-*"))
     assert "explaining" not in found.seconds
-    assert "explain =" not in (folder / "bench.toml").read_text()
+    assert "explain = true" not in (folder / "bench.toml").read_text()
 
 
 def test_the_bench_file_can_ask_for_it(bench_file):

@@ -245,7 +245,7 @@ def test_errors_are_those_of_the_mask(faulty, before):
         parse_filter(faulty).mask(table)
     with pytest.raises(FilterError) as caught:
         eligibility(filters_of([*before, faulty, "n = 'a later error'", *MANY]), table, None, 2)
-    assert str(caught.value) == str(expected.value)
+    assert str(caught.value) == f"query {len(before)}: {expected.value}"
 
 
 def test_a_value_that_no_mask_can_hold_is_refused_wherever_it_stands():
@@ -256,7 +256,7 @@ def test_a_value_that_no_mask_can_hold_is_refused_wherever_it_stands():
         parse_filter("n = 1 and wide = 0").mask(table)
     with pytest.raises(FilterError) as caught:
         eligibility(filters_of(texts), table, None, 100)
-    assert str(caught.value) == str(expected.value)
+    assert str(caught.value) == f"query {len(MANY)}: {expected.value}"
 
 
 def test_dates_and_decimals_are_looked_up_as_they_are_compared():

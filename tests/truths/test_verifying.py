@@ -248,7 +248,7 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(MismatchError, match="7 queries without ids, queries has 12"):
         verify_truth(foreign(truth.rows[:7]), dataset)
     other = dataclasses.replace(truth, query_ids=pa.array([f"x{i}" for i in range(12)]))
-    with pytest.raises(MismatchError, match="the truth has query x0, queries has not"):
+    with pytest.raises(MismatchError, match="the truth has query x0, queries does not"):
         verify_truth(other, dataset)
 
 

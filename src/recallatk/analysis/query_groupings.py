@@ -116,9 +116,7 @@ def _unknown(name: str, columns: Sequence[str]) -> UsageError:
     return UsageError(
         f"{unknown('query column', name, columns)}. Also accepted: {', '.join(_SHORT)}, text length, "
         f"{FREQUENCY} with weights, {FILTER}, {EFFORT} in a run, an expression such as \"lang = 'de'\", and "
-        "two with * between them. "
-        "Columns come from the truth, from the answers, or from the queries file: --corpus FILE "
-        "--queries FILE"
+        "two with * between them"
     )
 
 
