@@ -63,6 +63,6 @@ def test_a_column_that_the_corpus_lacks_is_refused_before_anything_is_measured(s
     given = [sources / "corpus.parquet", sources / "queries.parquet", "--metric", "l2", "--engine", "faulty"]
     ran = recallatk("run", *given, "--by-row", "sorce", "--out", sources / "run")
     assert ran.returncode == 2
-    assert "measure.by_row" in ran.stderr
+    assert "--by-row" in ran.stderr
     assert "source" in ran.stderr
     assert not (sources / "run").exists()

@@ -81,5 +81,5 @@ def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_measured(m
         cwd=folder,
     )
     assert ran.returncode == 2
-    assert "measure.by" in ran.stderr and "Did you mean kind" in ran.stderr
+    assert "--by" in ran.stderr and "Did you mean kind" in ran.stderr
     assert not (folder / "new").exists()

