@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recallatk.adapters.memory_model import Content
     from recallatk.adapters.snippet import Setting
     from recallatk.core import Corpus, Dataset, Knob, Metric
+    from recallatk.core.stages import StageTrace
     from recallatk.core.trials import KnobValue
     from recallatk.filters import Filter
 
@@ -61,6 +62,22 @@ class Constraint:
     """Called with the values of `names`."""
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What an engine reads besides vectors and the columns of filters."""
+
+    ids: bool = False
+    """The user's ids; engines that attach always get them."""
+    columns: tuple[str, ...] = ()
+    """Corpus columns that must exist."""
+    optional: tuple[str, ...] = ()
+    """Corpus columns that it reads if they exist."""
+    texts: bool = False
+    """The text of each query, in `QueryBatch.texts`."""
+    sparse: str | None = None
+    """Query column or file with a sparse vector of each query, for `QueryBatch.sparse`."""
+
+
 class Engine:
     """Base class of engines: one kind of index with its parameters and abilities.
 
@@ -96,6 +113,9 @@ class Engine:
     """Whether it indexes the columns of filters; None if it has no such indexes."""
     secret_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables from which it or its library reads a key, a password or a connection string."""
+    inputs: ClassVar[Inputs] = Inputs()
+    declaration: ClassVar[Mapping[str, Any] | None] = None
+    """The JSON form of an engine that no package registers, from which another process can make it."""
 
     rows = 0
     """Rows numbered so far; an insert continues from here."""
@@ -223,6 +243,13 @@ class Engine:
         did since the last `configure`.
         """
         raise EngineError(f"{self.name} gives no evidence that its index answered")
+
+    def begin_trace(self) -> None:
+        """Start to record what each stage of a search does; engines without stages record nothing."""
+
+    def end_trace(self) -> StageTrace | None:
+        """What the stages did since `begin_trace`; None if the engine has none, or recorded no call."""
+        return None
 
     def scans(self) -> bool:
         """Whether a search with the current settings compares every row, or its code, with the query."""
@@ -416,7 +443,25 @@ def require_able(engine: type[Engine], dataset: Dataset, *, every_query: bool = 
     queries = dataset.queries
     filtered = queries.filtered if every_query else queries.all_filtered
     require_filters(engine, "these queries have filters" if filtered else None)
+    for said in missing_inputs(engine, dataset):
+        raise EngineError(said)
     engine.require_data(dataset.corpus, dataset.metric)
+
+
+def missing_inputs(engine: type[Engine], dataset: Dataset) -> list[str]:
+    """What an engine reads and the data lack, in words; empty if they have all of it."""
+    corpus, queries = dataset.corpus, dataset.queries
+    found = [
+        f"{engine.name} reads a corpus column. {unknown('corpus column', name, corpus.metadata_names)}"
+        for name in engine.inputs.columns
+        if name not in corpus.columns.schema.names
+    ]
+    if engine.inputs.texts and queries.text_column is None:
+        found.append(
+            f"{engine.name} reads the text of the queries, and {queries.name} has no text column. "
+            'Add one named "text"'
+        )
+    return found
 
 
 def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> dict[str, KnobValue]:

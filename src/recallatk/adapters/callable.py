@@ -117,7 +117,7 @@ class Callable(Attached):
             else:
                 found = self._function(batch.vectors, k, **self.passed)
         except Exception as problem:
-            said = f"it raised {type(problem).__name__}: {problem}{_raised_at(problem)}"
+            said = f"it raised {type(problem).__name__}: {problem}{raised_at(problem)}"
             raise self.failed(said) from problem
         if isinstance(found, tuple):
             if len(found) != 2:
@@ -137,7 +137,7 @@ class Callable(Attached):
         return plain
 
 
-def _raised_at(problem: Exception) -> str:
+def raised_at(problem: Exception) -> str:
     """The line of the user's file that raised; empty where Python could not even call the function."""
     import traceback
 

@@ -14,7 +14,7 @@ from recallatk.adapters.names_elsewhere import ENGINES
 from recallatk.errors import EngineError, UsageError, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from recallatk.adapters.base import Engine
     from recallatk.adapters.live import LiveIndex
@@ -66,9 +66,31 @@ def registered() -> dict[str, Registered]:
     return found
 
 
+_declared: dict[str, type[Engine]] = {}
+
+
+def declare(engine: type[Engine]) -> type[Engine]:
+    """Make an engine that no package registers known to this process by its name, such as a path.
+
+    Another engine of the same name is replaced, because settings may be read twice; the names of registered
+    engines are taken.
+    """
+    if engine.name in registered():
+        raise UsageError(f"{engine.name} is the name of an engine. Choose another name")
+    _declared[engine.name] = engine
+    return engine
+
+
+def declaration_of(name: str) -> Mapping[str, Any] | None:
+    """The JSON form of a declared engine; None for a registered one, or one that text cannot describe."""
+    return _declared[name].declaration if name in _declared else None
+
+
 def get_engine(name: str) -> type[Engine]:
     """The class of the engine of that name."""
     known = registered()
+    if name in _declared:
+        return _declared[name]
     if name not in known:
         raise UsageError(unknown("engine", name, known, ENGINES))
     module, _, attribute = known[name].path.partition(":")

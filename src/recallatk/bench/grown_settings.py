@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.plan import make_plan
-from recallatk.bench.settings.models import EngineSettings, OutputSettings
+from recallatk.bench.settings.models import EngineSettings, OutputSettings, PathSettings
 from recallatk.errors import RecallError
+from recallatk.pipeline.knobs import PathKnobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,8 +41,14 @@ def settings_of_folder(
 def _with_kept(settings: Settings, kept: Sequence[Trial], dataset: Dataset) -> Settings:
     """The settings with the kept trials of one engine: in its entry, else in entries of their own."""
     wanted = _trials(settings, dataset) | set(kept)
-    for entries in (_joined(settings, kept), (*settings.engine, *_apart(kept))):
-        grown = settings.model_copy(update={"engine": entries})
+    if any(each.name == kept[0].engine for each in settings.path):
+        updates: list[dict[str, Any]] = [{"path": _joined_paths(settings, kept)}]
+    else:
+        updates = [
+            {"engine": entries} for entries in (_joined(settings, kept), (*settings.engine, *_apart(kept)))
+        ]
+    for update in updates:
+        grown = settings.model_copy(update=update)
         try:
             if _trials(grown, dataset) == wanted:
                 return grown
@@ -67,6 +74,21 @@ def _joined(settings: Settings, kept: Sequence[Trial]) -> tuple[EngineSettings, 
                 search=_united(entry.search, entry.axes.search, [each.search for each in kept]),
             )
             break
+    return tuple(entries)
+
+
+def _joined_paths(settings: Settings, kept: Sequence[Trial]) -> tuple[PathSettings, ...]:
+    """The paths, with the values of the kept trials added to theirs."""
+    entries = list(settings.path)
+    for place, entry in enumerate(entries):
+        if entry.name == kept[0].engine:
+            knobs = PathKnobs(entry.path)
+            build, search = knobs.given()
+            grown = knobs.restated(
+                _united(build, entry.axes.build, [each.build for each in kept]),
+                _united(search, entry.axes.search, [each.search for each in kept]),
+            )
+            entries[place] = PathSettings(name=entry.name, k=entry.k, stages=tuple(grown.stages))
     return tuple(entries)
 
 

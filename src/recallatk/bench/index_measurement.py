@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_installed
 from recallatk.adapters.live import LiveIndex
-from recallatk.adapters.registry import live_engine, registered
+from recallatk.adapters.registry import declare, live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.analysis.score import USUAL
-from recallatk.bench.job import TrialSettings
+from recallatk.bench.job import TrialSettings, query_sparse, query_texts
 from recallatk.bench.load import Questions
 from recallatk.bench.measurement import (
     conclude,
@@ -31,6 +31,8 @@ from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
 from recallatk.errors import EngineError, RecallError, UsageError
+from recallatk.pipeline.path import Path
+from recallatk.pipeline.path_engine import PathEngine, path_engine
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     Settings = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 _ACCEPTED = (
-    "the name of an engine, an Engine class, a function search(queries, k), or an index object of faiss, "
+    "the name of an engine, an Engine class, a Path, a function search(queries, k), or an index object of faiss, "
     "hnswlib, usearch, voyager, annoy, scann, pynndescent, scikit-learn, LanceDB, Chroma or Qdrant"
 )
 
@@ -77,7 +79,7 @@ def measure(
     apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
 
     Args:
-        index: the name of an engine, an Engine class, an index object that you hold, or a function
+        index: the name of an engine, an Engine class, a Path, an index object that you hold, or a function
             `search(queries, k, **parameters)` that returns ids.
         corpus: the corpus vectors in any form that `open_dataset` takes, or a Dataset.
         queries: the query vectors, likewise; leave out with a Dataset.
@@ -105,7 +107,9 @@ def measure(
     engine = _engine(index, searches)
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     _require_numbers(rounds, builds, threads, seed)
-    timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, held_to, explain, weight)
+    timing = TrialSettings(
+        _cutoffs(at, engine), extra, rounds, seed, None, threads, None, held_to, explain, weight
+    )
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
     return _measured(engine, dataset, truth, plan, timing, watch)
 
@@ -170,9 +174,10 @@ def _limits(given: Any) -> Limits:
     return given or Limits()
 
 
-def _cutoffs(at: Any) -> tuple[int, ...]:
+def _cutoffs(at: Any, engine: type[Engine]) -> tuple[int, ...]:
+    most = engine.path.k if issubclass(engine, PathEngine) else None
     if at is None:
-        return USUAL
+        return USUAL if most is None else (*(each for each in USUAL if each < most), most)
     given = [at] if isinstance(at, Integral) else at
     if (
         isinstance(given, str)
@@ -180,7 +185,10 @@ def _cutoffs(at: Any) -> tuple[int, ...]:
         or not all(isinstance(each, Integral) for each in given)
     ):
         raise UsageError(f"at = {at!r}. Accepted: whole numbers, such as at=[1, 10]")
-    return tuple(int(each) for each in given)
+    found = tuple(int(each) for each in given)
+    if most is not None and found and max(found) > most:
+        raise UsageError(f"at = {max(found)}: the path {engine.name} returns {most} rows. Raise its k")
+    return found
 
 
 def _loads(load: Any) -> tuple[Load, ...]:
@@ -201,6 +209,9 @@ def _engine(index: Any, searches: Sequence[Mapping[str, Any]]) -> type[Engine]:
         return get_engine(index)
     if isinstance(index, type) and issubclass(index, Engine):
         return index
+    if isinstance(index, Path):
+        made = path_engine(index)
+        return declare(made) if index.portable else made
     found = live_engine(index, {name for each in searches for name in each})
     if found is not None:
         return found
@@ -214,7 +225,9 @@ def _engine(index: Any, searches: Sequence[Mapping[str, Any]]) -> type[Engine]:
 
 
 def _is_registered(engine: type[Engine]) -> bool:
-    return engine.name in registered() and get_engine(engine.name) is engine
+    """Whether a worker process can make the engine by its name."""
+    known = engine.name in registered() or engine.declaration is not None
+    return known and get_engine(engine.name) is engine
 
 
 def _truth(given: Any, dataset: Dataset, at: Sequence[int]) -> Truth:
@@ -266,7 +279,7 @@ def _plan(
     dropped: dict[str, None] = {}
     for build in builds:
         for search in searches:
-            axes, found = read_axes(engine, build, search)
+            axes, found = read_axes(engine, *_stated(engine, build, search))
             problems.include(found, ())
             combined = combine(engine, axes, known)
             for each in () if found.found else combined.refused:
@@ -288,10 +301,22 @@ def _plan(
     )
 
 
+def _stated(
+    engine: type[Engine], build: Mapping[str, Any], search: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The given parameters; those of a path also have what its stages state."""
+    if not issubclass(engine, PathEngine):
+        return build, search
+    of_build, of_search = engine.knobs.given()
+    return {**of_build, **build}, {**of_search, **search}
+
+
 def _questions(engine: type[Engine], k: int, dataset: Dataset) -> Questions:
     vectors = engine.prepared(dataset.queries.vectors.read(0, dataset.queries.rows), dataset.metric)
     filters = None if dataset.queries.filters is None else list(dataset.queries.filters)
-    return Questions(vectors, k, filters)
+    texts = query_texts(dataset) if engine.inputs.texts else None
+    source = engine.inputs.sparse
+    return Questions(vectors, k, filters, texts, None if source is None else query_sparse(dataset, source))
 
 
 def _scan(engine: type[Engine]) -> Iterator[Caution]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,21 +17,23 @@ from recallatk.bench.environment import usable_cores
 from recallatk.bench.process_usage import Limits
 from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
+from recallatk.errors import UsageError
 from recallatk.filters import filter_from_json
 from recallatk.filters.eligibility import distinct_filters
 from recallatk.references import remember_references, remember_variables
 from recallatk.scratch import scratch_writing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters import Engine
     from recallatk.core import Corpus, Dataset, Vectors
     from recallatk.filters import Filter
 
-_JOB, _COLUMNS, _FILTERS = "job.json", "corpus.arrow", "filters.json"
+_JOB, _COLUMNS, _FILTERS, _TEXTS = "job.json", "corpus.arrow", "filters.json", "texts.json"
 _ID, _METADATA = "id", "metadata."
 
 
@@ -84,6 +87,8 @@ class Job:
     k: int
     settings: TrialSettings = field(default_factory=TrialSettings)
     tasks: tuple[Task, ...] = ()
+    declaration: Mapping[str, Any] | None = None
+    """The path that the engine is; None for a registered engine."""
 
     def by_load(self) -> list[list[int]]:
         """The numbers of the tasks, one list per load."""
@@ -133,17 +138,23 @@ def insertion_order(seed: int, repeat: int, rows: int) -> NDArray[np.int64] | No
     return None if repeat == 0 else np.random.default_rng([seed, repeat]).permutation(rows)
 
 
-def write_data(folder: Path, dataset: Dataset, *, needs_ids: bool) -> None:
-    """Write the data that all workers of a run share: vectors as arrays to map, and metadata for filters.
+def write_data(folder: Path, dataset: Dataset, engines: Iterable[type[Engine]] = ()) -> None:
+    """Write the data that all workers of a run share: vectors as arrays to map, and columns.
 
     Args:
         folder: the destination.
         dataset: the data.
-        needs_ids: whether any engine returns the user's ids.
+        engines: the engines that will read them.
     """
+    kinds = list(engines)
     _write_vectors(folder / "corpus.npy", dataset.corpus.vectors)
     _write_vectors(folder / "queries.npy", dataset.queries.vectors)
-    _write_columns(folder / _COLUMNS, dataset, needs_ids=needs_ids)
+    _write_columns(folder / _COLUMNS, dataset, kinds)
+    if any(each.inputs.texts for each in kinds):
+        _write_text(folder / _TEXTS, json.dumps(query_texts(dataset)))
+    for each in dict.fromkeys(kind.inputs.sparse for kind in kinds):
+        if each is not None:
+            _write_text(_sparse_file(folder, each), json.dumps(query_sparse(dataset, each)))
     filters = dataset.queries.filters
     if filters is not None:
         distinct = distinct_filters(filters)
@@ -156,11 +167,14 @@ def _write_text(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def _write_columns(path: Path, dataset: Dataset, *, needs_ids: bool) -> None:
-    """Write the ids for attached engines, and the metadata that filters need."""
+def _write_columns(path: Path, dataset: Dataset, engines: list[type[Engine]]) -> None:
+    """Write the ids and columns that engines read, and the metadata that filters need."""
     corpus = dataset.corpus
+    needs_ids = any(each.abilities.attaches or each.inputs.ids for each in engines)
     columns = {_ID: corpus.ids} if needs_ids and corpus.id_column is not None else {}
-    names = sorted(distinct_filters(dataset.queries.filters or ()).columns())
+    there = set(corpus.columns.schema.names)
+    read = {name for each in engines for name in (*each.inputs.columns, *each.inputs.optional)}
+    names = sorted(distinct_filters(dataset.queries.filters or ()).columns() | (read & there))
     if names:
         metadata = corpus.columns.read(names, 0, corpus.rows)
         columns |= {f"{_METADATA}{name}": metadata[name] for name in names}
@@ -196,6 +210,44 @@ def read_vectors(folder: Path, name: str) -> NDArray[Any]:
     """The corpus or the queries of a folder, mapped."""
     array: NDArray[Any] = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
     return array
+
+
+def query_texts(dataset: Dataset) -> list[str]:
+    """The text of each query; a missing one is empty."""
+    queries = dataset.queries
+    if queries.text_column is None:
+        raise UsageError(f"{queries.name}: no text column, and a stage reads the text of the queries")
+    read = queries.columns.read([queries.text_column], 0, queries.rows)[queries.text_column]
+    return ["" if each is None else str(each) for each in read.to_pylist()]
+
+
+def query_sparse(dataset: Dataset, source: str) -> list[list[tuple[int, float]]]:
+    """The sparse vector of each query as (term, weight) pairs, from a column or a file."""
+    from recallatk.datasets.sparse_vectors import sparse_pairs
+
+    return sparse_pairs(dataset.queries, source)
+
+
+def read_texts(folder: Path) -> list[str] | None:
+    """The text of each query; None if no engine reads it."""
+    found: list[str] | None = _read_json(folder / _TEXTS)
+    return found
+
+
+def read_sparse(folder: Path, source: str | None) -> list[list[tuple[int, float]]] | None:
+    """The sparse vector of each query; None if the engine reads none."""
+    found = None if source is None else _read_json(_sparse_file(folder, source))
+    if found is None:
+        return None
+    return [[(int(term), float(weight)) for term, weight in pairs] for pairs in found]
+
+
+def _sparse_file(folder: Path, source: str) -> Path:
+    return folder / f"sparse-{blake2b(source.encode(), digest_size=8).hexdigest()}.json"
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def read_filters(folder: Path) -> list[Filter | None] | None:

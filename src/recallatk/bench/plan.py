@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from recallatk.adapters import get_engine
 from recallatk.bench.settings.grid import combine
 from recallatk.bench.settings.problems import NO_ENGINE, Problems, spelled
 from recallatk.core.trials import Trial
 from recallatk.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from recallatk.adapters import Engine
     from recallatk.bench.settings import Settings
+    from recallatk.bench.settings.models import EngineSettings, PathSettings
+    from recallatk.bench.settings.problems import Place
     from recallatk.core.trials import Load, Parameters
 
 
@@ -55,14 +58,13 @@ class Plan:
 def make_plan(settings: Settings, *, rows: int, dimension: int) -> Plan:
     """The distinct builds and trials for data of this shape."""
     problems = Problems()
-    if not settings.engine:
+    if not settings.entries:
         problems.add(("engine",), NO_ENGINE)
     known = {"k": min(settings.measure.largest_k, rows), "rows": rows, "dimension": dimension}
     found: dict[tuple[str, Parameters, int], PlannedBuild] = {}
     dropped: list[str] = []
-    for number, entry in enumerate(settings.engine):
-        place = ("engine", number)
-        engine = get_engine(entry.name)
+    for place, entry in _places(settings):
+        engine = entry.engine
         parts = combine(engine, entry.axes, known)
         for each in parts.refused:
             problems.add(place, each)
@@ -79,6 +81,12 @@ def make_plan(settings: Settings, *, rows: int, dimension: int) -> Plan:
                 _add(found, PlannedBuild(entry.name, parameters, repeat, searches, loads))
     problems.require_none(settings.name)
     return Plan(tuple(found.values()), tuple(dict.fromkeys(dropped)))
+
+
+def _places(settings: Settings) -> Iterator[tuple[Place, EngineSettings | PathSettings]]:
+    """Every engine and path with its place in the bench file."""
+    yield from ((("engine", number), entry) for number, entry in enumerate(settings.engine))
+    yield from ((("path", number), entry) for number, entry in enumerate(settings.path))
 
 
 def _times(count: int) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recallatk.adapters import get_engine
+from recallatk.adapters.registry import declaration_of
 from recallatk.analysis.filtered import violations
 from recallatk.analysis.remedy import costlier
 from recallatk.analysis.score import score_repeated
@@ -106,12 +107,12 @@ class Runner:
         if not self.worked:
             return
         self.watch(self.progress)
-        needs_ids = any(get_engine(each.engine).abilities.attaches for each in self.plan.builds)
+        engines = [get_engine(each.engine) for each in self.plan.builds]
         sweep()
         with ScratchFolder() as folder:
             data = folder / "data"
             data.mkdir()
-            write_data(data, self.dataset, needs_ids=needs_ids)
+            write_data(data, self.dataset, engines)
             for number, planned in enumerate(self.plan.builds, 1):
                 self._measure(planned, data, folder / f"build-{number}")
 
@@ -210,7 +211,8 @@ class Runner:
     def job(self, planned: PlannedBuild, wanted: Sequence[Trial]) -> Job:
         """The job of one process."""
         tasks = tuple(Task(self.numbers[each], dict(each.search), each.load) for each in wanted)
-        return Job(planned.engine, self.dataset.metric, self.k, self.settings, tasks)
+        metric, declaration = self.dataset.metric, declaration_of(planned.engine)
+        return Job(planned.engine, metric, self.k, self.settings, tasks, declaration)
 
     def _take(self, planned: PlannedBuild, events: Iterator[Event | TrialResult]) -> None:
         for event in events:

@@ -248,10 +248,11 @@ class _Rounds:
             started = time.perf_counter()
             with importing(type(self.engine)):
                 load = self._settled(task, order)
+                self.engine.begin_trace()
                 block = run_block(self.engine, load, self.questions, order, seed=self.settings.seed + turn)
             seconds += time.perf_counter() - started
             blocks = self.blocks[task.number]
-            blocks.add(block, self.session.order)
+            blocks.add(block, self.session.order, self.engine.end_trace())
             blocks.exercised = self.session.evidence()
             blocks.sentinel_ns.append(self.sentinel.pace_ns())
             yield Blocked(task.number, turn, seconds, percentile(block.calls.latency_ns, 0.95))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recallatk.core import Calls, Others, WarmUp
 from recallatk.core.filtering import Refusals, read_refusals
+from recallatk.core.stages import StageTrace, widened
 from recallatk.redaction import redact_text
 from recallatk.scratch import scratch_writing
 
@@ -42,6 +43,8 @@ class TrialResult:
     sentinel_ns: NDArray[np.int64]
     highest_rate: float | None = None
     refused: Refusals | None = None
+    trace: StageTrace | None = None
+    """What each stage of a path did; None for engines without stages."""
 
     def save(self, path: Path) -> None:
         """Write it as one file of arrays."""
@@ -54,6 +57,7 @@ class TrialResult:
             "batch": self.calls.batch,
             "clients": self.calls.clients,
             "refused": None if self.refused is None else self.refused.to_dict(),
+            "stages": None if self.trace is None else list(self.trace.names),
         }
         arrays = {
             "answers": self.answers,
@@ -62,6 +66,7 @@ class TrialResult:
             **({} if self.refused is None else {"refused": self.refused.numbers}),
             **{f"calls_{name}": getattr(self.calls, name) for name in (*_CALLS, "round")},
             **{f"others_{name}": array for name, array in others.items()},
+            **({} if self.trace is None else _trace_arrays(self.trace)),
         }
         save_arrays(path, arrays, facts)
 
@@ -82,7 +87,34 @@ class TrialResult:
             sentinel_ns=arrays["sentinel_ns"],
             highest_rate=facts["highest_rate"],
             refused=read_refusals(arrays.get("refused"), facts["refused"]),
+            trace=_read_trace(arrays, facts["stages"]),
         )
+
+
+def _trace_arrays(trace: StageTrace) -> dict[str, NDArray[Any]]:
+    lists = {f"stage_{number}": rows for number, rows in enumerate(trace.rows)}
+    return {"spans_ns": trace.spans_ns, "stage_queries": trace.queries, **lists}
+
+
+def _read_trace(arrays: Mapping[str, NDArray[Any]], names: list[str] | None) -> StageTrace | None:
+    if names is None:
+        return None
+    rows = tuple(arrays[f"stage_{number}"] for number in range(len(names)))
+    return StageTrace(tuple(names), arrays["spans_ns"], arrays["stage_queries"], rows)
+
+
+def _merged(traces: list[StageTrace]) -> StageTrace | None:
+    """One trace of several rounds: all times, and the rows that each query got first."""
+    if not traces:
+        return None
+    queries = np.concatenate([each.queries for each in traces])
+    _, first = np.unique(queries, return_index=True)
+    lists = []
+    for place in range(len(traces[0].names)):
+        width = max(each.rows[place].shape[1] for each in traces)
+        lists.append(np.concatenate([widened(each.rows[place], width) for each in traces])[first])
+    spans = np.concatenate([each.spans_ns for each in traces])
+    return StageTrace(traces[0].names, spans, queries[first], tuple(lists))
 
 
 class TrialBlocks:
@@ -98,9 +130,13 @@ class TrialBlocks:
         self.warm_up: WarmUp | None = None
         self.exercised = ""
         self.highest_rate: float | None = None
+        self.traces: list[StageTrace] = []
 
-    def add(self, block: Block, order: NDArray[np.int64] | None) -> None:
+    def add(self, block: Block, order: NDArray[np.int64] | None, trace: StageTrace | None = None) -> None:
         """Add a block; `order` maps index rows to corpus rows, None if they are equal."""
+        if trace is not None:
+            mapped = [each if order is None else corpus_rows(each, order) for each in trace.rows]
+            self.traces.append(replace(trace, rows=tuple(mapped)))
         rows = block.rows if order is None else corpus_rows(block.rows, order)
         queries, first = np.unique(block.answered, return_index=True)
         new = self.times[queries] == 0
@@ -140,6 +176,7 @@ class TrialBlocks:
             sentinel_ns=np.asarray(self.sentinel_ns, np.int64),
             highest_rate=self.highest_rate,
             refused=self.refused,
+            trace=_merged(self.traces),
         )
 
 

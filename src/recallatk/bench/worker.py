@@ -20,6 +20,8 @@ from recallatk.bench.job import (
     read_corpus,
     read_filters,
     read_job,
+    read_sparse,
+    read_texts,
     read_vectors,
     remember_secrets,
     result_file,
@@ -45,6 +47,8 @@ from recallatk.errors import WriteError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from recallatk.adapters import Engine
+    from recallatk.bench.job import Job
     from recallatk.bench.messages import Event, Request
 
 
@@ -75,9 +79,16 @@ class Worker:
         self.data, self.folder = data, folder
         self.job = read_job(folder)
         self._remember(*(task.search for task in self.job.tasks))
-        questions = Questions(np.array(read_vectors(data, "queries")), self.job.k, read_filters(data))
         # Import the engine now, before any limit or clock applies.
-        self.session = Session(get_engine(self.job.engine), self.job, questions)
+        kind = _engine(self.job)
+        questions = Questions(
+            np.array(read_vectors(data, "queries")),
+            self.job.k,
+            read_filters(data),
+            read_texts(data) if kind.inputs.texts else None,
+            read_sparse(data, kind.inputs.sparse),
+        )
+        self.session = Session(kind, self.job, questions)
 
     def _remember(self, *parameters: dict[str, object]) -> None:
         remember_secrets(self.job.engine, *parameters)
@@ -132,6 +143,16 @@ class Worker:
         found = self.session.probe(request, misses, lambda row: vectors[row : row + 1])
         found.save(result_file(self.folder, request.number))
         yield Finished(request.number)
+
+
+def _engine(job: Job) -> type[Engine]:
+    """The engine of a job: registered, or the path that the job declares."""
+    if job.declaration is None:
+        return get_engine(job.engine)
+    from recallatk.pipeline.path import Path as RetrievalPath
+    from recallatk.pipeline.path_engine import path_engine
+
+    return path_engine(RetrievalPath.from_plain(job.declaration))
 
 
 def main(data: str, folder: str, parent: str) -> int:

@@ -1,1 +1,5 @@
-"""Retrieval paths around an engine: filter, oversample and rerank, hybrid fusion."""
+"""Retrieval paths: legs that retrieve, fusion, filtering after the search, and reranking, as one engine."""
+
+from recallatk.pipeline.path import Path
+
+__all__ = ["Path"]

@@ -90,7 +90,7 @@ def tune(
     name = journal_name(dataset, targets, limits, prefer, seed, found, weights)
     journal = Journal(None if out is None else Path(out) / name)
     sweep()
-    with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
+    with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed, engines=found)) as pool:
         _start(pool, () if journal.steps else found)
         depth = min(max(each.measure.deepest for each in targets), shape.rows)
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.adapters.registry import declaration_of
 from recallatk.analysis.relevance import relevance_loss
 from recallatk.bench.job import Job, TrialSettings, write_data
 from recallatk.bench.messages import Built
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters import Engine
     from recallatk.core import Dataset
     from recallatk.goals import Target
     from recallatk.tuning.journal import Journal
@@ -57,6 +59,8 @@ class IndexPool:
     k: int
     seed: int
     limits: Limits = field(default_factory=Limits)
+    engines: Sequence[type[Engine]] = ()
+    """The engines that will be built."""
 
     def __post_init__(self) -> None:
         self._data: Path | None = None
@@ -68,7 +72,7 @@ class IndexPool:
         if self._data is None:
             self._data = self.folder / "data"
             self._data.mkdir()
-            write_data(self._data, self.dataset, needs_ids=False)
+            write_data(self._data, self.dataset, self.engines)
         return self._data
 
     def start(self, engine: str) -> None:
@@ -77,7 +81,8 @@ class IndexPool:
             self._open.append((self._started(engine), None))
 
     def _started(self, engine: str) -> WorkerProcess:
-        job = Job(engine, str(self.dataset.metric), self.k, TrialSettings(seed=self.seed))
+        metric, settings = str(self.dataset.metric), TrialSettings(seed=self.seed)
+        job = Job(engine, metric, self.k, settings, declaration=declaration_of(engine))
         return WorkerProcess(self.data, self.folder / f"process-{len(self._open)}", job)
 
     def holding(self, index: IndexClient) -> WorkerProcess | None:

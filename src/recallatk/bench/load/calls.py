@@ -32,6 +32,10 @@ class Questions:
     k: int
     filters: list[Filter | None] | None = None
     """The filter of each query; None if no query has one."""
+    texts: list[str] | None = None
+    """The text of each query, for engines that read it."""
+    sparse: list[list[tuple[int, float]]] | None = None
+    """The sparse vector of each query, for engines that read it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vectors", np.ascontiguousarray(self.vectors))
@@ -46,14 +50,33 @@ class Questions:
         """Arguments of `search`, one query per call."""
         filters = self.filters or [None] * len(self)
         return [
-            (QueryBatch(self.vectors[query : query + 1], [each], rows=range(query, query + 1)), self.k)
+            (
+                QueryBatch(
+                    self.vectors[query : query + 1],
+                    [each],
+                    rows=range(query, query + 1),
+                    texts=None if self.texts is None else self.texts[query : query + 1],
+                    sparse=None if self.sparse is None else self.sparse[query : query + 1],
+                ),
+                self.k,
+            )
             for query, each in enumerate(filters)
         ]
 
     def together(self, queries: Whole) -> Arguments:
         """Arguments of `search` for several queries in one call."""
-        filters = None if self.filters is None else [self.filters[query] for query in queries.tolist()]
-        return QueryBatch(self.vectors[queries], filters, rows=queries), self.k
+
+        def taken(values: list[Any] | None) -> list[Any] | None:
+            return None if values is None else [values[query] for query in queries.tolist()]
+
+        batch = QueryBatch(
+            self.vectors[queries],
+            taken(self.filters),
+            rows=queries,
+            texts=taken(self.texts),
+            sparse=taken(self.sparse),
+        )
+        return batch, self.k
 
 
 class Script:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from recallatk.bench.settings.problems import NO_ENGINE, Problems, SettingsError
 from recallatk.bench.settings.settings import Settings
 from recallatk.errors import RecallError, UsageError, unknown
 from recallatk.files import require_ordinary
+from recallatk.pipeline.path import Retrieve
 from recallatk.redaction import is_url, without_secrets
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _TABLES: dict[str, type[BaseModel]] = {
 _LISTS: dict[str, type[BaseModel]] = {
     "load": models.LoadSettings,
     "engine": models.EngineSettings,
+    "path": models.PathSettings,
     "waive": models.WaiverSettings,
 }
 _PLACES = (
@@ -131,7 +133,9 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
         parts["data"] = _valid_data(values.get("data"))
     for key, model in _LISTS.items():
         parts[key] = _list(model, values.get(key), key, problems)
-    if engines and values.get("engine") in (None, []):
+    if "measure" in parts and "at" not in parts["measure"].model_fields_set:
+        parts["measure"] = _within_paths(parts["measure"], parts["path"].values())
+    if engines and values.get("engine") in (None, []) and values.get("path") in (None, []):
         problems.add(("engine",), NO_ENGINE)
     _resolve(parts, folder)
     if look:
@@ -140,6 +144,7 @@ def _settings(values: Mapping[str, Any], folder: Path, where: str, *, look: bool
     problems.require_none(where)
     parts["load"] = tuple(parts["load"].values()) or (models.LoadSettings(),)
     parts["engine"] = tuple(parts["engine"].values())
+    parts["path"] = tuple(parts["path"].values())
     parts["waive"] = tuple(parts["waive"].values())
     name = name or name_of(parts["data"].corpus)
     if parts["output"].folder is None:
@@ -230,23 +235,74 @@ def _check_together(parts: dict[str, Any], problems: Problems) -> None:
         if engine is not None:
             check_ability(engine, place, problems, metric=data.metric, filtered=filtered, build=entry.build)
             _check_parameters(engine, entry, place, problems, k)
+    for number, path in parts["path"].items():
+        _check_path(path, ("path", number), parts, problems, filtered=filtered, k=k)
 
 
-def find_engine(name: str, place: Place, problems: Problems) -> type[Engine] | None:
-    """The engine of this name; an unknown or missing one is a problem."""
+def _within_paths(
+    measure: models.MeasureSettings, paths: Iterable[models.PathSettings]
+) -> models.MeasureSettings:
+    """The usual cutoffs, without those beyond the number of results of a path."""
+    most = min((each.k for each in paths if each.k is not None), default=None)
+    if most is None or most >= max(measure.at):
+        return measure
+    usual = tuple(each for each in measure.at if each <= most) or (most,)
+    return measure.model_copy(update={"at": usual if most in usual else (*usual, most)})
+
+
+def _check_path(
+    entry: models.PathSettings,
+    place: Place,
+    parts: dict[str, Any],
+    problems: Problems,
+    *,
+    filtered: str | None,
+    k: int | None,
+) -> None:
+    """Check the stages of a path, its engines, its parameters, and that it returns enough rows."""
+    problems.include(entry.stage_problems, place)
+    others = [each.name for number, each in parts["path"].items() if number < place[1]]
+    if entry.name in others or entry.name in registered():
+        said = "another path" if entry.name in others else "an engine"
+        problems.add((*place, "name"), f"{entry.name} is the name of {said}. Choose another name")
+        return
+    if entry.stage_problems.found:
+        return
+    found = [
+        find_engine(leg.engine, (*place, "stages", number), problems, key="retrieve")
+        for number, leg in enumerate(entry.path.read)
+        if isinstance(leg, Retrieve) and leg.dense
+    ]
+    if None in found:
+        return
+    try:
+        engine = entry.engine
+    except RecallError as problem:
+        problems.add(place, str(problem))
+        return
+    metric = parts["data"].metric
+    check_ability(engine, place, problems, metric=metric, filtered=filtered, build=entry.build)
+    _check_parameters(engine, entry, place, problems, k)
+    if k is not None and entry.k is not None and k > entry.k:
+        said = f"returns {entry.k} rows, and {k} are scored. Raise it, or lower at (--at) to {entry.k}"
+        problems.add((*place, "k"), said)
+
+
+def find_engine(name: str, place: Place, problems: Problems, *, key: str = "name") -> type[Engine] | None:
+    """The engine of this name, which the key states; an unknown or missing one is a problem."""
     if name not in registered():
-        problems.add((*place, "name"), unknown("engine", name, registered(), ENGINES))
+        problems.add((*place, key), unknown("engine", name, registered(), ENGINES))
         return None
     try:
         engine = get_engine(name)
     except RecallError as problem:
-        problems.add((*place, "name"), str(problem))
+        problems.add((*place, key), str(problem))
         return None
     try:
         require_installed(engine)
     except RecallError as problem:
         # Its parameters can still be checked.
-        problems.add((*place, "name"), str(problem))
+        problems.add((*place, key), str(problem))
     return engine
 
 
@@ -280,7 +336,11 @@ def check_ability(
 
 
 def _check_parameters(
-    engine: type[Engine], entry: models.EngineSettings, place: Place, problems: Problems, k: int | None
+    engine: type[Engine],
+    entry: models.EngineSettings | models.PathSettings,
+    place: Place,
+    problems: Problems,
+    k: int | None,
 ) -> None:
     """Check values, then the constraints that do not depend on the data."""
     problems.include(entry.problems, place)

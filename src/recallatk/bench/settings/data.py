@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from recallatk.adapters import get_engine
+from recallatk.adapters.base import missing_inputs
 from recallatk.analysis.query_groupings import require_groupable
 from recallatk.bench.settings.bench_file import check_ability
 from recallatk.bench.settings.problems import Problems
@@ -103,11 +103,14 @@ def require_able_engines(settings: Settings, dataset: Dataset) -> None:
 def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> None:
     # Where some queries have no filter, an engine that cannot filter is measured on those.
     filtered = "the queries have filters" if dataset.queries.all_filtered else None
-    for number, entry in enumerate(settings.engine):
-        engine = get_engine(entry.name)
+    for number, entry in enumerate(settings.entries):
+        paths = number - len(settings.engine)
+        place = ("engine", number) if paths < 0 else ("path", paths)
+        for said in missing_inputs(entry.engine, dataset):
+            problems.add(place, said)
         check_ability(
-            engine,
-            ("engine", number),
+            entry.engine,
+            place,
             problems,
             metric=dataset.metric,
             filtered=filtered,

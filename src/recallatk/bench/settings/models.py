@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from recallatk.adapters import get_engine
+from recallatk.adapters import Engine, get_engine
+from recallatk.adapters.registry import declare
 from recallatk.analysis.measures import Measure, Recall, parse_measure
 from recallatk.bench.settings.grid import Axes, read_axes
 from recallatk.bench.settings.problems import Problems, described
@@ -34,6 +35,10 @@ from recallatk.datasets.model_labels import ModelLabels
 from recallatk.errors import RecallError
 from recallatk.filters import parse_filter
 from recallatk.goals import parse_goal, sort_goals
+from recallatk.pipeline.knobs import PathKnobs
+from recallatk.pipeline.path import Path
+from recallatk.pipeline.path_engine import path_engine
+from recallatk.pipeline.stage_tables import read_stages
 from recallatk.truths.memory_plan import SMALLEST
 
 Whole = Annotated[int, Field(ge=0)]
@@ -246,6 +251,11 @@ class EngineSettings(Table):
     search: Annotated[dict[str, Any], Field(default_factory=dict)]
 
     @property
+    def engine(self) -> type[Engine]:
+        """Its class."""
+        return get_engine(self.name)
+
+    @property
     def axes(self) -> Axes:
         """Every parameter with its values."""
         return self._read[0]
@@ -257,7 +267,56 @@ class EngineSettings(Table):
 
     @cached_property
     def _read(self) -> tuple[Axes, Problems]:
-        return read_axes(get_engine(self.name), self.build, self.search)
+        return read_axes(self.engine, self.build, self.search)
+
+
+class PathSettings(Table):
+    """A retrieval path: its stages in order."""
+
+    name: Text
+    k: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    stages: Annotated[tuple[dict[str, Any], ...], BeforeValidator(as_list)]
+
+    @cached_property
+    def stage_problems(self) -> Problems:
+        """Problems with the stages, with places relative to this entry."""
+        found = Problems()
+        for place, said in read_stages(self.name, self.stages, self.k)[1]:
+            found.add(place, said)
+        return found
+
+    @cached_property
+    def path(self) -> Path:
+        """The path."""
+        return Path(self.name, self.stages, self.k)
+
+    @property
+    def engine(self) -> type[Engine]:
+        """The path as an engine, known to this process by its name from now on."""
+        return declare(self._engine)
+
+    @cached_property
+    def _engine(self) -> type[Engine]:
+        return path_engine(self.path)
+
+    @property
+    def build(self) -> dict[str, Any]:
+        """Build parameters that its stages state."""
+        return PathKnobs(self.path).given()[0]
+
+    @property
+    def axes(self) -> Axes:
+        """Every parameter with its values."""
+        return self._read[0]
+
+    @property
+    def problems(self) -> Problems:
+        """Problems with the parameters, with places relative to this entry."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[Axes, Problems]:
+        return read_axes(self._engine, *PathKnobs(self.path).given())
 
 
 class WaiverSettings(Table):
@@ -284,4 +343,5 @@ def _without_traceback(read: Any, text: str) -> Any:
 
 Loads = Annotated[tuple[LoadSettings, ...], BeforeValidator(as_list)]
 Engines = Annotated[tuple[EngineSettings, ...], BeforeValidator(as_list)]
+Paths = Annotated[tuple[PathSettings, ...], BeforeValidator(as_list)]
 Waivers = Annotated[tuple[WaiverSettings, ...], BeforeValidator(as_list)]

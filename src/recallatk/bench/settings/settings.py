@@ -11,11 +11,14 @@ from recallatk.bench.settings.models import (
     CostSettings,
     DataSettings,
     Engines,
+    EngineSettings,
     LimitSettings,
     Loads,
     LoadSettings,
     MeasureSettings,
     OutputSettings,
+    Paths,
+    PathSettings,
     TruthSettings,
     TuneSettings,
     Waivers,
@@ -39,7 +42,13 @@ class Settings(Table):
     tune: TuneSettings = TuneSettings()
     cost: CostSettings = CostSettings()
     engine: Engines = ()
+    path: Paths = ()
     waive: Waivers = ()
+
+    @property
+    def entries(self) -> tuple[EngineSettings | PathSettings, ...]:
+        """Everything to measure: engines, then paths."""
+        return (*self.engine, *self.path)
 
     @property
     def loads(self) -> tuple[Load, ...]:
@@ -52,7 +61,7 @@ class Settings(Table):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values with ranges and defaults resolved, without limits, output, goals and price."""
-        apart = {"limits", "output", "tune", "cost", "load", "engine", "waive"}
+        apart = {"limits", "output", "tune", "cost", "load", "engine", "path", "waive"}
         plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
         for name in ("corpus", "queries"):
@@ -67,6 +76,9 @@ class Settings(Table):
             {"name": entry.name, "build": _plain(entry.axes.build), "search": _plain(entry.axes.search)}
             for entry in self.engine
         ]
+        if self.path:
+            # Runs of versions without paths are resumed as they are.
+            plain["path"] = [each.path.shape() for each in self.path]
         return plain
 
     def identity(self) -> dict[str, Any]:
@@ -94,6 +106,8 @@ class Settings(Table):
             tables.append(toml_table("[[engine]]", {"name": entry["name"]}))
             for part in ("build", "search"):
                 tables += [toml_table(f"[engine.{part}]", entry[part])] if entry[part] else []
+        for entry in plain["path"]:
+            tables.append(toml_table("[[path]]", entry))
         tables += [toml_table("[[waive]]", each) for each in plain["waive"]]
         return "\n\n".join(tables) + "\n"
 

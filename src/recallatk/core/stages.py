@@ -1,0 +1,57 @@
+"""Stages of a path: what each returned for every query, how long it took, and its recall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class StageTrace:
+    """What the stages of a path did in some calls."""
+
+    names: tuple[str, ...]
+    spans_ns: NDArray[np.int64]
+    """(calls, stages) nanoseconds that each stage took."""
+    queries: NDArray[np.int64]
+    """The queries that `rows` answer, each once, in ascending order."""
+    rows: tuple[NDArray[np.int64], ...]
+    """For each stage, (queries, width) index rows as first returned, padded with -1."""
+
+
+def widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Lists padded with -1 to this width."""
+    import numpy as np
+
+    missing = width - rows.shape[1]
+    return np.pad(rows, ((0, 0), (0, missing)), constant_values=-1) if missing else rows
+
+
+@dataclass(frozen=True, eq=False)
+class StageResult:
+    """One stage of a measured path."""
+
+    name: str
+    rows: NDArray[np.int64]
+    """(queries, width) corpus rows as first returned, best first; -1 without an answer."""
+    contained: NDArray[np.float64]
+    """Per query, the share of the path's true top k that the list of the stage contains."""
+    recall: NDArray[np.float64] | None
+    """Per query, recall of the list against the truth of this stage alone; None without such a truth."""
+
+
+@dataclass(frozen=True, eq=False)
+class StageResults:
+    """The stages of one trial."""
+
+    k: int
+    """Number of results of the path."""
+    stages: tuple[StageResult, ...]
+    spans_ns: NDArray[np.int64]
+    """(calls, stages) nanoseconds of every timed call."""
+    fused: bool = False
+    """Whether the truth is a fusion of exact lists or a reranking of them, not exact search by vectors."""
