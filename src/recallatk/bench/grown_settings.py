@@ -88,7 +88,9 @@ def _joined_paths(settings: Settings, kept: Sequence[Trial]) -> tuple[PathSettin
                 _united(build, entry.axes.build, [each.build for each in kept]),
                 _united(search, entry.axes.search, [each.search for each in kept]),
             )
-            entries[place] = PathSettings(name=entry.name, k=entry.k, stages=tuple(grown.stages))
+            entries[place] = PathSettings(
+                name=entry.name, k=entry.k, stages=tuple(dict(each) for each in grown.stages)
+            )
     return tuple(entries)
 
 

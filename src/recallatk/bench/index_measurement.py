@@ -32,7 +32,7 @@ from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
 from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.pipeline.path import Path
-from recallatk.pipeline.path_engine import PathEngine, path_engine
+from recallatk.pipeline.path_engine import PathEngine, path_engine, truth_depth
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     Settings = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 _ACCEPTED = (
-    "the name of an engine, an Engine class, a Path, a function search(queries, k), or an index object of faiss, "
-    "hnswlib, usearch, voyager, annoy, scann, pynndescent, scikit-learn, LanceDB, Chroma or Qdrant"
+    "the name of an engine, an Engine class, a Path, a function search(queries, k), or an index object of "
+    "faiss, hnswlib, usearch, voyager, annoy, scann, pynndescent, scikit-learn, LanceDB, Chroma or Qdrant"
 )
 
 
@@ -117,7 +117,7 @@ def measure(
 def _measured(
     engine: type[Engine], dataset: Dataset, truth: Any, plan: Plan, timing: TrialSettings, watch: Watch | None
 ) -> Run:
-    known = _truth(truth, dataset, timing.at)
+    known = _truth(truth, dataset, timing.at, _path_depth(engine, plan, timing.k))
     require_measurable(dataset, known, timing.at)
     sink = MemorySink(describe_run(dataset, known, plan, {}))
     filters = filter_facts(dataset, _unfiltered(dataset, timing.k) if truth is None else None)
@@ -230,7 +230,14 @@ def _is_registered(engine: type[Engine]) -> bool:
     return known and get_engine(engine.name) is engine
 
 
-def _truth(given: Any, dataset: Dataset, at: Sequence[int]) -> Truth:
+def _path_depth(engine: type[Engine], plan: Plan, k: int) -> int:
+    """Depth of the truth that a path needs to compare its lists with exact ones."""
+    if not issubclass(engine, PathEngine):
+        return 0
+    return max(truth_depth(engine, dict(each.search), k) for each in plan.trials)
+
+
+def _truth(given: Any, dataset: Dataset, at: Sequence[int], depth: int) -> Truth:
     if isinstance(given, Truth):
         return given
     from recallatk.api import ground_truth, load_truth
@@ -239,7 +246,7 @@ def _truth(given: Any, dataset: Dataset, at: Sequence[int]) -> Truth:
         return load_truth(given, corpus=dataset.corpus, metric=dataset.metric)
     if not at or min(at) < 1:
         raise UsageError(f"at = {list(at)}. Accepted: whole numbers from 1")
-    return ground_truth(dataset, depth=max(at))
+    return ground_truth(dataset, depth=max(*at, min(depth, dataset.corpus.rows)))
 
 
 def _unfiltered(dataset: Dataset, k: int) -> Truth | None:

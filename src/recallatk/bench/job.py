@@ -17,11 +17,12 @@ from recallatk.bench.environment import usable_cores
 from recallatk.bench.process_usage import Limits
 from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
-from recallatk.errors import UsageError
+from recallatk.errors import MismatchError, UsageError
 from recallatk.filters import filter_from_json
 from recallatk.filters.eligibility import distinct_filters
 from recallatk.references import remember_references, remember_variables
 from recallatk.scratch import scratch_writing
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -223,9 +224,19 @@ def query_texts(dataset: Dataset) -> list[str]:
 
 def query_sparse(dataset: Dataset, source: str) -> list[list[tuple[int, float]]]:
     """The sparse vector of each query as (term, weight) pairs, from a column or a file."""
-    from recallatk.datasets.sparse_vectors import sparse_pairs
+    from recallatk.datasets.sparse_vectors import column_vectors, query_pairs, read_csr
 
-    return sparse_pairs(dataset.queries, source)
+    queries = dataset.queries
+    if source in queries.columns.schema.names:
+        column = queries.columns.read([source], 0, queries.rows)[source]
+        return query_pairs(column_vectors(column, f"{queries.name}, column {source!r}"))
+    found = query_pairs(read_csr(source))
+    if len(found) != queries.rows:
+        raise MismatchError(
+            f"{source} has {counted(len(found), 'sparse vector', 'sparse vectors')}, and there are "
+            f"{counted(queries.rows, 'query', 'queries')}"
+        )
+    return found
 
 
 def read_texts(folder: Path) -> list[str] | None:

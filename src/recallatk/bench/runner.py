@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from recallatk.adapters import get_engine
 from recallatk.adapters.registry import declaration_of
 from recallatk.analysis.filtered import violations
+from recallatk.analysis.measures import parse_measure
 from recallatk.analysis.remedy import costlier
 from recallatk.analysis.score import score_repeated
 from recallatk.analysis.weighting import query_columns, weights_by_query
@@ -17,12 +18,14 @@ from recallatk.bench.full_effort import effort_knobs
 from recallatk.bench.job import Job, Task, insertion_order, write_data
 from recallatk.bench.loss_evidence import Inquiry
 from recallatk.bench.messages import NO_SPACE, Began, Blocked, Built, Failed
+from recallatk.bench.path_truths import PathTruths
 from recallatk.bench.progress import Progress
 from recallatk.bench.session import Session
 from recallatk.bench.supervisor import WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Build, Failure, Measurement
 from recallatk.errors import EngineError, UsageError
+from recallatk.pipeline.path_engine import PathEngine
 from recallatk.scratch import ScratchFolder, sweep
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
     from recallatk.bench.run_sink import RunSink
     from recallatk.core import Dataset, FilterFacts, Trial, Truth
+    from recallatk.core.stages import StageResults
 
 
 def _until_lost(
@@ -87,6 +91,9 @@ class Runner:
         self.k = min(settings.k, dataset.corpus.rows)
         columns = query_columns(truth, dataset)
         self.weights = weights_by_query(columns, settings.weight, dataset.queries.rows)
+        self.engines: dict[str, type[Engine]] = {}
+        """Classes of the engines of the plan."""
+        self.path_truths = PathTruths(dataset, truth)
         self.seconds = {"building": 0.0, "searching": 0.0}
         self.spent: dict[Trial, float] = {}
         """Seconds that each trial took, warm-up included."""
@@ -107,17 +114,18 @@ class Runner:
         if not self.worked:
             return
         self.watch(self.progress)
-        engines = [get_engine(each.engine) for each in self.plan.builds]
+        self.engines = {each.engine: get_engine(each.engine) for each in self.plan.builds}
         sweep()
         with ScratchFolder() as folder:
             data = folder / "data"
             data.mkdir()
-            write_data(data, self.dataset, engines)
+            write_data(data, self.dataset, self.engines.values())
             for number, planned in enumerate(self.plan.builds, 1):
                 self._measure(planned, data, folder / f"build-{number}")
 
     def run_here(self, engine: type[Engine], questions: Questions) -> None:
         """Measure the builds of the plan in this process, without limits."""
+        self.engines = {each.engine: engine for each in self.plan.builds}
         for planned in self.plan.builds:
             with closing(self._in_this_process(engine, planned, questions)) as events:
                 self._take(planned, events)
@@ -264,8 +272,16 @@ class Runner:
         self.watch(self.progress)
 
     def _finished(self, result: TrialResult) -> None:
+        trial = self.trials[result.number]
+        truth, measures = self.truth, self.settings.measures
+        engine = self.engines.get(trial.engine)
+        if engine is not None and issubclass(engine, PathEngine):
+            truth = self.path_truths.of(engine, trial, self.k)
+            if truth is not self.truth:
+                # Fused scores are no distances.
+                measures = tuple(each for each in measures if not parse_measure(each).needs_scores)
         measurement = Measurement(
-            trial=self.trials[result.number],
+            trial=trial,
             build=self.built,
             k=self.k,
             answers=result.answers,
@@ -275,10 +291,10 @@ class Runner:
                 result.answers,
                 result.times,
                 result.others,
-                self.truth,
+                truth,
                 self.dataset,
                 self.settings.at,
-                self.settings.measures,
+                measures,
                 self.weights,
             ),
             others=result.others,
@@ -289,10 +305,17 @@ class Runner:
             refused=result.refused,
             filters=self.filters,
             violations=None if self.filters is None else violations(self.dataset, result.answers),
+            stages=self._stages(trial, result),
         )
         self.sink.add(measurement)
         self.progress.add(measurement)
         self.watch(self.progress)
+
+    def _stages(self, trial: Trial, result: TrialResult) -> StageResults | None:
+        engine = self.engines.get(trial.engine)
+        if result.trace is None or engine is None or not issubclass(engine, PathEngine):
+            return None
+        return self.path_truths.results(engine, trial, result.trace, self.k)
 
     def _failed(self, trial: Trial, event: Failed) -> None:
         failure = Failure(trial, event.kind, event.phase, event.message, event.log)

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recallatk.core.truth import Truth
+
 
 @dataclass(frozen=True, eq=False)
 class StageTrace:
@@ -53,5 +55,5 @@ class StageResults:
     stages: tuple[StageResult, ...]
     spans_ns: NDArray[np.int64]
     """(calls, stages) nanoseconds of every timed call."""
-    fused: bool = False
-    """Whether the truth is a fusion of exact lists or a reranking of them, not exact search by vectors."""
+    truth: Truth | None = None
+    """What the path returns if its legs are exact; None if that is exact search by vectors."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from numbers import Real
 from typing import TYPE_CHECKING, TypeAlias
 
 from recallatk.errors import MismatchError, UsageError
@@ -113,11 +112,11 @@ def leg_weights(weights: float | Sequence[float], legs: int) -> tuple[float, ...
     accepted = f"{legs} numbers from 0 on, one per leg, not all 0"
     if legs == 2:
         accepted = f"the share of the first leg from 0 to 1, or {accepted}"
-    single = isinstance(weights, Real)
-    if single and legs == 2:
-        found = (float(weights), 1 - float(weights))  # type: ignore[arg-type]
-    else:
-        found = () if single else tuple(float(each) for each in weights)  # type: ignore[union-attr]
+    found: tuple[float, ...] = ()
+    if not isinstance(weights, int | float):
+        found = tuple(float(each) for each in weights)
+    elif legs == 2:
+        found = (float(weights), 1 - float(weights))
     valid = all(math.isfinite(each) and each >= 0 for each in found) and any(found)
     if len(found) != legs or not valid:
         raise UsageError(f"fuse weighted: weight = {weights!r}. Accepted: {accepted}")
@@ -125,7 +124,9 @@ def leg_weights(weights: float | Sequence[float], legs: int) -> tuple[float, ...
 
 
 def _require_constant(constant: float) -> None:
-    if isinstance(constant, bool) or not isinstance(constant, Real) or not 0 <= constant < math.inf:
+    number: object = constant
+    whole_or_not = isinstance(number, int | float) and not isinstance(number, bool)
+    if not whole_or_not or not 0 <= constant < math.inf:
         raise UsageError(f"fuse rrf: constant = {constant!r}. Accepted: a number from 0 on; 60 is usual")
 
 

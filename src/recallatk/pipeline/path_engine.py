@@ -16,8 +16,8 @@ from recallatk.core.stages import StageTrace, widened
 from recallatk.errors import EngineError
 from recallatk.pipeline.fusion import rrf, weighted
 from recallatk.pipeline.knobs import PathKnobs
-from recallatk.pipeline.legs import Leg
 from recallatk.pipeline.path import EXACT, RRF, WEIGHTED, Path, Rerank
+from recallatk.pipeline.path_leg import PathLeg
 from recallatk.pipeline.rerankers import ExactOrder, FunctionOrder
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ TEXT = "text"
 """Column with the text of a row, for functions whose stage names none."""
 
 
+# A fusion is compared with one of lists that are this many times as long, so that its depth can be a loss.
+DEEPER = 2
+
+
 class PathEngine(Engine):
     """Stages of a path around the indexes of its legs."""
 
@@ -42,7 +46,7 @@ class PathEngine(Engine):
     knobs: ClassVar[PathKnobs]
 
     def __init__(self) -> None:
-        self.legs: list[Leg] = []
+        self.legs: list[PathLeg] = []
         self.exact: ExactOrder | None = None
         self.functions: dict[str, FunctionOrder] = {}
         self.allowed: AllowedRows | None = None
@@ -85,7 +89,7 @@ class PathEngine(Engine):
         self.close()
         path = self.path
         self.rows = corpus.rows
-        self.legs = [Leg(self.knobs, each) for each in path.legs]
+        self.legs = [PathLeg(self.knobs, each) for each in path.legs]
         for leg in self.legs:
             leg.engine.set_threads(self.threads)
             leg.build(corpus, metric, parameters)
@@ -354,3 +358,13 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
         texts=texts or bool(functions),
         sparse=sparse,
     )
+
+
+def truth_depth(engine: type[PathEngine], search: Mapping[str, Any], k: int) -> int:
+    """Depth of the truth by vectors that a trial of a path needs."""
+    path = engine.path
+    wanted = max(k, path.k or k)
+    if path.by_vectors:
+        return wanted
+    depths = [engine.knobs.depth(leg, search, wanted) for leg in path.legs if leg.dense]
+    return max([wanted, *depths]) * (DEEPER if path.fuse is not None else 1)

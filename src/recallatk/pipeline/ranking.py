@@ -18,6 +18,16 @@ EPSILON = float(np.finfo(np.float64).eps)
 """Distance from 1 to the next float64: a rounded result is off by at most half of it, relatively."""
 
 
+class Scores(NamedTuple):
+    """Scores of some rows for one query."""
+
+    rows: NDArray[np.int64]
+    """Ascending."""
+    scores: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    """Maximum rounding error of each score."""
+
+
 class Ranked(NamedTuple):
     """One list of rows per query, best first."""
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.registry import declare
 from recallatk.analysis.measures import Measure, Recall, parse_measure
-from recallatk.bench.settings.grid import Axes, read_axes
+from recallatk.bench.settings.grid import MOST, Axes, read_axes
 from recallatk.bench.settings.problems import Problems, described
 from recallatk.bench.settings.values import (
     Bytes,
@@ -37,7 +37,7 @@ from recallatk.filters import parse_filter
 from recallatk.goals import parse_goal, sort_goals
 from recallatk.pipeline.knobs import PathKnobs
 from recallatk.pipeline.path import Path
-from recallatk.pipeline.path_engine import path_engine
+from recallatk.pipeline.path_engine import PathEngine, path_engine, truth_depth
 from recallatk.pipeline.stage_tables import read_stages
 from recallatk.truths.memory_plan import SMALLEST
 
@@ -296,8 +296,15 @@ class PathSettings(Table):
         return declare(self._engine)
 
     @cached_property
-    def _engine(self) -> type[Engine]:
+    def _engine(self) -> type[PathEngine]:
         return path_engine(self.path)
+
+    def truth_depths(self, k: int) -> set[int]:
+        """Depths of the truth by vectors that its settings need."""
+        names = list(self.axes.search)
+        values = itertools.product(*(self.axes.search[name].values for name in names))
+        searches = (dict(zip(names, each, strict=True)) for each in itertools.islice(values, MOST))
+        return {truth_depth(self._engine, each, k) for each in searches}
 
     @property
     def build(self) -> dict[str, Any]:

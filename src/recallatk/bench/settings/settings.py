@@ -57,7 +57,10 @@ class Settings(Table):
 
     def depth(self, rows: int) -> int:
         """Depth of a truth that is computed for a corpus of this many rows."""
-        return self.truth.depth or max(self.measure.deepest, min(USUAL_DEPTH, rows))
+        if self.truth.depth is not None:
+            return self.truth.depth
+        paths = [depth for each in self.path for depth in each.truth_depths(self.measure.largest_k)]
+        return max(self.measure.deepest, min(rows, max(USUAL_DEPTH, *paths, 1)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values with ranges and defaults resolved, without limits, output, goals and price."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from recallatk.pipeline.path import Retrieve
 
 
-class Leg:
+class PathLeg:
     """The index of one leg, with its parameters by their own names."""
 
     def __init__(self, knobs: PathKnobs, stage: Retrieve) -> None:

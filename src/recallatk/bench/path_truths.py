@@ -1,0 +1,236 @@
+"""The truth of a path: exact search, or its fusion and reranking applied to the exact lists of its legs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.adapters.batch import QueryBatch
+from recallatk.analysis.compared import Compared
+from recallatk.analysis.measures import Recall, RecallWithin
+from recallatk.bench.job import query_sparse, query_texts
+from recallatk.core import Metric
+from recallatk.core.stages import StageResult, StageResults, widened
+from recallatk.errors import UsageError
+from recallatk.pipeline.fusion import rrf, weighted
+from recallatk.pipeline.path import EXACT, RRF, Rerank, Retrieve
+from recallatk.pipeline.path_engine import TEXT, PathEngine, truth_depth
+from recallatk.pipeline.path_leg import PathLeg
+from recallatk.pipeline.ranking import Ranked
+from recallatk.pipeline.rerankers import ExactOrder, FunctionOrder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.core import Dataset, Trial, Truth
+    from recallatk.core.stages import StageTrace
+
+
+class PathTruths:
+    """Truths of the trials of paths, each made once.
+
+    Args:
+        dataset: the data.
+        truth: exact search by vectors, at least as deep as `truth_depth` says.
+    """
+
+    def __init__(self, dataset: Dataset, truth: Truth) -> None:
+        self.dataset, self.truth = dataset, truth
+        self._legs: dict[Any, PathLeg] = {}
+        self._made: dict[Any, Truth] = {}
+
+    def of(self, engine: type[PathEngine], trial: Trial, k: int) -> Truth:
+        """What the path returns for every query if its legs are exact."""
+        if engine.path.by_vectors:
+            return self.truth
+        self._require_depth(engine, trial, k)
+        wanted = max(k, engine.path.k or k)
+        later = bool(engine.path.reranks) or engine.path.post_filter is not None
+        deep = None if later and engine.path.reranks else self.truth.depth
+        key = (engine, self._apart(engine, trial), wanted)
+        if key not in self._made:
+            ranked = self._joined(engine, trial, wanted, self.exact_lists(engine, trial, wanted, deep))
+            self._made[key] = self._as_truth(ranked)
+        return self._made[key]
+
+    def _require_depth(self, engine: type[PathEngine], trial: Trial, k: int) -> None:
+        depth = min(truth_depth(engine, dict(trial.search), k), self.dataset.corpus.rows)
+        if any(leg.dense for leg in engine.path.legs) and self.truth.depth < depth:
+            raise UsageError(
+                f"the truth lists {self.truth.depth} neighbors, and the path {engine.name} needs {depth} to "
+                f"compare its lists with exact ones. Compute a deeper truth: depth = {depth}"
+            )
+
+    def exact_lists(
+        self, engine: type[PathEngine], trial: Trial, k: int, depth: int | None = None
+    ) -> list[Ranked]:
+        """The exact list of every leg, of this depth or as long as the leg retrieves."""
+        found = []
+        for leg in engine.path.legs:
+            width = depth or engine.knobs.depth(leg, dict(trial.search), k)
+            width = min(width, self.dataset.corpus.rows)
+            found.append(self._by_vectors(width) if leg.dense else self._by_terms(engine, trial, leg, width))
+        return found
+
+    def results(self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int) -> StageResults:
+        """Recall of every stage of a trial: of the path's true top k, and against the stage's own truth."""
+        wanted = max(k, engine.path.k or k)
+        truth = self.of(engine, trial, k)
+        cut = min(wanted, truth.depth)
+        stages = tuple(
+            StageResult(name, lists, self._contained(truth, lists, cut), own)
+            for name, lists, own in zip(
+                trace.names, self._everywhere(trace), self._own(engine, trial, trace, wanted), strict=True
+            )
+        )
+        own_truth = None if truth is self.truth else _shallow(truth, wanted)
+        return StageResults(cut, stages, trace.spans_ns, own_truth)
+
+    def _everywhere(self, trace: StageTrace) -> list[NDArray[np.int64]]:
+        """The lists of every query of the dataset; -1 for queries that were not sent."""
+        found = []
+        for rows in trace.rows:
+            whole = np.full((self.dataset.queries.rows, rows.shape[1]), -1, np.int64)
+            whole[trace.queries] = rows
+            found.append(whole)
+        return found
+
+    def _contained(self, truth: Truth, rows: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+        measure = RecallWithin(max(k, rows.shape[1]), k)
+        return measure.per_query(Compared(truth, rows))
+
+    def _own(
+        self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int
+    ) -> list[NDArray[np.float64] | None]:
+        """Recall of every stage against what it would return with exact inputs; None if that is unknown."""
+        path, lists = engine.path, self._everywhere(trace)
+        exact = self.exact_lists(engine, trial, k)
+        found: list[NDArray[np.float64] | None] = []
+        for number, stage in enumerate(each for each in path.read if each.name in trace.names):
+            if isinstance(stage, Retrieve):
+                place = path.legs.index(stage)
+                right, depth = exact[place], lists[number].shape[1]
+                whole = right.rows.shape[1] >= depth and not stage.reduced
+                found.append(self._recall(right, lists[number], depth) if whole else None)
+            elif path.fuse is not None and stage is path.fuse:
+                right = self._fused(engine, trial, k, exact)
+                found.append(self._recall(right, lists[number], min(k, right.rows.shape[1])))
+            elif number == len(trace.names) - 1:
+                truth = self.of(engine, trial, k)
+                found.append(Recall(min(k, truth.depth)).per_query(Compared(truth, lists[number])))
+            else:
+                found.append(None)
+        return found
+
+    def _recall(self, right: Ranked, rows: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+        return Recall(k).per_query(Compared(self._as_truth(right), rows))
+
+    # Exact lists
+
+    @cached_property
+    def _batch(self) -> QueryBatch:
+        queries = self.dataset.queries
+        filters = None if queries.filters is None else list(queries.filters)
+        texts = None if queries.text_column is None else query_texts(self.dataset)
+        vectors = queries.vectors.read(0, queries.rows)
+        return QueryBatch(vectors, filters, rows=np.arange(queries.rows), texts=texts)
+
+    def _by_vectors(self, depth: int) -> Ranked:
+        scores = self.truth.scores
+        if scores is not None and self.dataset.metric is Metric.L2:
+            scores = -scores
+        return Ranked(self.truth.rows, scores).cut(depth)
+
+    def _by_terms(self, engine: type[PathEngine], trial: Trial, leg: Retrieve, depth: int) -> Ranked:
+        """The exact list of a leg that ranks by terms, from an index of its own."""
+        prefix = engine.knobs.prefix(leg)
+        build = tuple((name, value) for name, value in trial.build if name.startswith(prefix))
+        key = (engine, leg.name, build)
+        if key not in self._legs:
+            held = PathLeg(engine.knobs, leg)
+            held.build(self.dataset.corpus, self.dataset.metric, dict(trial.build))
+            self._legs[key] = held
+        batch = self._batch
+        if engine.inputs.sparse is not None:
+            batch = copy.copy(batch)
+            batch.sparse = query_sparse(self.dataset, engine.inputs.sparse)
+        found: Ranked = self._legs[key].engine.scored(batch, depth, exact=True)  # type: ignore[attr-defined]
+        return found
+
+    # The rest of the path over exact lists
+
+    def _joined(self, engine: type[PathEngine], trial: Trial, k: int, lists: list[Ranked]) -> Ranked:
+        """The path after its legs, over these lists."""
+        found = self._fused(engine, trial, k, lists)
+        for stage in engine.path.reranks:
+            found = Ranked(self._reranked(engine, trial, stage, found.rows), None)
+        return found
+
+    def _fused(self, engine: type[PathEngine], trial: Trial, k: int, lists: list[Ranked]) -> Ranked:
+        fuse, search = engine.path.fuse, dict(trial.search)
+        if fuse is None:
+            return lists[0]
+        rows = [each.rows for each in lists]
+        width = int(search.get(f"{fuse.name}.depth") or sum(each.shape[1] for each in rows))
+        if fuse.method == RRF:
+            return rrf(rows, search["constant"], width)
+        share = float(search["weight"])
+        scores = [each.scores for each in lists if each.scores is not None]
+        return weighted(rows, scores, [share, 1 - share], width)
+
+    def _reranked(
+        self, engine: type[PathEngine], trial: Trial, stage: Rerank, rows: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        depth = int(dict(trial.search).get(f"{stage.name}.depth", rows.shape[1]))
+        first = rows[:, :depth]
+        corpus = self.dataset.corpus
+        if stage.by == EXACT:
+            ordered = ExactOrder(corpus, self.dataset.metric).order(self._batch.vectors, first)
+        else:
+            named = TEXT if TEXT in corpus.columns.schema.names else None
+            function = FunctionOrder(engine.path.name, stage, corpus, stage.column or named)
+            ordered = function.order(self._batch, first)
+        return ordered if depth >= rows.shape[1] else np.concatenate([ordered, rows[:, depth:]], axis=1)
+
+    def _apart(self, engine: type[PathEngine], trial: Trial) -> tuple[Any, ...]:
+        """The parameters of a trial that decide its truth: all but the effort of its indexes."""
+        deciding = ["constant", "weight"]
+        if engine.path.reranks:
+            deciding += ["depth", "oversample"]
+        terms = [leg for leg in engine.path.legs if not leg.dense]
+        search = [each for each in trial.search if each[0].rpartition(".")[2] in deciding]
+        prefixes = tuple(engine.knobs.prefix(leg) for leg in terms)
+        build = [(name, value) for name, value in trial.build if terms and name.startswith(prefixes)]
+        return (*search, *build)
+
+    def _as_truth(self, ranked: Ranked) -> Truth:
+        """The lists as a truth of the same queries; ties are equal scores."""
+        rows = ranked.rows
+        listed = (rows >= 0).sum(axis=1)
+        eligible = self.truth.eligible
+        if eligible is not None:
+            eligible = np.where(listed < rows.shape[1], np.minimum(listed, eligible), eligible)
+        return replace(
+            self.truth,
+            rows=rows,
+            scores=ranked.scores,
+            eligible=eligible,
+            tied=None,
+            overflow=None,
+            tie_counts=None,
+            certificate=None,
+        )
+
+
+def _shallow(truth: Truth, k: int) -> Truth:
+    """The truth as deep as reports need it: k rows, and those that tie with the last."""
+    if truth.scores is None or truth.depth <= k:
+        return replace(truth, rows=widened(truth.rows[:, :k], min(k, truth.depth)))
+    last = truth.scores[:, k - 1 : k]
+    tied = (truth.scores == last) & (truth.rows >= 0)
+    width = max(k, int(np.max(np.where(tied.any(axis=1), tied.shape[1] - tied[:, ::-1].argmax(axis=1), k))))
+    return replace(truth, rows=truth.rows[:, :width], scores=truth.scores[:, :width])
