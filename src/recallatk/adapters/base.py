@@ -113,6 +113,8 @@ class Engine:
     """Whether it indexes the columns of filters; None if it has no such indexes."""
     secret_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables from which it or its library reads a key, a password or a connection string."""
+    search_choices: ClassVar[Mapping[str, tuple[KnobValue, ...]]] = MappingProxyType({})
+    """Values of search parameters without an effort that a tuning tries each."""
     inputs: ClassVar[Inputs] = Inputs()
     declaration: ClassVar[Mapping[str, Any] | None] = None
     """The JSON form of an engine that no package registers, from which another process can make it."""

@@ -175,7 +175,8 @@ class PathTruths:
         if fuse is None:
             return lists[0]
         rows = [each.rows for each in lists]
-        width = int(search.get(f"{fuse.name}.depth") or sum(each.shape[1] for each in rows))
+        whole = sum(each.shape[1] for each in rows)
+        width = int(search.get(f"{fuse.name}.depth", whole))
         if fuse.method == RRF:
             return rrf(rows, search["constant"], width)
         share = float(search["weight"])
@@ -185,7 +186,8 @@ class PathTruths:
     def _reranked(
         self, engine: type[PathEngine], trial: Trial, stage: Rerank, rows: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        depth = int(dict(trial.search).get(f"{stage.name}.depth", rows.shape[1]))
+        search: dict[str, Any] = dict(trial.search)
+        depth = int(search.get(f"{stage.name}.depth", rows.shape[1]))
         first = rows[:, :depth]
         corpus = self.dataset.corpus
         if stage.by == EXACT:

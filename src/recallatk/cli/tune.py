@@ -169,7 +169,7 @@ def _wanted(
         target=tuple(target or table.target),
         budget=tuple(budget or table.budget),
         prefer=prefer or table.prefer,
-        engine=tuple(engine or table.engine or (each.name for each in settings.engine)),
+        engine=tuple(engine or table.engine or (each.engine.name for each in settings.entries)),
         seconds=table.time if time is None else parse_duration(time),
         by=tuple(by or table.by or settings.measure.by),
         price=price_of(settings.model_dump(include={"cost"})),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -57,3 +59,5 @@ class StageResults:
     """(calls, stages) nanoseconds of every timed call."""
     truth: Truth | None = None
     """What the path returns if its legs are exact; None if that is exact search by vectors."""
+    lost: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """By cause, the share of each query's true top k that was lost to it; they add up to 1 - recall."""

@@ -328,6 +328,7 @@ def path_engine(path: Path) -> type[PathEngine]:
         "search_knobs": knobs.search(),
         "constraints": knobs.constraints(),
         "inputs": _inputs(path, knobs),
+        "list_knob": knobs.list_knob(),
         "declaration": path.to_plain() if path.portable else None,
         "__doc__": f"The path {path.name}: {' → '.join(path.stage_names)}.",
     }

@@ -175,7 +175,15 @@ def _measured(line: TrialLine, measure: str | None) -> dict[str, Any]:
         "anomalies": measurement.score.anomalies,
         "pareto": line.front,
         "failure": None,
+        **({} if measurement.stages is None else {"path": _stages(measurement)}),
     }
+
+
+def _stages(measurement: Measurement) -> dict[str, Any] | None:
+    """What the stages of a path returned and took."""
+    from recallatk.reporting.path_stages import stages_to_dict
+
+    return stages_to_dict(measurement)
 
 
 def _filters(measurement: Measurement, measure: str | None) -> dict[str, Any] | None:

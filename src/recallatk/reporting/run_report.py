@@ -10,7 +10,7 @@ from recallatk.analysis.headline import headline_measure
 from recallatk.analysis.weighting import weights_of_run
 from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
-from recallatk.reporting import losses, run_page, run_prose, run_screen
+from recallatk.reporting import losses, path_stages, run_page, run_prose, run_screen
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
@@ -276,6 +276,8 @@ SECTIONS: Builders = (
     (Form.TERMINAL, run_screen.curve),
     (Form.SCREEN, run_screen.filtered),
     (Form.PROSE, run_prose.filtered),
+    (Form.SCREEN, path_stages.stages_in_brief),
+    (Form.PROSE, path_stages.stages),
     (Form.SCREEN, losses.losses_in_brief),
     (Form.PROSE, losses.losses),
     (Form.SCREEN, run_screen.segments),
@@ -287,6 +289,7 @@ SECTIONS: Builders = (
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
+    (Form.HTML, path_stages.stages),
     (Form.HTML, losses.losses),
     (Form.HTML, run_page.rows),
     (Form.HTML, run_page.cost),
