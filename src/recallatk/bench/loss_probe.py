@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.adapters.base import Engine, importing
+from recallatk.adapters.base import Engine
 from recallatk.adapters.batch import QueryBatch
+from recallatk.adapters.installation import importing
 from recallatk.bench.messages import in_words
 from recallatk.bench.trial_result import corpus_rows, load_arrays, save_arrays
 from recallatk.core import Metric

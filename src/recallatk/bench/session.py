@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.adapters.base import importing
+from recallatk.adapters.installation import importing
 from recallatk.analysis.latency import percentile
 from recallatk.bench.load import highest_rate, require_supported, run_block, warm_up
 from recallatk.bench.messages import Began, Blocked, Built, Failed, in_words

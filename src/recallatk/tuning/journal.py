@@ -8,7 +8,7 @@ import time
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from recallatk.adapters.base import installed_version
+from recallatk.adapters.installation import installed_version
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.files import writing
 from recallatk.fingerprint import fingerprints
