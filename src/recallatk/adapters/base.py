@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,15 @@ class Constraint:
     names: tuple[str, ...]
     holds: Callable[..., bool]
     """Called with the values of `names`."""
+
+
+class FilterCounts(NamedTuple):
+    """Work of the filter in the search of one query."""
+
+    returned: int
+    """Rows that the index returned to the filter."""
+    removed: int
+    """Rows among them that the filter removed."""
 
 
 class Engine:
@@ -234,6 +243,14 @@ class Engine:
 
     def visits(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Whether the search of one query visits the part of the index with each row; None if unknown."""
+        return None
+
+    def filter_counts(self, batch: QueryBatch, k: int) -> FilterCounts | None:
+        """Rows that the index returned for one filtered query, and how many of them the filter removed.
+
+        The engine searches once more with the current settings and counts; the answer is not used. None if it
+        cannot count, if it filters before or during the index search, or if the index did not answer.
+        """
         return None
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from recallatk.adapters import Engine
     from recallatk.bench.job import Job, Task
     from recallatk.bench.load import Questions
-    from recallatk.bench.loss_probe import Probed
     from recallatk.bench.messages import AskRequest, Event, ProbeRequest
+    from recallatk.bench.probe_answers import Probed
     from recallatk.bench.trial_result import TrialResult
     from recallatk.core import Corpus
 
