@@ -1,16 +1,19 @@
 """Trial and loss files with valid checksums and impossible content."""
 
 import dataclasses
+import json
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from run_making import ROWS, make_measurement, make_run
 
 from recallatk import load_run, save_run
 from recallatk.core import Weights
 from recallatk.core.filtering import FilterFacts, Refusals, RefusedFilter
-from recallatk.core.losses import COLUMNS, LossEvidence
+from recallatk.core.losses import COLUMNS, NOT_ASKED, LossEvidence
 from recallatk.errors import FormatError
+from recallatk.storage.checksums import CHECKSUM, column_checksums, sealed
 from recallatk.testing import tiny_dataset
 
 FACTS = FilterFacts(np.array([True, True, False]), np.array([2, 5, ROWS]), ROWS, np.array([1, 2, 4]), 4)
@@ -79,6 +82,18 @@ def loss(**changes):
         (loss(full_search=["ef"]), "full_search has a value of the wrong type"),
         (loss(effort_knobs="ef"), "effort_knobs has a value of the wrong type"),
         (loss(notes=(1,)), "notes has a value of the wrong type"),
+        (
+            loss(returned=np.array([-2, 5])),
+            "a filter removed fewer than 0 rows, or more",
+        ),
+        (
+            loss(returned=np.array([0, 0])),
+            "a filter removed fewer than 0 rows, or more",
+        ),
+        (
+            loss(removed=np.array([0, -1])),
+            "a filter removed fewer than 0 rows, or more",
+        ),
         (loss(share=np.array([0.5, np.nan])), "a share of lost recall is not between 0 and 1"),
         (loss(share=np.array([0.5, -0.5])), "a share of lost recall is not between 0 and 1"),
     ],
@@ -87,3 +102,16 @@ def test_impossible_content_is_refused_by_file(tmp_path, changes, said):
     file = "loss" if "loss" in changes else "trial"
     with pytest.raises(FormatError, match=rf"{file}-1\.parquet.*{said}"):
         reloaded(tmp_path / "run", **changes)
+
+
+def test_evidence_of_the_first_format_is_read_without_counts(tmp_path):
+    reloaded(tmp_path / "run")
+    path = tmp_path / "run" / "loss-1.parquet"
+    table = pq.read_table(path).drop_columns(["returned", "removed"])
+    header = json.loads(table.schema.metadata[b"recallatk.loss"])
+    del header[CHECKSUM]
+    header |= {"format_version": 1, "columns": column_checksums(table)}
+    pq.write_table(table.replace_schema_metadata({b"recallatk.loss": sealed(header)}), path)
+    found = load_run(tmp_path / "run").measurements[0].loss
+    assert found.returned.tolist() == found.removed.tolist() == [NOT_ASKED] * 2
+    assert found.deeper.tolist() == EVIDENCE.deeper.tolist()

@@ -8,7 +8,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import require_able, require_installed
+from recallatk.adapters.base import require_able
+from recallatk.adapters.installation import require_installed
 from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import declare, live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts

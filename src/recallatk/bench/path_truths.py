@@ -171,7 +171,8 @@ class PathTruths:
         return found
 
     def _fused(self, engine: type[PathEngine], trial: Trial, k: int, lists: list[Ranked]) -> Ranked:
-        fuse, search = engine.path.fuse, dict(trial.search)
+        fuse = engine.path.fuse
+        search: dict[str, Any] = dict(trial.search)
         if fuse is None:
             return lists[0]
         rows = [each.rows for each in lists]
@@ -187,7 +188,8 @@ class PathTruths:
         self, engine: type[PathEngine], trial: Trial, stage: Rerank, rows: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         search: dict[str, Any] = dict(trial.search)
-        depth = int(search.get(f"{stage.name}.depth", rows.shape[1]))
+        width = int(rows.shape[1])
+        depth = int(search.get(f"{stage.name}.depth", width))
         first = rows[:, :depth]
         corpus = self.dataset.corpus
         if stage.by == EXACT:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recallatk.adapters.base import importing
+from recallatk.adapters.installation import importing
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError
 from recallatk.filters.columns import is_text

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.adapters.allowed_rows import AllowedRows
-from recallatk.adapters.base import Abilities, Engine, Inputs
+from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.batch import QueryBatch
+from recallatk.adapters.inputs import Inputs
 from recallatk.core import Metric
 from recallatk.core.stages import StageTrace, widened
 from recallatk.errors import EngineError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.trial_losses import losses_of
@@ -70,6 +70,7 @@ def loss_to_dict(found: TrialLoss) -> dict[str, Any]:
             "recall": _ends("value", found.recall),
             "loss": [{"cause": str(cause), **_ends("share", share)} for cause, share in found.causes.items()],
             "remedy": None if found.remedy is None else _remedy(found.remedy),
+            "filtering": None if found.filtering is None else asdict(found.filtering),
             "notes": list(found.notes),
         }
     )
@@ -100,7 +101,7 @@ def _blocks(found: Sequence[TrialLoss], labels: Naming) -> list[Block]:
     shown = [cause for cause in Cause if any(each.causes[cause].value for each in found)]
     meanings = [f"{cause}: {_MEANINGS[cause]}" for cause in shown]
     remedies = [f"{_name(each, labels)}: {each.remedy}" for each in found if each.remedy is not None]
-    notes = [f"{_name(each, labels)}: {note}" for each in found for note in each.notes]
+    notes = [f"{_name(each, labels)}: {note}" for each in found for note in _said(each)]
     said = "Recall lost to each cause, with 95 % intervals over queries. A row adds up to 1 - recall."
     return [
         Sentences([said if shown else "No recall was lost."]),
@@ -109,6 +110,11 @@ def _blocks(found: Sequence[TrialLoss], labels: Naming) -> list[Block]:
         Items(remedies, "remedy"),
         Items(notes, "note"),
     ]
+
+
+def _said(found: TrialLoss) -> list[str]:
+    counted = [] if found.filtering is None else [f"{found.trial.engine}: {found.filtering}"]
+    return [*counted, *found.notes]
 
 
 def _table(found: Sequence[TrialLoss], shown: Sequence[Cause], labels: Naming) -> Table:

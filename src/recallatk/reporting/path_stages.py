@@ -154,12 +154,7 @@ def _advice(report: RunReport) -> Iterator[str]:
     targets = [each for each in goals_of(run).goals if isinstance(each, Target)]
     numbers = trial_numbers(run)
     for others, points in _ladders(run):
-        met = [
-            each
-            for _, each in points
-            if targets
-            and all(one.outcome is Outcome.MET for one in evaluate(targets, TrialEvidence(each, {})))
-        ]
+        met = [each for _, each in points if targets and _meets(each, targets)]
         first, last = points[0][1], points[-1][1]
         if met:
             yield (
@@ -170,6 +165,11 @@ def _advice(report: RunReport) -> Iterator[str]:
             yield f"{others}: no measured number of candidates meets {' and '.join(map(str, targets))}"
         elif len(points) > 1:
             yield f"{others}: {_price(first, run)}; {_price(last, run)}"
+
+
+def _meets(measurement: Measurement, targets: Sequence[Target]) -> bool:
+    found = evaluate(targets, TrialEvidence(measurement, {}))
+    return all(each.outcome is Outcome.MET for each in found)
 
 
 def _ladders(run: Run) -> Iterator[tuple[str, list[tuple[float, Measurement]]]]:

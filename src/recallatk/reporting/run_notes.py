@@ -24,7 +24,7 @@ _LISTED = 6
 _MOST_KEPT = 5
 _LONGEST_EVIDENCE = _LONGEST_MESSAGE = 300
 # Format of evidence from engines that may bypass the index: `317 of 476 calls (66.6%)`.
-_SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
+_SHARE = re.compile(r"\d (?:calls|queries) \((\d+(?:\.\d+)?)%\)")
 
 
 def notes(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recallatk.core.losses import COLUMNS, LossEvidence
+from recallatk.core.losses import COLUMNS, NOT_ASKED, LossEvidence
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import atomic_file, reading, require_ordinary, require_version
 from recallatk.redaction import public
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from recallatk.core import Measurement
     from recallatk.storage.records import Record
 
-FORMAT_VERSION = 1
+# 1: the rank of every missed neighbor in each list.
+# 2: `returned` and `removed`, what the filter of the query did.
+FORMAT_VERSION = 2
+_ADDED = ("returned", "removed")
 _KEY = b"recallatk.loss"
 _KIND = "evidence of a run"
 _TYPES = {"share": np.float64, "filtered": np.bool_, "held": np.int8, "visited": np.int8}
@@ -124,6 +127,9 @@ def with_loss(path: Path, measurement: Measurement, identity: str) -> Measuremen
             raise _unfit(path, "the trial was measured again since")
         table = file.read()
         require_columns(str(path), table, header["columns"])
+        if int(header["format_version"]) == 1:
+            for name in _ADDED:
+                table = table.append_column(name, pa.array(np.full(len(table), NOT_ASKED)))
         return replace(measurement, loss=_evidence(table, header["evidence"], len(measurement.answers)))
 
 
@@ -147,6 +153,10 @@ def _evidence(table: pa.Table, facts: Record, queries: int) -> LossEvidence:
         raise ValueError("its columns have missing values")
     if not ((columns["share"] >= 0) & (columns["share"] <= 1)).all():
         raise ValueError("a share of lost recall is not between 0 and 1")
+    returned, removed = columns["returned"], columns["removed"]
+    uncounted = (returned == NOT_ASKED) & (removed == NOT_ASKED)
+    if not (uncounted | ((removed >= 0) & (removed <= returned))).all():
+        raise ValueError("a filter removed fewer than 0 rows, or more than the index returned")
     query = columns["query"]
     if len(query) and not 0 <= query.min() <= query.max() < queries:
         raise ValueError(f"it names queries beyond the {queries:,} of the trial")

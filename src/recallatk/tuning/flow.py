@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import installed_version, require_able, require_installed, require_metric
+from recallatk.adapters.base import require_able, require_metric
+from recallatk.adapters.installation import installed_version, require_installed
 from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
 from recallatk.analysis.filtered import DEPTH, filter_facts

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from recallatk.adapters import get_engine, registered
-from recallatk.adapters.base import require_filters, require_installed, require_metric
+from recallatk.adapters.base import require_filters, require_metric
+from recallatk.adapters.installation import require_installed
 from recallatk.adapters.names_elsewhere import ENGINES
 from recallatk.bench.settings import models
 from recallatk.bench.settings.grid import combine

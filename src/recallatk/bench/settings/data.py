@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from recallatk.adapters.base import missing_inputs
+from recallatk.adapters.inputs import missing_inputs
 from recallatk.analysis.query_groupings import require_groupable
 from recallatk.bench.settings.bench_file import check_ability
 from recallatk.bench.settings.problems import Problems
