@@ -99,6 +99,13 @@ CASES = {
     "score-filtered": Case(
         "score filtered-truth.parquet run.trec --corpus corpus.parquet --queries filtered.parquet --at 10"
     ),
+    "score-stages": Case(
+        "score truth.parquet --stage ann=odd-answers.jsonl --stage rerank=answers.parquet --qrels qrels.tsv "
+        "--at 1,10 --by category"
+    ),
+    "score-stages-json": Case(
+        "score truth.parquet --stage ann=odd-answers.jsonl --stage rerank=answers.parquet --at 10 --json"
+    ),
     "score-refused": Case("score truth.parquet answers.parquet --at 30"),
     "inspect": Case("inspect corpus.parquet queries.parquet row-numbers.npy"),
     "inspect-json": Case("inspect corpus.parquet filtered.parquet users.npy --json"),
