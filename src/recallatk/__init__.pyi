@@ -1,11 +1,13 @@
 from recallatk.adapters import Engine as Engine
 from recallatk.analysis import Assessment as Assessment
 from recallatk.analysis import SequentialTest as SequentialTest
+from recallatk.analysis import StagedAssessment as StagedAssessment
 from recallatk.analysis import is_at_least as is_at_least
 from recallatk.analysis import lower_bound as lower_bound
 from recallatk.analysis import parse_measure as parse_measure
 from recallatk.analysis import queries_to_tell as queries_to_tell
 from recallatk.api import assess as assess
+from recallatk.api import assess_stages as assess_stages
 from recallatk.api import compare as compare
 from recallatk.api import ground_truth as ground_truth
 from recallatk.api import load_truth as load_truth
@@ -60,6 +62,8 @@ from recallatk.reporting import assessment_to_dict as assessment_to_dict
 from recallatk.reporting import assessment_to_text as assessment_to_text
 from recallatk.reporting import export as export
 from recallatk.reporting import run_to_dict as run_to_dict
+from recallatk.reporting import stages_to_dict as stages_to_dict
+from recallatk.reporting import stages_to_text as stages_to_text
 from recallatk.reporting import to_html as to_html
 from recallatk.reporting import to_markdown as to_markdown
 from recallatk.reporting import to_text as to_text

@@ -134,7 +134,7 @@ def assess(
         segments=_segments(scored, truth, columns, dataset, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
         planning=_planning(scored, str(Recall(main))),
-        relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels, weights),
+        relevance={} if qrels is None else judged_relevance(answers, aligned, truth, corpus, qrels, weights),
         score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
         rows=segments_by_row(Compared(truth, aligned.rows), main, groupings, weights) if groupings else None,
@@ -233,7 +233,7 @@ def _segments(
     return {each.name: segments(scored, each, [headline]) for each in groupings}
 
 
-def _relevance(
+def judged_relevance(
     answers: Any,
     aligned: Aligned,
     truth: Truth,

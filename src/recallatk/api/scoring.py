@@ -20,7 +20,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from recallatk.analysis import Assessment
+    from recallatk.analysis import Assessment, StagedAssessment
     from recallatk.analysis.comparison import Difference
     from recallatk.analysis.measures import Measure
     from recallatk.core import Corpus, Dataset, Score
@@ -139,6 +139,50 @@ def assess(
         by=by,
         by_row=by_row,
         against=list(_others(against)),
+        qrels=read_qrels(qrels) if is_path(qrels) else qrels,
+        corpus=known,
+        dataset=dataset,
+        row_numbers=row_numbers,
+        weight=weight,
+    )
+
+
+def assess_stages(
+    truth: Any,
+    stages: Mapping[str, Any],
+    at: Sequence[int] | None = None,
+    *,
+    by: Sequence[str] = (),
+    qrels: Any = None,
+    corpus: Any = None,
+    dataset: Dataset | None = None,
+    row_numbers: bool = False,
+    weight: str | None = None,
+) -> StagedAssessment:
+    """Assess the stages of a retrieval path: what each one contains, loses and gains by its order.
+
+    Args:
+        truth: the truth, as in `score`.
+        stages: the lists of every stage by its name, first stage first; each as the answers in `score`.
+        at: values of k. Default: 10 if the truth and the last stage reach it, else the nearest of 1 and 100.
+        by: columns to group queries by.
+        qrels: relevance judgments: a file, or grades by query id and corpus id.
+        corpus: the corpus in any form, to detect unknown ids.
+        dataset: corpus, queries and filters.
+        row_numbers: the lists hold row numbers, even if the corpus has ids.
+        weight: query column that says how much each query counts, such as its share of the traffic.
+    """
+    if not isinstance(stages, Mapping):
+        raise UsageError(
+            f"stages of type {type(stages).__name__}. Accepted: a mapping from names to lists, such as "
+            '{"ann": first, "rerank": second}'
+        )
+    known = _corpus(corpus, dataset)
+    return analysis.assess_stages(
+        _truth(truth, known, dataset),
+        {name: _answers(each) for name, each in stages.items()},
+        at,
+        by=by,
         qrels=read_qrels(qrels) if is_path(qrels) else qrels,
         corpus=known,
         dataset=dataset,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,7 +37,14 @@ TruthPath = Annotated[
     str, typer.Argument(help="Truth file: of `recallatk truth`, ann-benchmarks HDF5, ivecs, ibin, npy.")
 ]
 AnswersPath = Annotated[
-    str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
+    str | None,
+    typer.Argument(
+        help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5; omit it with --stage."
+    ),
+]
+Stage = Annotated[
+    list[str] | None,
+    typer.Option(help="List of one stage of a path as NAME=FILE, first stage first; repeatable."),
 ]
 At = Annotated[
     str | None,
@@ -62,7 +69,8 @@ RowNumbers = Annotated[bool, typer.Option("--row-numbers", help="Read the answer
 
 def score(
     truth: TruthPath,
-    answers: AnswersPath,
+    answers: AnswersPath = None,
+    stage: Stage = None,
     at: At = None,
     by: By = None,
     by_row: ByRow = None,
@@ -91,14 +99,15 @@ def score(
 
     Example: recallatk score truth.parquet answers.parquet --at 1,10 --by category
     """
-    from recallatk.analysis import assess
     from recallatk.analysis.compatibility import require_same_models
     from recallatk.bench.truth_lookup import TruthFile
+    from recallatk.cli.scored_stages import stage_files
     from recallatk.datasets import read_qrels
     from recallatk.datasets.model_labels import ModelLabels
-    from recallatk.reporting import assessment_to_dict, assessment_to_text
 
     set_quiet(quiet)
+    alone = {"against": against or (), "measures": measure or (), "by_row": by_row or ()}
+    files = stage_files(answers, stage, alone)
     file = TruthFile(truth)
     stated = metric or file.metric
     labels = ModelLabels(model, query_model, model_column)
@@ -106,19 +115,41 @@ def score(
     right = file.read(known, stated)
     require_same_models(right, labels.models)
     warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
-    given = [_read_answers(each, format) for each in (answers, *(against or ()))]
+    given = [_read_answers(each, format) for each in files.values() or (str(answers), *(against or ()))]
     if sample is not None:
         right, dataset, given = _sampled(right, dataset, given, sample, seed)
-    found = assess(
-        right, given[0], None if at is None else cutoffs(at),
-        measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
-        qrels=None if qrels is None else read_qrels(qrels),
-        corpus=known, dataset=dataset, row_numbers=row_numbers, weight=weight,
-    )  # fmt: skip
-    if as_json:
-        typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
+    options = {
+        "at": None if at is None else cutoffs(at), "by": by or (), "weight": weight,
+        "qrels": None if qrels is None else read_qrels(qrels),
+        "corpus": known, "dataset": dataset, "row_numbers": row_numbers,
+    }  # fmt: skip
+    if files:
+        _assess_stages(right, dict(zip(files, given, strict=True)), options, as_json, verbose)
     else:
-        typer.echo(assessment_to_text(found, verbose=verbose))
+        _assess(right, given, {**options, **alone, "against": given[1:]}, as_json, verbose)
+
+
+def _assess(truth: Truth, answers: list[Answers], options: Any, as_json: bool, verbose: bool) -> None:
+    from recallatk.analysis import assess
+    from recallatk.reporting import assessment_to_dict, assessment_to_text
+
+    found = assess(truth, answers[0], **options)
+    _print(assessment_to_dict(found) if as_json else assessment_to_text(found, verbose=verbose))
+
+
+def _assess_stages(
+    truth: Truth, stages: dict[str, Answers], options: Any, as_json: bool, verbose: bool
+) -> None:
+    from recallatk.analysis import assess_stages
+    from recallatk.reporting import stages_to_dict, stages_to_text
+
+    found = assess_stages(truth, stages, **options)
+    _print(stages_to_dict(found) if as_json else stages_to_text(found, verbose=verbose))
+
+
+def _print(result: dict[str, Any] | str) -> None:
+    """Text as it is, anything else as one JSON object."""
+    typer.echo(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
 
 
 def _sampled(

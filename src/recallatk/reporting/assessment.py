@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from recallatk.analysis.comparison import Difference
     from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
+    from recallatk.core import Score
     from recallatk.reporting.document import Builders
 
 _SHOWN = 12
@@ -212,21 +213,32 @@ def _differences(assessment: Assessment) -> Section:
 
 
 def _warnings(assessment: Assessment) -> Section:
-    lines = []
-    for kind, (one, several, said) in _ANOMALIES.items():
-        count = assessment.score.anomalies.get(kind)
-        if count:
-            names = _names(assessment) if kind == "missing" else ""
-            lines.append(f"warning: {counted(count, one, several)} {said}{names}")
+    lines = [f"warning: {each}" for each in anomaly_lines(assessment.score)]
     lines += _tie_warnings(assessment)
     # Only scored queries count, as in the mean.
     values = assessment.score.per_query.get(f"recall@{assessment.k}")
     few = few_effective(assessment.score.weights, None if values is None else ~np.isnan(values))
     lines += [f"warning: {few}"] if few else []
-    unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
-    if unchecked:
-        lines.append(f"not checked: {' and '.join(unchecked)} ids. Give --corpus and --queries to count them")
-    return Section("", [Sentences(lines)])
+    return Section("", [Sentences([*lines, *unchecked_lines(assessment.score)])])
+
+
+def anomaly_lines(score: Score) -> list[str]:
+    """A sentence for each kind of anomaly that the answers have."""
+    lines = []
+    for kind, (one, several, said) in _ANOMALIES.items():
+        count = score.anomalies.get(kind)
+        if count:
+            names = _names(score) if kind == "missing" else ""
+            lines.append(f"{counted(count, one, several)} {said}{names}")
+    return lines
+
+
+def unchecked_lines(score: Score) -> list[str]:
+    """The anomalies that could not be counted, and what is needed to count them."""
+    unchecked = [kind for kind in ("unknown", "ineligible") if score.anomalies.get(kind) is None]
+    if not unchecked:
+        return []
+    return [f"not checked: {' and '.join(unchecked)} ids. Give --corpus and --queries to count them"]
 
 
 def _tie_warnings(assessment: Assessment) -> list[str]:
@@ -242,8 +254,8 @@ def _tie_warnings(assessment: Assessment) -> list[str]:
     ]
 
 
-def _names(assessment: Assessment) -> str:
-    missing = assessment.score.missing
+def _names(score: Score) -> str:
+    missing = score.missing
     more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     return f" ({', '.join(map(str, missing[:_NAMED]))}{more})"
 
