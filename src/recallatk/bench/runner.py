@@ -176,7 +176,12 @@ class Runner:
     def _unexplained(self, trials: Sequence[Trial]) -> list[Trial]:
         """Finished trials that evidence is to be collected for."""
         waiting = set(self.sink.unexplained()) if self.settings.explain else set()
-        return [trial for trial in trials if trial in waiting]
+        return [trial for trial in trials if trial in waiting and self._explainable(trial)]
+
+    def _explainable(self, trial: Trial) -> bool:
+        """Whether evidence on vectors explains a trial; a fusion is explained by its stages."""
+        engine = get_engine(trial.engine) if trial.engine not in self.engines else self.engines[trial.engine]
+        return not issubclass(engine, PathEngine) or engine.path.by_vectors
 
     def _explain(
         self, planned: PlannedBuild, job: Job, engine: type[Engine], ask: Ask, *, rebuilt: bool = False

@@ -36,6 +36,8 @@ def explain(run: Run | PathLike, trial: int | None = None) -> list[TrialLoss]:
         run: the run, or its folder.
         trial: number of one trial, as in the name of its file; by default all.
 
+    Stages of paths say themselves what they lost: `Measurement.stages`.
+
     Raises:
         UsageError: there is no such trial, or no evidence.
     """
@@ -46,7 +48,7 @@ def explain(run: Run | PathLike, trial: int | None = None) -> list[TrialLoss]:
         listed = ", ".join(map(str, known)) or "none"
         raise UsageError(f"no measured trial {trial}. Measured trials: {listed}")
     chosen = known if trial is None else {trial: known[trial]}
-    if all(each.loss is None for each in chosen.values()):
+    if all(each.loss is None and each.stages is None for each in chosen.values()):
         which = "the run" if trial is None else f"trial {trial}"
         # A run of `measure` has no bench file.
         collect = _COLLECT if found.settings.get("engine") else _MEASURE_AGAIN

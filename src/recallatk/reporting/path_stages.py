@@ -12,8 +12,9 @@ from recallatk.goals.evaluation import evaluate
 from recallatk.goals.runs import TrialEvidence, goals_of, trial_numbers
 from recallatk.goals.target import Target
 from recallatk.redaction import public
-from recallatk.reporting.document import Items, Section, Sentences, Table
-from recallatk.reporting.labels import number, with_margin
+from recallatk.reporting.document import Document, Items, Section, Sentences, Table
+from recallatk.reporting.labels import naming, number, with_margin
+from recallatk.reporting.text import for_console, render_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ def stages(report: RunReport) -> Section | None:
     found = _summaries(report.run)
     if not found:
         return None
-    blocks: list[Block] = [Sentences([_EXPLAINED]), _table(found, report), *_notes(found, report)]
+    blocks: list[Block] = [Sentences([_EXPLAINED]), _table(found, report.labels), *_notes(found, report)]
     return Section(TITLE, blocks, "stages", "Stages")
 
 
@@ -51,7 +52,7 @@ def stages_in_brief(report: RunReport) -> Section | None:
     if not found:
         return None
     best = _best(report.run, found)
-    return Section(TITLE, [_table(best, report), *_notes(best, report)])
+    return Section(TITLE, [_table(best, report.labels), *_notes(best, report)])
 
 
 def stages_to_dict(measurement: Measurement) -> dict[str, Any] | None:
@@ -82,6 +83,30 @@ def stages_to_dict(measurement: Measurement) -> dict[str, Any] | None:
     return plain
 
 
+def stages_to_text(run: Run, trial: int | None = None) -> str:
+    """The stages of all paths of a run, or of one trial, for the terminal."""
+    labels, found = naming(run), _of_trial(run, trial)
+    lost = [line for each in found if (line := _losses(each, labels))]
+    blocks: list[Block] = [Sentences([_EXPLAINED]), _table(found, labels), Items(lost, "lost")]
+    return for_console(render_text(Document("", [Section(TITLE, blocks)]), None))
+
+
+def path_losses_to_dict(run: Run, trial: int | None = None) -> list[dict[str, Any]]:
+    """The stages of all paths of a run, or of one trial, as JSON can hold them."""
+    numbers = trial_numbers(run)
+    found = [each for each in run.measurements if trial in (None, numbers[each.trial])]
+    return [
+        {"trial": numbers[each.trial], "setting": public(str(each.trial)), **plain}
+        for each in found
+        if (plain := stages_to_dict(each)) is not None
+    ]
+
+
+def _of_trial(run: Run, trial: int | None) -> list[PathSummary]:
+    numbers = trial_numbers(run)
+    return [each for each in _summaries(run) if trial in (None, numbers[each.trial])]
+
+
 def _ends(mean: Mean) -> dict[str, float | None]:
     return {"value": mean.value, "low": mean.low, "high": mean.high}
 
@@ -107,10 +132,10 @@ def _recall(measurement: Measurement, measure: str | None) -> float:
     return -1.0 if mean is None or mean.value is None else mean.value
 
 
-def _table(found: Sequence[PathSummary], report: RunReport) -> Table:
+def _table(found: Sequence[PathSummary], labels: Naming) -> Table:
     header = ["Setting", "Stage", "Rows", "Contained", "Own recall", "p50 ms", "Time"]
     rows = [
-        [report.labels.label(each.trial) if not place else "", *_cells(stage)]
+        [labels.label(each.trial) if not place else "", *_cells(stage)]
         for each in found
         for place, stage in enumerate(each.stages)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -134,8 +134,11 @@ def recall_per_query(measurement: Measurement, truth: Truth, k: int) -> NDArray[
 
 
 def compared_queries(measurement: Measurement, truth: Truth) -> Compared:
-    """The queries that a setting was asked, compared with their truth."""
+    """The queries that a setting was asked, compared with their truth: of the run, or of a path's fusion."""
     places = np.flatnonzero(measurement.asked)
+    own = None if measurement.stages is None else measurement.stages.truth
+    if own is not None:
+        truth = replace(truth, rows=own.rows, scores=own.scores, tied=None, overflow=None, tie_counts=None)
     some = truth if len(places) == len(truth) else truth.take(places)
     return Compared(some, bounded(measurement.answers[places], truth.corpus_rows))
 
