@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from recallatk.core.data import Metric
     from recallatk.core.filtering import FilterFacts, Refusals
+    from recallatk.core.judged import Judged
     from recallatk.core.losses import LossEvidence
     from recallatk.core.trials import Parameters, Trial
     from recallatk.core.weights import Weights
@@ -212,6 +213,8 @@ class Measurement:
     """What the filters of the queries admit; None without filters, and in run formats before 4."""
     violations: NDArray[np.int64] | None = None
     """Number of rows in the first answer to each query that its filter does not admit."""
+    judged: Judged | None = None
+    """How good its first answers are downstream; None if nothing judged them."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:
