@@ -12,9 +12,10 @@ import numpy as np
 from recallatk import analysis
 from recallatk.api.truth import load_truth
 from recallatk.core import Answers, Truth
-from recallatk.datasets import open_corpus, read_answers, read_qrels
+from recallatk.datasets import open_corpus, read_answers
 from recallatk.datasets.answer_sources import held_answers
 from recallatk.datasets.in_memory import as_frame, is_path
+from recallatk.datasets.qrels import judgments
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def assess(
         by=by,
         by_row=by_row,
         against=list(_others(against)),
-        qrels=read_qrels(qrels) if is_path(qrels) else qrels,
+        qrels=judgments(qrels),
         corpus=known,
         dataset=dataset,
         row_numbers=row_numbers,
@@ -183,7 +184,7 @@ def assess_stages(
         {name: _answers(each) for name, each in stages.items()},
         at,
         by=by,
-        qrels=read_qrels(qrels) if is_path(qrels) else qrels,
+        qrels=judgments(qrels),
         corpus=known,
         dataset=dataset,
         row_numbers=row_numbers,

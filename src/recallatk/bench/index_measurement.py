@@ -14,6 +14,7 @@ from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import declare, live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.analysis.score import USUAL
+from recallatk.bench.downstream import judges_of
 from recallatk.bench.job import TrialSettings, query_sparse, query_texts
 from recallatk.bench.load import Questions
 from recallatk.bench.measurement import (
@@ -39,6 +40,7 @@ from recallatk.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from recallatk.bench.downstream import Judge
     from recallatk.bench.progress import Watch
     from recallatk.core.trials import Parameters
     from recallatk.filters import Filter
@@ -59,6 +61,7 @@ def measure(
     metric: Metric | str | None = None,
     where: Filter | str | None = None,
     truth: Any = None,
+    qrels: Any = None,
     build: Settings | None = None,
     search: Settings | None = None,
     load: Load | Sequence[Load] | None = None,
@@ -87,6 +90,8 @@ def measure(
         metric: cosine, ip or l2; a Dataset states its own.
         where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
+        qrels: relevance judgments of the queries, a file or grades by query id and corpus id; adds what the
+            lost neighbors cost in nDCG@k, RR@k and Success@k. By default those that a Dataset has.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
         load: how clients send queries, one or several loads; one client and one query at a time by default.
@@ -104,7 +109,7 @@ def measure(
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
-    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
+    dataset, searches = _dataset(corpus, queries, metric, where, qrels), _listed(search)
     engine = _engine(index, searches)
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     _require_numbers(rounds, builds, threads, seed)
@@ -112,17 +117,24 @@ def measure(
         _cutoffs(at, engine), extra, rounds, seed, None, threads, None, held_to, explain, weight
     )
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
-    return _measured(engine, dataset, truth, plan, timing, watch)
+    judges = judges_of(dataset, timing.at, required=qrels is not None)
+    return _measured(engine, dataset, truth, plan, timing, watch, judges)
 
 
 def _measured(
-    engine: type[Engine], dataset: Dataset, truth: Any, plan: Plan, timing: TrialSettings, watch: Watch | None
+    engine: type[Engine],
+    dataset: Dataset,
+    truth: Any,
+    plan: Plan,
+    timing: TrialSettings,
+    watch: Watch | None,
+    judges: Sequence[Judge],
 ) -> Run:
     known = _truth(truth, dataset, timing.at, _path_depth(engine, plan, timing.k))
     require_measurable(dataset, known, timing.at)
     sink = MemorySink(describe_run(dataset, known, plan, {}))
     filters = filter_facts(dataset, _unfiltered(dataset, timing.k) if truth is None else None)
-    runner = Runner(plan, dataset, known, sink, timing, watch=watch, filters=filters)
+    runner = Runner(plan, dataset, known, sink, timing, watch=watch, filters=filters, judges=judges)
     if _is_registered(engine):
         runner.run()
         return _concluded(runner, sink)
@@ -130,14 +142,16 @@ def _measured(
     return _concluded(runner, sink, *_scan(engine), _in_this_process(engine))
 
 
-def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
+def _dataset(
+    corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None, qrels: Any
+) -> Dataset:
     from recallatk.datasets import open_dataset
 
     if isinstance(corpus, Dataset) and queries is not None:
         raise UsageError(
             "a Dataset already has queries. Call measure(index, dataset) or measure(index, corpus, queries)"
         )
-    return open_dataset(corpus, queries, metric=metric, where=where)
+    return open_dataset(corpus, queries, metric=metric, where=where, qrels=qrels)
 
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:

@@ -123,7 +123,9 @@ class RecordedBenchmark:
         return None, reasons[0] if reasons else why
 
     def _opened(self, settings: Settings) -> Dataset:
-        dataset = open_data(settings)
+        # No fingerprint identifies the judgments, and the folder holds the judged values.
+        data = settings.data.model_copy(update={"qrels": None})
+        dataset = open_data(settings.model_copy(update={"data": data}))
         if self.same:
             require_same_data(self.run, dataset)
         return dataset

@@ -24,6 +24,7 @@ from recallatk.cli.options import (
     ModelColumn,
     ModelName,
     PriceOption,
+    Qrels,
     QueryModel,
     Quiet,
     Sample,
@@ -97,6 +98,7 @@ def run(
     by: By = None,
     by_row: ByRow = None,
     weight: Weight = None,
+    qrels: Qrels = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     model: ModelName = None,
@@ -117,7 +119,8 @@ def run(
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
     Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample,
-    --by, --by-row, --weight, --corpus-sample, --rounds, --explain, --target, --budget and --price win.
+    --by, --by-row, --weight, --qrels, --corpus-sample, --rounds, --explain, --target, --budget and --price
+    win.
 
     Example: recallatk run bench.toml
 
@@ -128,6 +131,7 @@ def run(
         queries, metric, where, id_column, vector_column, model, query_model, model_column, engine, search,
         build, settings, at=at, by=by, by_row=by_row, weight=weight, sample=sample, price=price,
         corpus_sample=corpus_sample, rounds=rounds, explain=explain, target=target, budget=budget,
+        qrels=qrels,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)

@@ -16,6 +16,7 @@ from recallatk.cli.options import (
     MetricName,
     ModelColumn,
     ModelName,
+    Qrels,
     QueryModel,
     Quiet,
     Sample,
@@ -58,7 +59,6 @@ Measures = Annotated[
 Against = Annotated[
     list[str] | None, typer.Option(help="Other answers to compare with, query by query; repeatable.")
 ]
-Qrels = Annotated[str | None, typer.Option(help="Relevance judgments, for nDCG@10 and others.")]
 KnownCorpus = Annotated[
     str | None, typer.Option(help="Corpus, to detect unknown ids; with --queries also ineligible ones.")
 ]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from recallatk.core.data import Metric
     from recallatk.core.filtering import FilterFacts, Refusals
+    from recallatk.core.judged import Judged
     from recallatk.core.losses import LossEvidence
     from recallatk.core.stages import StageResults
     from recallatk.core.trials import Parameters, Trial
@@ -215,6 +216,8 @@ class Measurement:
     """Number of rows in the first answer to each query that its filter does not admit."""
     stages: StageResults | None = None
     """What the stages of a path returned and took; None for an engine without stages."""
+    judged: Judged | None = None
+    """How good its first answers are downstream; None if nothing judged them."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:

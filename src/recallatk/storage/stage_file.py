@@ -56,7 +56,7 @@ def write_stages(path: Path, measurement: Measurement, found: StageResults, run:
 def with_stages(path: Path, measurement: Measurement, identity: str) -> Measurement:
     """The measurement with the stages beside its trial file; without, if there are none."""
     found = STAGES.read(STAGES.beside(path), measurement, identity)
-    times = SPANS.read(SPANS.beside(path), measurement, identity)
+    times = None if found is None else SPANS.read(SPANS.beside(path), measurement, identity)
     if found is None or times is None:
         return measurement
     table, header = found

@@ -61,6 +61,7 @@ def tune(
     seed: int = 0,
     out: PathLike | None = None,
     truth: Truth | None = None,
+    qrels: Any = None,
     price: str | MachinePrice | None = None,
     watch: Callable[[TuningProgress], None] | None = None,
 ) -> Tuned:
@@ -81,10 +82,12 @@ def tune(
         seed: random seed for the query split and every order.
         out: a folder for the journal; the same call with the same folder resumes an interrupted one.
         truth: the ground truth of this dataset; by default from the store, or computed.
+        qrels: relevance judgments, a file or grades by query id and corpus id, for a target such as
+            `"nDCG@10 loss <= 0.01"`; by default those that a Dataset has.
         price: the price of the machine, for example `"0.34/h"`; adds the cost of a million queries.
         watch: called with a `TuningProgress` from time to time.
     """
-    dataset = open_dataset(dataset, queries, metric=metric)
+    dataset = open_dataset(dataset, queries, metric=metric, qrels=qrels)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
     priced = _price(price, prefer)

@@ -50,11 +50,12 @@ _LISTS: dict[str, type[BaseModel]] = {
 _PLACES = (
     ("data", "corpus"),
     ("data", "queries"),
+    ("data", "qrels"),
     ("truth", "file"),
     ("truth", "store"),
     ("output", "folder"),
 )
-_READ = _PLACES[:3]
+_READ = _PLACES[:4]
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 

@@ -11,7 +11,7 @@ from recallatk.bench.settings.bench_file import check_ability
 from recallatk.bench.settings.problems import Problems
 from recallatk.bench.settings.values import filled
 from recallatk.core import Corpus, QuerySet, in_memory
-from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
+from recallatk.datasets import open_dataset, open_demo, read_qrels, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
 from recallatk.errors import RecallError, unknown
 from recallatk.filters import parse_filter
@@ -32,7 +32,7 @@ def open_data(settings: Settings) -> Dataset:
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
-    dataset = data.labels.on(dataset)
+    dataset = data.labels.on(_with_qrels(dataset, data.qrels))
     _check(settings, dataset)
     queries = dataset.queries
     if data.split is not None:
@@ -67,6 +67,11 @@ def _opened(settings: Settings) -> Dataset:
         id_column=data.id_column,
         vector_column=data.vector_column,
     )
+
+
+def _with_qrels(dataset: Dataset, path: str | None) -> Dataset:
+    """The data with the judgments that the settings name, which replace those of a folder."""
+    return dataset if path is None else replace(dataset, qrels=read_qrels(filled(path, "data.qrels")))
 
 
 def _check(settings: Settings, dataset: Dataset) -> None:

@@ -56,6 +56,7 @@ class DataSettings(Table):
 
     corpus: DataPath
     queries: DataPath | None = None
+    qrels: DataPath | None = None
     metric: MetricName | None = None
     format: Text | None = None
     id_column: Text | None = None

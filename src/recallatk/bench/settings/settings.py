@@ -67,8 +67,11 @@ class Settings(Table):
         apart = {"limits", "output", "tune", "cost", "load", "engine", "path", "waive"}
         plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
-        for name in ("corpus", "queries"):
+        for name in ("corpus", "queries", "qrels"):
             data[name] = None if data[name] is None else without_secrets(data[name])
+        if data["qrels"] is None:
+            # Runs of versions without judgments are resumed as they are.
+            del data["qrels"]
         if plain["measure"]["weight"] is None:
             # Runs of versions without weights are resumed as they are.
             del plain["measure"]["weight"]
@@ -88,7 +91,8 @@ class Settings(Table):
         """The same without names and paths: a run with equal identity and data can be resumed."""
         plain = self.to_dict()
         del plain["name"], plain["truth"]["file"]
-        del plain["data"]["corpus"], plain["data"]["queries"]
+        for name in ("corpus", "queries", "qrels"):
+            plain["data"].pop(name, None)
         plain["measure"].pop("explain", None)
         return plain
 
