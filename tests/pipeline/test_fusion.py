@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.pipeline.fusion import by_rank, by_score, leg_weights, rrf, weighted
-from recallatk.pipeline.ranking import Ranked, best, settled
+from recallatk.pipeline.ranking import Ranked, Scores, contenders, ranked
 
 ROWS = 9
 
@@ -152,6 +152,21 @@ def test_many_queries_are_fused_one_by_one():
             np.testing.assert_array_equal(all_queries.scores[query], one.scores[0])
 
 
+def test_legs_and_queries_without_rows():
+    nothing, rows = np.empty((2, 0), np.int64), np.array([[4, 4, 2], [-1, -1, -1]])
+    scores = np.array([[3.0, 9.0, 1.0], [0.0, 0.0, 0.0]])
+    for found in (
+        rrf([nothing, rows, nothing], 60, 2),
+        weighted([nothing, rows, nothing], [np.empty((2, 0)), scores, np.empty((2, 0))], [1, 2, 3], 2),
+    ):
+        assert found.rows.tolist() == [[4, 2], [-1, -1]]
+        assert np.isnan(found.scores[1]).all()
+    assert found.scores[0].tolist() == [2, 0]
+    for found in (rrf([nothing, nothing], 60, 2), weighted([nothing], [np.empty((2, 0))], [1], 2)):
+        assert found.rows.tolist() == [[-1, -1], [-1, -1]]
+    assert rrf([nothing[:0], nothing[:0]], 60, 2).rows.shape == (0, 2)
+
+
 def test_a_fuse_function_takes_the_lists_of_all_legs():
     legs = [
         Ranked(np.array([[1, 2]]), np.array([[2.0, 1.0]])),
@@ -172,7 +187,7 @@ def test_a_score_that_is_no_number_names_stage_query_and_row(score):
     with pytest.raises(EngineError) as refused:
         weighted([rows, rows], [np.ones((2, 3)), scores], 0.5, 3, names=["dense", "bm25"])
     assert str(refused.value) == (
-        f"fuse weighted: query 1: bm25 gave row 5 the score {score}. Accepted: finite numbers. "
+        f"fuse weighted: query 1: bm25 gave rank 2 the score {score}. Accepted: finite numbers. "
         'Repair the scores of that stage, or fuse by rank: fuse = "rrf"'
     )
 
@@ -218,15 +233,25 @@ def test_lists_that_do_not_fit_are_refused():
         weighted([np.zeros((1, 3), int)], [np.zeros((1, 2))], [1], 3)
 
 
+def best(rows, scores, errors, k):
+    """The best rows of one query and their scores, from all rows and from the contenders alone."""
+    found = Scores(np.array(rows), np.array(scores, float), np.array(errors, float))
+    whole = ranked(np.zeros(len(rows), np.int64), found, 1, k)
+    fewer = contenders(found, k)
+    for lists, other in zip(whole, ranked(np.zeros(len(fewer.rows), np.int64), fewer, 1, k), strict=True):
+        np.testing.assert_array_equal(lists, other)
+    listed = int((whole.rows >= 0).sum())
+    assert np.isnan(whole.scores[0, listed:]).all()
+    return whole.rows[0, :listed].tolist(), whole.scores[0, :listed].tolist()
+
+
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=12), st.integers(1, 12), st.booleans())
-def test_the_best_rows_do_not_depend_on_how_many_are_looked_at(levels, k, noisy):
-    """Scores within their errors tie, also across rank k, and ties are in row order."""
-    rows = np.arange(len(levels))
-    # Errors are a tenth of the distance between levels, so that every level is one block of ties.
-    noise = np.where(rows % 2, 0.05, 0.0) if noisy else np.zeros(len(rows))
-    scores, errors = np.array(levels) + noise, np.full(len(rows), 0.04)
-    found, values = best(rows, scores, errors, k)
-    wanted = sorted(rows.tolist(), key=lambda row: (-levels[row], row))[:k]
+def test_scores_within_their_errors_tie_also_across_rank_k(levels, k, noisy):
+    rows = range(len(levels))
+    # The errors are smaller than the distance between levels, so that every level is one block of ties.
+    scores = [level + 0.05 * (noisy and row % 2) for row, level in enumerate(levels)]
+    found, values = best(rows, scores, [0.04] * len(levels), k)
+    wanted = sorted(rows, key=lambda row: (-levels[row], row))[:k]
     assert found == wanted
     for place, row in enumerate(wanted):
         assert abs(values[place] - levels[row]) < 0.06
@@ -234,8 +259,8 @@ def test_the_best_rows_do_not_depend_on_how_many_are_looked_at(levels, k, noisy)
             assert (values[place] == values[place - 1]) == (levels[row] == levels[wanted[place - 1]])
 
 
-def test_ties_chain_from_neighbor_to_neighbor():
-    assert settled([7, 3, 5], [1.0, 0.9, 0.8], [0.05, 0.05, 0.05], 2) == ([3, 5], [1.0, 1.0])
-    assert settled([7, 3, 5], [1.0, 0.9, 0.8], [0.01, 0.01, 0.01], 2) == ([7, 3], [1.0, 0.9])
-    found = best(np.array([3, 5, 7]), np.array([0.9, 0.8, 1.0]), np.full(3, 0.0501), 1)
-    assert found == ([3], [1.0])
+def test_ties_chain_from_one_score_to_the_next():
+    assert best([3, 5, 7], [0.9, 0.8, 1.0], [0.0501] * 3, 2) == ([3, 5], [1.0, 1.0])
+    assert best([3, 5, 7], [0.9, 0.8, 1.0], [0.01] * 3, 2) == ([7, 3], [1.0, 0.9])
+    assert best([3, 5, 7], [0.9, 0.8, 1.0], [0.0501] * 3, 1) == ([3], [1.0])
+    assert best([], [], [], 2) == ([], [])

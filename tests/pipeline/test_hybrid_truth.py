@@ -86,7 +86,7 @@ def lists_of(drawn, legs):
 @given(
     st.lists(st.lists(leg_lists, min_size=3, max_size=3), min_size=1, max_size=3),
     st.integers(2, 3),
-    st.integers(1, 5),
+    st.integers(1, 6),
     st.integers(1, 6),
 )
 def test_every_missed_neighbor_has_the_cause_of_the_definition(queries, legs, k, depth):

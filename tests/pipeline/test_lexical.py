@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from recallatk import Filter, make_corpus, parse_filter
+from recallatk import make_corpus, make_queries, parse_filter
 from recallatk.adapters import registered
 from recallatk.adapters.base import resolved
 from recallatk.adapters.batch import QueryBatch
 from recallatk.core import Metric
 from recallatk.errors import EngineError, RecallError, UsageError
-from recallatk.pipeline.lexical import Bm25
+from recallatk.pipeline.lexical import Bm25, query_texts
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 DELTA = Fraction(1, 2)
@@ -242,6 +242,16 @@ def test_queries_without_texts_are_refused():
         leg.nearest(QueryBatch(np.ones((1, 2))), 1)
 
 
+def test_texts_of_queries_come_from_their_text_column():
+    queries = make_queries(np.ones((2, 2)), None, pa.table({"text": ["Pear", None], "title": ["apple", "x"]}))
+    assert query_texts(queries) == ["Pear", ""]
+    assert query_texts(queries, "title") == ["apple", "x"]
+    with pytest.raises(UsageError, match=r"bm25: the queries .* have no column 'body'\. .*: text or title"):
+        query_texts(queries, "body")
+    with pytest.raises(UsageError, match="The queries have no text column"):
+        query_texts(make_queries(np.ones((2, 2))))
+
+
 def test_impossible_parameters_are_refused():
     for parameters in ({"method": "tfidf"}, {"k1": -1}, {"b": 2.0}, {"stopwords": "xx"}):
         with pytest.raises(RecallError, match="Accepted"):
@@ -251,4 +261,3 @@ def test_impossible_parameters_are_refused():
 def test_it_is_a_leg_and_no_engine_to_compare():
     assert "bm25" not in registered()
     assert Bm25.abilities.filters and Bm25.abilities.exact_search
-    assert isinstance(parse_filter("size > 1"), Filter)

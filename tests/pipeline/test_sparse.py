@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from examples import examples
-from recallatk import make_corpus, parse_filter
+from recallatk import make_corpus, make_queries, parse_filter
 from recallatk.adapters import registered
 from recallatk.adapters.base import resolved
 from recallatk.adapters.batch import QueryBatch
 from recallatk.core import Metric
 from recallatk.datasets.sparse_vectors import query_pairs, write_csr
 from recallatk.errors import EngineError, MismatchError, UsageError
-from recallatk.pipeline.sparse import Sparse, kept_weights
+from recallatk.pipeline.sparse import Sparse, kept_weights, sparse_vectors
 
 
 def column_of(vectors):
@@ -62,11 +62,11 @@ def ordered(products, k):
 weights = st.integers(-6, 6).filter(bool).map(lambda number: number / 8) | st.sampled_from(
     [0.1, 0.2, 0.3, 0.7]
 )
-sparse_vectors = st.dictionaries(st.integers(0, 7), weights, max_size=5)
+term_weights = st.dictionaries(st.integers(0, 7), weights, max_size=5)
 
 
 @examples(150)
-@given(st.lists(sparse_vectors | st.none(), min_size=1, max_size=10), sparse_vectors, st.integers(1, 10))
+@given(st.lists(term_weights | st.none(), min_size=1, max_size=10), term_weights, st.integers(1, 10))
 def test_inner_products_are_those_of_exact_fractions(vectors, query, k):
     rows, scores = built(corpus_of(vectors)).scored(asked(query), k)
     wanted = exact_products(vectors, query)
@@ -120,7 +120,7 @@ def test_terms_of_any_size_need_no_more_memory_than_their_number():
     assert leg.exercised() == "inverted index of 2 sparse vectors with 2 terms and 2 entries"
 
 
-@given(sparse_vectors, st.sampled_from([0.0, 0.2, 0.5, 0.9, 0.99]))
+@given(term_weights, st.sampled_from([0.0, 0.2, 0.5, 0.9, 0.99]))
 def test_the_smallest_weights_are_dropped(query, ratio):
     pairs = list(query.items())
     kept = kept_weights(pairs, ratio)
@@ -161,9 +161,7 @@ def test_vectors_from_a_file(tmp_path):
     leg = built(corpus, file=str(tmp_path / "base.csr"))
     assert leg.nearest(asked({1: 1.0}), 3).tolist() == [[0, 2, -1]]
     assert leg.size_bytes() > 0
-    with pytest.raises(
-        MismatchError, match=r"sparse: .*base.csr has 3 sparse vectors, but the corpus .* 2 rows"
-    ):
+    with pytest.raises(MismatchError, match=r"sparse: .*base.csr has 3 sparse vectors, but .* has 2 rows"):
         built(make_corpus(np.ones((2, 2)), None, None), file=str(tmp_path / "base.csr"))
 
 
@@ -182,6 +180,21 @@ def test_the_column_has_to_be_a_sparse_one():
         built(two)
     with pytest.raises(UsageError, match="The corpus has no sparse column"):
         built(make_corpus(np.ones((1, 2)), None, pa.table({"title": ["x"]})))
+
+
+def test_queries_carry_their_pairs_from_a_column_or_a_file(tmp_path):
+    table = pa.table({"terms": column_of([{1: 2.0, 5: 1.0}, None])})
+    queries = make_queries(np.ones((2, 2)), None, table)
+    pairs = query_pairs(sparse_vectors(queries))
+    assert pairs == [[(1, 2.0), (5, 1.0)], []]
+    write_csr(sparse_vectors(queries), tmp_path / "queries.csr")
+    assert query_pairs(sparse_vectors(queries, file=str(tmp_path / "queries.csr"))) == pairs
+    leg = built(corpus_of([{5: 3.0}, {1: 1.0}]))
+    assert leg.nearest(asked(*pairs), 2).tolist() == [[0, 1], [-1, -1]]
+    with pytest.raises(UsageError, match=r"sparse: the queries .* have no column 'x'\. Set column .*: terms"):
+        sparse_vectors(queries, "x")
+    with pytest.raises(UsageError, match="The queries have no sparse column"):
+        sparse_vectors(make_queries(np.ones((2, 2))))
 
 
 def test_queries_that_cannot_be_ranked_are_refused():

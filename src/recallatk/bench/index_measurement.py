@@ -15,7 +15,7 @@ from recallatk.adapters.registry import declare, live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.analysis.score import USUAL
 from recallatk.bench.downstream import judges_of
-from recallatk.bench.job import TrialSettings, query_sparse, query_texts
+from recallatk.bench.job import TrialSettings, query_sparse
 from recallatk.bench.load import Questions
 from recallatk.bench.measurement import (
     conclude,
@@ -33,6 +33,7 @@ from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
 from recallatk.errors import EngineError, RecallError, UsageError
+from recallatk.pipeline.lexical import query_texts
 from recallatk.pipeline.path import Path
 from recallatk.pipeline.path_engine import PathEngine, path_engine, truth_depth
 from recallatk.units import counted
@@ -336,7 +337,7 @@ def _stated(
 def _questions(engine: type[Engine], k: int, dataset: Dataset) -> Questions:
     vectors = engine.prepared(dataset.queries.vectors.read(0, dataset.queries.rows), dataset.metric)
     filters = None if dataset.queries.filters is None else list(dataset.queries.filters)
-    texts = query_texts(dataset) if engine.inputs.texts else None
+    texts = query_texts(dataset.queries) if engine.inputs.texts else None
     source = engine.inputs.sparse
     return Questions(vectors, k, filters, texts, None if source is None else query_sparse(dataset, source))
 

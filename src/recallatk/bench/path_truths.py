@@ -13,11 +13,12 @@ from recallatk.adapters.batch import QueryBatch
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.measures import Recall, RecallWithin
 from recallatk.analysis.stages import staged_recall
-from recallatk.bench.job import query_sparse, query_texts
+from recallatk.bench.job import query_sparse
 from recallatk.core.stages import StageResult, StageResults, widened
 from recallatk.errors import UsageError
 from recallatk.pipeline.fusion import by_rank, by_score
 from recallatk.pipeline.hybrid_truth import exact_list, fusion_losses, hybrid_truth
+from recallatk.pipeline.lexical import query_texts
 from recallatk.pipeline.path import EXACT, RRF, Rerank, Retrieve
 from recallatk.pipeline.path_engine import TEXT, PathEngine, truth_depth
 from recallatk.pipeline.path_leg import PathLeg
@@ -172,7 +173,7 @@ class PathTruths:
     def _batch(self) -> QueryBatch:
         queries = self.dataset.queries
         filters = None if queries.filters is None else list(queries.filters)
-        texts = None if queries.text_column is None else query_texts(self.dataset)
+        texts = None if queries.text_column is None else query_texts(queries)
         vectors = queries.vectors.read(0, queries.rows)
         return QueryBatch(vectors, filters, rows=np.arange(queries.rows), texts=texts)
 

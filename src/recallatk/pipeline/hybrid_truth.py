@@ -165,8 +165,8 @@ def fusion_losses(
     answers = fuse(list(found.values()), k).rows
     misses = missed(truth, answers, k)
     cause = _causes(truth, misses, found, exact, fuse, k)
-    measure = Recall(k)
-    recalls = measure.per_query(Compared(truth, answers))
+    measure, compared = Recall(k), Compared(truth, answers)
+    recalls = measure.per_query(compared)
     unscored = np.isnan(recalls)
     means = {}
     for number, name in enumerate((FUSION_DEPTH, *found, SEVERAL_LEGS)):
@@ -174,7 +174,7 @@ def fusion_losses(
         lost = np.bincount(misses.query[chosen], misses.share[chosen], len(truth))
         # Rounding must not carry a sum of shares beyond 1.
         means[name] = mean_of_values(np.where(unscored, np.nan, np.minimum(lost, 1.0)), weights=weights)
-    recall = mean_of(recalls, measure, weights=weights)
+    recall = mean_of(recalls, measure, measure.by_ids(compared), weights)
     return FusionLoss(str(measure), recall, means, misses.query, misses.row, misses.share, cause)
 
 
