@@ -54,6 +54,7 @@ _ROOMS = {
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
+    "quality": ("Quality", "QualityJudge"),
     "reporting": (
         "assessment_to_dict",
         "assessment_to_text",

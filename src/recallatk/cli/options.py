@@ -28,6 +28,7 @@ _OPTIONS = {
     "measure.by_row": "--by-row",
     "tune.target": "--target",
     "tune.budget": "--budget",
+    "quality.function": "--quality",
     **{
         f"data.{name.replace('-', '_')}": f"--{name}"
         for name in ("metric", "where", "id-column", "vector-column")
@@ -152,6 +153,7 @@ class GivenOptions:
     target: Sequence[str] | None = None
     budget: Sequence[str] | None = None
     price: str | None = None
+    quality: str | None = None
 
     @property
     def described(self) -> dict[str, Any]:
@@ -190,6 +192,7 @@ class GivenOptions:
             },
             "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
             "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},
+            "quality": {"function": self.quality},
         }
         given = {
             table: {key: value for key, value in keys.items() if value not in (None, [])}

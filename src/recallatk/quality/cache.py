@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.errors import WriteError
-from recallatk.files import require_ordinary, require_writable, write_text
+from recallatk.files import atomic_file, require_ordinary, require_writable
 from recallatk.fingerprint import Hash
 from recallatk.locks import try_lock
 
@@ -70,7 +70,9 @@ class QualityCache:
         if self.folder is None:
             return
         try:
-            write_text(self._path(self.folder, key), _written(key, value))
+            # A judge of microseconds would wait for the disk; a damaged entry is recognized by its checksum.
+            with atomic_file(self._path(self.folder, key), durable=False) as scratch:
+                scratch.write_text(_written(key, value))
         except (WriteError, OSError) as problem:
             # The value is paid for already, so it is used nevertheless.
             self.unsaved[key] = str(problem)

@@ -75,7 +75,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Settled:
     """The value of a question, or the reason why there is none."""
 
     question: Question
@@ -119,14 +119,14 @@ class JudgeCalls:
         self._next_call = -math.inf
         self._abandoned: list[threading.Thread] = []
 
-    def ask(self, questions: Iterable[Question]) -> Iterator[Judged]:
+    def ask(self, questions: Iterable[Question]) -> Iterator[Settled]:
         """Each question with its value or the reason why it has none, as the judge comes to them."""
         work = _OpenQuestions(deque(questions))
         try:
             while work.left:
                 broken = self._broken()
                 if broken:
-                    yield from (Judged(each, None, broken) for each in work.give_up())
+                    yield from (Settled(each, None, broken) for each in work.give_up())
                 yield from self._start(work)
                 self._wait(work)
                 yield from self._collect(work)
@@ -143,7 +143,7 @@ class JudgeCalls:
             return f"not asked: {len(self._abandoned)} earlier calls have not returned"
         return ""
 
-    def _start(self, work: _OpenQuestions) -> Iterator[Judged]:
+    def _start(self, work: _OpenQuestions) -> Iterator[Settled]:
         """Start calls while there are questions, free clients and a share of the rate."""
         now = time.monotonic()
         work.wake(now)
@@ -153,7 +153,7 @@ class JudgeCalls:
             if known is not None:
                 # Another process has asked since.
                 work.settle(question)
-                yield Judged(question, known)
+                yield Settled(question, known)
             elif self._locked(question, now):
                 if self._limits.rate is not None:
                     self._next_call = max(now, self._next_call) + 1 / self._limits.rate
@@ -196,26 +196,26 @@ class JudgeCalls:
         except queue.Empty:
             return
 
-    def _collect(self, work: _OpenQuestions) -> Iterator[Judged]:
+    def _collect(self, work: _OpenQuestions) -> Iterator[Settled]:
         """Take every call that returned or ran out of time."""
         while not work.returned.empty():
             work.arrived.append(work.returned.get())
         while work.arrived:
             # It leaves the list only after its value was saved, so that Ctrl-C cannot lose it.
-            judged = self._take(work.arrived[0], work)
+            settled = self._take(work.arrived[0], work)
             work.arrived.popleft()
-            if judged is not None:
-                yield judged
+            if settled is not None:
+                yield settled
         now = time.monotonic()
         for attempt, flying in list(work.flying.items()):
             if now >= flying.deadline:
                 self._abandoned.append(flying.thread)
                 reason = f"no answer within {format_duration(self._limits.seconds)}"
-                judged = self._take(_Returned(flying.question, attempt, None, reason, final=False), work)
-                if judged is not None:
-                    yield judged
+                settled = self._take(_Returned(flying.question, attempt, None, reason, final=False), work)
+                if settled is not None:
+                    yield settled
 
-    def _take(self, returned: _Returned, work: _OpenQuestions) -> Judged | None:
+    def _take(self, returned: _Returned, work: _OpenQuestions) -> Settled | None:
         """The outcome of a question; None if it is asked again, or was abandoned before."""
         question = returned.question
         if returned.attempt not in work.flying:
@@ -229,7 +229,7 @@ class JudgeCalls:
             return None
         self._failed += returned.value is None
         work.settle(question)
-        return Judged(question, returned.value, returned.reason)
+        return Settled(question, returned.value, returned.reason)
 
 
 @dataclass(frozen=True)

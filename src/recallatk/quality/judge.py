@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import secrets
 import sys
 from dataclasses import dataclass
 from numbers import Integral
@@ -113,11 +114,11 @@ class QualityJudge:
         self.k = quality.k or min(USUAL_K, largest_k)
         self.function = _function(quality.function)
         self.name = _name_of(quality.function)
-        identity = _identity(quality, self.function)
-        self._identity = [self.name, identity]
+        source = _identity(quality, self.function)
+        self._identity = [self.name, source]
         self._inputs = JudgeInputs(dataset)
         # A function that nothing identifies may be another one tomorrow.
-        folder = (quality.cache or default_folder() / QUALITY) if identity is not None else None
+        folder = (quality.cache or default_folder() / QUALITY) if source is not None else None
         self.cache = QualityCache(folder)
         self.calls = JudgeCalls(self.function, self._inputs, self.cache, quality.limits)
         self.queries = _sampled(dataset, quality)
@@ -127,6 +128,10 @@ class QualityJudge:
         """Failed retrievals by key: the id of the query and the reason."""
         self.judged: set[str] = set()
         """Keys of all retrievals that were to be judged."""
+        # Values of a function that nothing identifies are comparable only with each other.
+        told_apart = self._identity if source is not None else [self.name, secrets.token_hex(8)]
+        self.identity = f"{QUALITY} {Hash(QUALITY, told_apart, self.k, self.queries.tolist()).text()}"
+        """What values are judged by; those of another identity are not comparable."""
 
     def values(self, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """The judge's value for each query; NaN for queries outside the sample and where the judge failed.
@@ -149,6 +154,11 @@ class QualityJudge:
         found = (self._failed(), self._unsaved(), self._unidentified())
         return tuple(each for each in found if each is not None)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The messages of the cautions."""
+        return tuple(each.message for each in self.cautions())
+
     def _questions(self, rows: NDArray[np.int64]) -> list[Question]:
         lists = {int(query): self._distinct(rows[query]) for query in self.queries}
         self._inputs.read(lists, {row for listed in lists.values() for row in listed})
@@ -165,10 +175,10 @@ class QualityJudge:
         """Ask what is neither known nor failed yet, each retrieval once."""
         self.judged.update(each.key for each in questions)
         known = {each.key: each for each in questions if each.key not in self.failures}
-        for judged in self.calls.ask(each for each in known.values() if self.cache.find(each.key) is None):
-            if judged.value is None:
-                asked = self._inputs.query(judged.question.query).id
-                self.failures[judged.question.key] = (asked, judged.reason)
+        for settled in self.calls.ask(each for each in known.values() if self.cache.find(each.key) is None):
+            if settled.value is None:
+                asked = self._inputs.query(settled.question.query).id
+                self.failures[settled.question.key] = (asked, settled.reason)
 
     def _failed(self) -> Caution | None:
         if not self.failures:

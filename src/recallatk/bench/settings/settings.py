@@ -16,6 +16,7 @@ from recallatk.bench.settings.models import (
     LoadSettings,
     MeasureSettings,
     OutputSettings,
+    QualitySettings,
     TruthSettings,
     TuneSettings,
     Waivers,
@@ -38,6 +39,7 @@ class Settings(Table):
     output: OutputSettings = OutputSettings()
     tune: TuneSettings = TuneSettings()
     cost: CostSettings = CostSettings()
+    quality: QualitySettings = QualitySettings()
     engine: Engines = ()
     waive: Waivers = ()
 
@@ -51,8 +53,8 @@ class Settings(Table):
         return self.truth.depth or max(self.measure.deepest, min(USUAL_DEPTH, rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values with ranges and defaults resolved, without limits, output, goals and price."""
-        apart = {"limits", "output", "tune", "cost", "load", "engine", "waive"}
+        """Plain JSON values of what is measured, with ranges and defaults resolved."""
+        apart = {"limits", "output", "tune", "cost", "quality", "load", "engine", "waive"}
         plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
         for name in ("corpus", "queries"):
@@ -87,8 +89,8 @@ class Settings(Table):
         for name in ("data", "truth", "measure"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         tables += [toml_table("[[load]]", each) for each in plain["load"]]
-        plain["tune"] = _given(self.tune)
-        for name in ("limits", "output", "tune", "cost"):
+        plain["tune"], plain["quality"] = _given(self.tune), _given(self.quality)
+        for name in ("limits", "output", "tune", "cost", "quality"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         for entry in plain["engine"]:
             tables.append(toml_table("[[engine]]", {"name": entry["name"]}))
@@ -104,10 +106,10 @@ def _drop_unasked(measure: dict[str, Any]) -> None:
         del measure["explain"]
 
 
-def _given(tune: TuneSettings) -> dict[str, Any]:
+def _given(table: TuneSettings | QualitySettings) -> dict[str, Any]:
     """The table without defaults, because most benchmarks set none of its keys."""
-    plain = tune.model_dump(by_alias=True, exclude_none=True)
-    usual = TuneSettings().model_dump(by_alias=True, exclude_none=True)
+    plain = without_known(table.model_dump(by_alias=True, exclude_none=True))
+    usual = type(table)().model_dump(by_alias=True, exclude_none=True)
     return {name: value for name, value in plain.items() if value != usual.get(name)}
 
 
