@@ -8,6 +8,7 @@ import time
 
 import judge_service
 import numpy as np
+import psutil
 import pytest
 
 from recallatk.errors import EngineError, UsageError
@@ -156,6 +157,43 @@ def test_a_function_that_nothing_identifies_is_not_saved_and_says_so(service, ma
     assert "State a version" in judge.cautions()[0].message
     make(anonymous).values(rows)
     assert len(service.requests) == 24
+
+
+def test_progress_counts_what_is_asked(service, make, rows):
+    make().values(rows)
+    judge, seen = make(), []
+    judge.watch = lambda done, of: seen.append((done, of))
+    rows[:3, 0] = [1, 2, 3]
+    judge.values(rows)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_values_of_other_judges_have_another_identity(make):
+    same = [make(version="1").identity, make(version="1", retries=0, clients=2, rate="1/s").identity]
+    others = [
+        make(version="2").identity,
+        make(version="1", k=2).identity,
+        make(version="1", sample=3).identity,
+    ]
+    assert len(set(same)) == 1
+    assert len({*same, *others}) == 4
+    assert (
+        make(functools.partial(judge_service.judge)).identity
+        != make(functools.partial(judge_service.judge)).identity
+    )
+
+
+def test_waiting_retries_hold_no_open_files(make, rows, monkeypatch):
+    monkeypatch.setattr(calls_module.CallLimits, "pause", lambda *_: 0.3)
+    held = []
+
+    def judge(*_):
+        held.append(psutil.Process().num_fds())
+        raise RuntimeError("busy")
+
+    make(judge, version="1", retries=1).values(rows)
+    assert len(held) == 24
+    assert max(held) - min(held) <= 1
 
 
 def test_a_sample_of_the_queries(service, make, rows):

@@ -149,21 +149,22 @@ class JudgeCalls:
         work.wake(now)
         while work.ready and len(work.flying) < self._limits.clients and now >= self._next_call:
             question = work.ready.popleft()
+            if not self._locked(question, now):
+                work.later(now + _LOOK_SECONDS, question)
+                continue
+            # Whoever held the lock before may have saved the value.
             known = self._cache.find(question.key)
             if known is not None:
-                # Another process has asked since.
                 work.settle(question)
                 yield Settled(question, known)
-            elif self._locked(question, now):
-                if self._limits.rate is not None:
-                    self._next_call = max(now, self._next_call) + 1 / self._limits.rate
-                self._call(question, work, now)
-            else:
-                work.later(now + _LOOK_SECONDS, question)
+                continue
+            if self._limits.rate is not None:
+                self._next_call = max(now, self._next_call) + 1 / self._limits.rate
+            self._call(question, work, now)
 
     def _locked(self, question: Question, now: float) -> bool:
         """Whether the question may be asked; not while another process asks the same."""
-        question.lock = question.lock or self._cache.lock(question.key)
+        question.lock = self._cache.lock(question.key)
         if question.waits_until is None:
             question.waits_until = now + self._limits.longest
         return question.lock is not None or now >= question.waits_until
@@ -224,11 +225,12 @@ class JudgeCalls:
             self._cache.save(question.key, returned.value)
             self.answered += 1
         del work.flying[returned.attempt]
+        # A lock is an open file, and thousands of questions may wait for a retry.
+        work.settle(question)
         if returned.value is None and not returned.final and question.attempts <= self._limits.retries:
             work.later(time.monotonic() + self._limits.pause(question.attempts), question)
             return None
         self._failed += returned.value is None
-        work.settle(question)
         return Settled(question, returned.value, returned.reason)
 
 

@@ -126,6 +126,8 @@ class QualityJudge:
         self._count, self._corpus_rows = dataset.queries.rows, dataset.corpus.rows
         self.failures: dict[str, tuple[str | int, str]] = {}
         """Failed retrievals by key: the id of the query and the reason."""
+        self.watch: Callable[[int, int], None] = lambda _done, _of: None
+        """Called with the questions of a retrieval that are settled, and their number."""
         self.judged: set[str] = set()
         """Keys of all retrievals that were to be judged."""
         # Values of a function that nothing identifies are comparable only with each other.
@@ -175,7 +177,9 @@ class QualityJudge:
         """Ask what is neither known nor failed yet, each retrieval once."""
         self.judged.update(each.key for each in questions)
         known = {each.key: each for each in questions if each.key not in self.failures}
-        for settled in self.calls.ask(each for each in known.values() if self.cache.find(each.key) is None):
+        new = [each for each in known.values() if self.cache.find(each.key) is None]
+        for done, settled in enumerate(self.calls.ask(new), 1):
+            self.watch(done, len(new))
             if settled.value is None:
                 asked = self._inputs.query(settled.question.query).id
                 self.failures[settled.question.key] = (asked, settled.reason)
