@@ -50,8 +50,8 @@ _PLACES = (
     ("data", "queries"),
     ("truth", "file"),
     ("truth", "store"),
-    ("output", "folder"),
     ("quality", "cache"),
+    ("output", "folder"),
 )
 _READ = _PLACES[:3]
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
