@@ -38,6 +38,8 @@ PUBLIC = [
     "Load",
     "Mean",
     "Metric",
+    "Quality",
+    "QualityJudge",
     "QuerySet",
     "RecallError",
     "Run",

@@ -55,6 +55,7 @@ _ROOMS = {
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
+    "quality": ("Quality", "QualityJudge"),
     "reporting": (
         "assessment_to_dict",
         "assessment_to_text",

@@ -59,6 +59,8 @@ from recallatk.filters import parse_filter as parse_filter
 from recallatk.linter import audit_run as audit_run
 from recallatk.linter import audit_settings as audit_settings
 from recallatk.pipeline import Path as Path
+from recallatk.quality import Quality as Quality
+from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.reporting import assessment_to_dict as assessment_to_dict
 from recallatk.reporting import assessment_to_text as assessment_to_text
 from recallatk.reporting import export as export

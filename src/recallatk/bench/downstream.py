@@ -119,26 +119,30 @@ def _known_ids(dataset: Dataset, names: list[str]) -> set[str]:
     return set(wanted.filter(pc.is_in(wanted, value_set=ids)).to_pylist())
 
 
-def judges_of(dataset: Dataset, at: Sequence[int], *, required: bool = False) -> tuple[Judge, ...]:
-    """The judges that the data bring: one by relevance if they have judgments.
+def judges_of(
+    dataset: Dataset, at: Sequence[int], *, required: bool = False, quality: Judge | None = None
+) -> tuple[Judge, ...]:
+    """The judges of a run: one by relevance if the data have judgments, then the user's own.
 
     Args:
         dataset: the data.
         at: cutoffs that are measured; the headline's is judged.
         required: refuse judgments that fit no query or no row, rather than leave them out. Judgments that a
             user names must fit; those that lie beside the data may belong to a part that was not sampled.
+        quality: the judge that the user names.
     """
+    own = () if quality is None else (quality,)
     k = headline_k(at)
     if not dataset.qrels or k is None:
-        return ()
+        return own
     judge = RelevanceJudge(dataset, k)
     try:
         judge.require_matching()
     except MismatchError:
         if required:
             raise
-        return ()
-    return (judge,)
+        return own
+    return (judge, *own)
 
 
 class Panel:

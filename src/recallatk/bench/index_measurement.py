@@ -26,6 +26,7 @@ from recallatk.bench.measurement import (
 )
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
+from recallatk.bench.quality import given_judge
 from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner
 from recallatk.bench.settings.grid import combine, read_axes
@@ -63,6 +64,7 @@ def measure(
     where: Filter | str | None = None,
     truth: Any = None,
     qrels: Any = None,
+    quality: Any = None,
     build: Settings | None = None,
     search: Settings | None = None,
     load: Load | Sequence[Load] | None = None,
@@ -93,6 +95,8 @@ def measure(
         truth: the ground truth, or a file that holds it; computed by default.
         qrels: relevance judgments of the queries, a file or grades by query id and corpus id; adds what the
             lost neighbors cost in nDCG@k, RR@k and Success@k. By default those that a Dataset has.
+        quality: a function `quality(query, retrieved) -> float` that judges what was retrieved, also as
+            `module:function` or with options as a `Quality`.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
         load: how clients send queries, one or several loads; one client and one query at a time by default.
@@ -118,7 +122,8 @@ def measure(
         _cutoffs(at, engine), extra, rounds, seed, None, threads, None, held_to, explain, weight
     )
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
-    judges = judges_of(dataset, timing.at, required=qrels is not None)
+    judge = given_judge(quality, dataset, timing.k)
+    judges = judges_of(dataset, timing.at, required=qrels is not None, quality=judge)
     return _measured(engine, dataset, truth, plan, timing, watch, judges)
 
 

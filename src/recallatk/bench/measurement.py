@@ -15,6 +15,7 @@ from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.grown_settings import settings_of_folder
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.process_usage import Limits
+from recallatk.bench.quality import quality_judge
 from recallatk.bench.recorded_benchmark import BENCH_FILE
 from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
@@ -64,7 +65,8 @@ def run(
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
     require_measurable(dataset, truth, timing.at)
-    judges = judges_of(dataset, timing.at, required=benchmark.settings.data.qrels is not None)
+    judge = quality_judge(benchmark.settings, dataset)
+    judges = judges_of(dataset, timing.at, required=benchmark.settings.data.qrels is not None, quality=judge)
     filters = benchmark.filter_facts(progress)
     computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))

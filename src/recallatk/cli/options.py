@@ -29,6 +29,7 @@ _OPTIONS = {
     "measure.by_row": "--by-row",
     "tune.target": "--target",
     "tune.budget": "--budget",
+    "quality.function": "--quality",
     **{
         f"data.{name.replace('-', '_')}": f"--{name}"
         for name in ("metric", "where", "qrels", "id-column", "vector-column")
@@ -154,6 +155,7 @@ class GivenOptions:
     corpus_sample: int | None = None
     rounds: int | None = None
     explain: bool = False
+    quality: str | None = None
     target: Sequence[str] | None = None
     budget: Sequence[str] | None = None
     price: str | None = None
@@ -200,6 +202,7 @@ class GivenOptions:
             },
             "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
             "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},
+            "quality": {"function": self.quality},
         }
         given = {
             table: {key: value for key, value in keys.items() if value not in (None, [])}

@@ -14,7 +14,7 @@ from recallatk.datasets.assembly import assembled
 from recallatk.datasets.checks import checked, require_vectors
 from recallatk.datasets.imported import belonging
 from recallatk.datasets.in_memory import is_path
-from recallatk.datasets.layout import FILTER_NAME, TEXT_NAMES, holds_text
+from recallatk.datasets.layout import FILTER_NAME, holds_text, text_column
 from recallatk.datasets.model_labels import ModelLabels
 from recallatk.datasets.qrels import judgments
 from recallatk.datasets.registry import detect, get_format, open_source
@@ -276,7 +276,6 @@ def query_set(records: Records) -> QuerySet:
     """The records as queries: which column is their text, and which their filter."""
     require_vectors(records)
     schema = records.columns.schema
-    texts = [n for n in TEXT_NAMES if n in schema.names and holds_text(schema.field(n).type)]
     has_filter = FILTER_NAME in schema.names and not pa.types.is_null(schema.field(FILTER_NAME).type)
     if has_filter and not holds_text(schema.field(FILTER_NAME).type):
         raise FormatError(
@@ -290,7 +289,7 @@ def query_set(records: Records) -> QuerySet:
         vectors=checked(records),
         columns=records.columns,
         id_column=records.id_column,
-        text_column=texts[0] if texts else None,
+        text_column=text_column(schema),
         filters=_filters(records) if has_filter else None,
     )
 

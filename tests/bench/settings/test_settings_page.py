@@ -22,6 +22,7 @@ SECTIONS = {
     "[limits]": models.LimitSettings,
     "[output]": models.OutputSettings,
     "[tune]": models.TuneSettings,
+    "[quality]": models.QualitySettings,
     "[[engine]]": models.EngineSettings,
     "[[waive]]": models.WaiverSettings,
 }

@@ -40,6 +40,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "output": models.OutputSettings,
     "tune": models.TuneSettings,
     "cost": models.CostSettings,
+    "quality": models.QualitySettings,
 }
 _LISTS: dict[str, type[BaseModel]] = {
     "load": models.LoadSettings,
@@ -53,6 +54,7 @@ _PLACES = (
     ("data", "qrels"),
     ("truth", "file"),
     ("truth", "store"),
+    ("quality", "cache"),
     ("output", "folder"),
 )
 _READ = _PLACES[:4]
@@ -229,6 +231,10 @@ def _check_together(parts: dict[str, Any], problems: Problems) -> None:
         if measure.deepest > truth.depth:
             said = f"{measure.deepest} is deeper than the truth. Accepted: up to {truth.depth}, truth.depth"
             problems.add(("measure", key), said)
+    judged = getattr(parts.get("quality"), "k", None)
+    if judged is not None and measure is not None and judged > measure.largest_k:
+        said = f"{judged}. Accepted: up to {measure.largest_k}, the largest k of the measures"
+        problems.add(("quality", "k"), said)
     filtered = None if data.where is None else "data.where is a filter"
     k = None if measure is None else min(measure.largest_k, data.sample_corpus or measure.largest_k)
     for number, entry in parts["engine"].items():
