@@ -31,6 +31,7 @@ RESAMPLES = 2_000
 _AT_ONCE = 4_000_000
 # Recalls closer than this have no slope between them.
 _LEAST_SPAN = 0.005
+_COMPANIONS = ("RR@", "Success@")
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Downstream:
         if not self.plateau:
             top = losing[-1]
             return (
-                f"even at {self.recall} {top.recall:.3f}, {_signed(top.loss)} {self.measure} is lost"
+                f"even at {self.recall} {top.recall:.3f}, {self._amount(top.loss)} is lost"
                 f"{self._cost(losing[:-1])}{self._gained()}"
             )
         least = self.plateau[0].recall
@@ -124,12 +125,17 @@ class Downstream:
     def _cost(self, losing: Sequence[Point]) -> str:
         """What recall below the plateau costs."""
         if self.slope is not None and self.slope.low is not None and self.slope.low > 0:
-            return f"; below, each 0.01 of recall costs {_signed(self.slope)} {self.measure}"
+            return f"; below, each 0.01 of recall costs {self._amount(self.slope)}"
         if not losing:
             return ""
         worst = max(losing, key=lambda each: each.loss.value)
-        lost = f"{_signed(worst.loss)} {self.measure} is lost at {self.recall} {worst.recall:.3f}"
+        lost = f"{self._amount(worst.loss)} is lost at {self.recall} {worst.recall:.3f}"
         return f"; below, {'up to ' if len(losing) > 1 else ''}{lost}"
+
+    def _amount(self, found: Estimate) -> str:
+        """A loss with its interval, such as `0.0040 nDCG@10 [0.0020, 0.0060]`."""
+        ends = "" if found.low is None or found.high is None else f" [{found.low:.2g}, {found.high:.2g}]"
+        return f"{found.value:.2g} {self.measure}{ends}"
 
     def _gained(self) -> str:
         better = [each for each in self.points if each.gains]
@@ -152,19 +158,24 @@ def _less(bound: float) -> str:
     return f"less than {max(bound, 0.0001):.2g}"
 
 
-def _signed(found: Estimate) -> str:
-    """A loss with its interval."""
-    ends = "" if found.low is None or found.high is None else f" [{found.low:.2g}, {found.high:.2g}]"
-    return f"{found.value:.2g}{ends}"
-
-
 def _rounded(count: int) -> int:
     """Two digits: no more are meant."""
     return int(float(f"{count:.1e}"))
 
 
-def downstream_of(run: Run, seed: int = 0) -> list[Downstream]:
-    """Every measure that the answers of a run were judged by; empty where nothing judged them."""
+def headlines(names: Sequence[str]) -> list[str]:
+    """The measures that stand for others: nDCG@k says what RR@k and Success@k say, with fewer queries."""
+    return [each for each in names if not each.startswith(_COMPANIONS)] or list(names[:1])
+
+
+def downstream_of(run: Run, *, brief: bool = False, seed: int = 0) -> list[Downstream]:
+    """Every measure that the answers of a run were judged by; empty where nothing judged them.
+
+    Args:
+        run: the run.
+        brief: only the measures that stand for others.
+        seed: random seed of the bootstrap.
+    """
     recall = headline_measure(run)
     judged = [each for each in run.measurements if each.judged is not None]
     if recall is None or not judged:
@@ -176,7 +187,8 @@ def downstream_of(run: Run, seed: int = 0) -> list[Downstream]:
     notes = [f"{counted(left, 'trial was', 'trials were')} not judged by the same judgments"] if left else []
     first = same[0].judged
     assert first is not None  # noqa: S101 - filtered above
-    found = [_downstream(name, recall, same, (*first.notes, *notes), seed) for name in first.names]
+    names = headlines(first.names) if brief else first.names
+    found = [_downstream(name, recall, same, (*first.notes, *notes), seed) for name in names]
     return [each for each in found if each is not None]
 
 
@@ -318,8 +330,8 @@ def slope(recalls: Floats, losses: Floats, weights: Floats | None = None, seed: 
     if not len(recalls):
         return None
     # Trials that answer alike, such as those under another load, count once.
-    _, distinct = np.unique(np.concatenate([recalls, losses], axis=1), axis=0, return_index=True)
-    recalls, losses = recalls[distinct], losses[distinct]
+    alike = {np.stack(each).tobytes(): place for place, each in enumerate(zip(recalls, losses, strict=True))}
+    recalls, losses = recalls[[*alike.values()]], losses[[*alike.values()]]
     n = recalls.shape[1]
     counts = np.ones(n) if weights is None else weights / weights.mean()
     effective = n if weights is None else effective_number(weights)
@@ -331,7 +343,8 @@ def slope(recalls: Floats, losses: Floats, weights: Floats | None = None, seed: 
     at_once = max(1, _AT_ONCE // n)
     drawn = []
     for start in range(0, RESAMPLES, at_once):
-        resampled = random.multinomial(n, np.full(n, 1 / n), min(at_once, RESAMPLES - start)) * counts
+        # Poisson counts are drawn ten times as fast as multinomial ones, and means divide by the total.
+        resampled = random.poisson(1.0, (min(at_once, RESAMPLES - start), n)) * counts
         total = resampled.sum(axis=1, keepdims=True)
         drawn.append(_slopes(resampled @ recalls.T / total, resampled @ losses.T / total))
     low, high = np.quantile(np.concatenate(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
