@@ -25,11 +25,12 @@ from recallatk.cli.options import (
     Where,
     cutoffs,
 )
+from recallatk.cli.progress import progress
 from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Answers, Corpus, Dataset, Truth
+    from recallatk.core import Answers, Corpus, Dataset, FilterFacts, Truth
     from recallatk.datasets.model_labels import ModelLabels
 
 
@@ -114,11 +115,23 @@ def score(
         measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
         qrels=None if qrels is None else read_qrels(qrels),
         corpus=known, dataset=dataset, row_numbers=row_numbers, weight=weight,
+        facts=_correlation(dataset, by),
     )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
     else:
         typer.echo(assessment_to_text(found, verbose=verbose))
+
+
+def _correlation(dataset: Dataset | None, by: list[str] | None) -> FilterFacts | None:
+    """What grouping by the correlation of filter and query needs; None if nothing groups by it."""
+    from recallatk.analysis.query_groupings import names_correlation
+    from recallatk.api import filter_facts
+
+    if dataset is None or not names_correlation(by or (), dataset.queries.metadata_names):
+        return None
+    with progress("truth without filters") as line:
+        return filter_facts(dataset, progress=line)
 
 
 def _sampled(

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.analysis.answer_scores import OTHER_TOOLS
-from recallatk.analysis.segments import AUTOMATIC, FEW, FEW_SAID, FEWEST, FREQUENCY, SELECTIVITY
+from recallatk.analysis.segments import (
+    AUTOMATIC,
+    CORRELATION,
+    FEW,
+    FEW_SAID,
+    FEWEST,
+    FREQUENCY,
+    SELECTIVITY,
+)
 from recallatk.analysis.weighting import few_effective
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
@@ -171,11 +179,11 @@ def _segments(assessment: Assessment) -> list[Section]:
 
 
 def _named_segments(assessment: Assessment) -> list[Section]:
-    """The groupings that the user named, filter selectivity and frequency; --verbose has the others."""
+    """The groupings that the user named, those by filter, and frequency; --verbose has the others."""
     shown = {
         name: found
         for name, found in assessment.segments.items()
-        if found and (name not in AUTOMATIC or name in (SELECTIVITY, FREQUENCY))
+        if found and (name not in AUTOMATIC or name in (SELECTIVITY, CORRELATION, FREQUENCY))
     }
     more = [name for name in assessment.segments if name not in shown]
     sections = [_segment_section(name, found) for name, found in shown.items()]

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recallatk import api
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import installed_version, require_able, require_installed, require_metric
 from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
-from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.filtered import filter_facts
 from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
@@ -129,8 +130,7 @@ def _facts(dataset: Dataset, targets: Sequence[Target]) -> FilterFacts | None:
         return None
     if not any(each.needs_correlation for each in targets):
         return filter_facts(dataset)
-    without = replace(dataset, queries=dataset.queries.where(None))
-    return filter_facts(dataset, obtain_truth(without, depth=min(DEPTH, dataset.corpus.rows)).truth)
+    return api.filter_facts(dataset)
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
