@@ -210,6 +210,29 @@ def test_tuning_decides_by_weighted_means(tmp_path, monkeypatch):
         tune(data, target="recall@10 >= 0.6", engines=["faiss-ivf-flat"], weight="counts")
 
 
+def test_unscored_queries_have_no_part_in_the_effective_number(tmp_path, monkeypatch):
+    filters = ["size < 0" if place < 30 else None for place in range(COUNT)]
+    # The queries that no row is eligible for are the heavy ones.
+    counts = [1000 + place if place < 30 else 1 + place % 2 for place in range(COUNT)]
+    queries = {"vector": list(QUERIES), "count": counts, "filter": filters}
+    pq.write_table(pa.table({"vector": list(CORPUS), "size": list(range(ROWS))}), tmp_path / "corpus.parquet")
+    pq.write_table(pa.table(queries), tmp_path / "queries.parquet")
+    data = ("corpus.parquet", "queries.parquet", "--metric", "l2")
+    words = ("--engine", "exact", "--at", "10", "--rounds", "1", "--weight", "count", "--out", "out")
+    scored = np.array(counts[30:], float)
+    effective = scored.sum() ** 2 / (scored**2).sum()
+    ran = run_here(tmp_path, "run", *data, *words)
+    assert ran.exit_code == 0, ran.output
+    assert f"the 60 queries are worth {effective:.3g} of equal weight" in " ".join(ran.stdout.split())
+    described = json.loads(run_here(tmp_path, "show", "out", "--json").stdout)
+    assert described["weight"]["effective_queries"] == pytest.approx(effective)
+    assert "weights" not in [each["kind"] for each in described["cautions"]]
+    goal = ("--target", "recall@10 >= 0.5", "--engine", "exact", "--weight", "count", "--out", "tuned")
+    tuned = run_here(tmp_path, "tune", *data, *goal, "--json")
+    assert tuned.exit_code in (0, 3), tuned.output
+    assert 30 < json.loads(tuned.stdout)["weight"]["effective_queries"] <= 60
+
+
 def test_recall_by_selectivity_has_the_unweighted_value():
     queries = make_queries(
         QUERIES, metadata={"count": COUNTS.tolist()}, filters=[None, "size < 40", "size < 200"] * (COUNT // 3)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from recallatk import Answers, assess, compare, ground_truth, open_dataset, save_truth, score
 from recallatk.cli import app
+from recallatk.reporting import assessment_to_dict
 
 RANDOM = np.random.default_rng(3)
 ROWS, COUNT = 120, 60
@@ -181,6 +182,8 @@ def test_queries_without_an_eligible_row_are_neither_missing_nor_in_the_effectiv
     effective = f"{found.score.measures['recall@10'].effective:.3g}"
     # Unscored queries have no part in it: one effective number, wherever it is said.
     assert " ".join(text.split()).count(f" {effective}") >= 2
+    described = assessment_to_dict(found)["weight"]["effective_queries"]
+    assert described == pytest.approx(found.score.measures["recall@10"].effective)
     order = [line.split() for line in text.splitlines() if line.startswith(("  few", "  many"))]
     assert [row[:2] for row in order][1] == ["few", "*"] and order[0][0] == "many"
     assert "* fewer than 10 queries, not ranked." in text

@@ -31,7 +31,7 @@ from recallatk.analysis.relevance import relevance
 from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
 from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
 from recallatk.analysis.segments import Segment, segments
-from recallatk.analysis.weighting import query_columns, weights_by_query
+from recallatk.analysis.weighting import query_columns, scored_weights, weights_by_query
 from recallatk.core import Answers, Truth
 from recallatk.display import renderer
 from recallatk.errors import UsageError
@@ -228,7 +228,7 @@ def _segments(
     headline: str,
 ) -> dict[str, list[Segment]]:
     queries = None if dataset is None else dataset.queries
-    known = KnownQueries(truth, columns, queries, scored.weights, facts)
+    known = KnownQueries(truth, columns, queries, scored_weights(scored), facts)
     groupings = [query_grouping(name, known) for name in by] + automatic_groupings(known)
     return {each.name: segments(scored, each, [headline]) for each in groupings}
 

@@ -9,17 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.analysis.distribution import FEWEST_RESAMPLED, mean_of
+from recallatk.analysis.headline import headline_of
 from recallatk.core import Weights
 from recallatk.core.weights import effective_number
 from recallatk.errors import UsageError, unknown
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Measurement, Run, Truth
+    from recallatk.core import Dataset, Measurement, Run, Score, Truth
 
 _ACCEPTED = "Accepted: a finite number of 0 or more for every query, above 0 for at least one"
 
@@ -89,15 +88,23 @@ def weights_of(measurement: Measurement) -> Weights | None:
     return None if known is None or values is None else Weights(known.column, values)
 
 
+def scored_weights(score: Score) -> Weights | None:
+    """The weights of the queries that have a score, 0 for the others; None without weights."""
+    weights, name = score.weights, headline_of(score.per_query)
+    if weights is None or name is None:
+        return weights
+    return Weights(weights.column, np.where(np.isnan(score.per_query[name]), 0.0, weights.values))
+
+
 def weights_of_run(run: Run) -> Weights | None:
-    """The weight of every query of a weighted run, 0 for those that no trial sent; None without weights."""
+    """The weight of every query of a weighted run, 0 for those that no trial scored; None without weights."""
     found: Weights | None = None
     for each in run.measurements:
-        weights = each.score.weights
+        weights = scored_weights(each.score)
         if weights is None or (found is not None and len(found) != len(each.answers)):
             continue
         values = np.zeros(len(each.answers)) if found is None else found.values.copy()
-        values[each.asked] = weights.values
+        values[each.asked] = np.maximum(values[each.asked], weights.values)
         found = Weights(weights.column, values)
     return found
 
@@ -122,12 +129,15 @@ def reweighted(run: Run, weights: Weights) -> Run:
     return replace(run, measurements=tuple(changed), settings={**run.settings, "measure": measure})
 
 
-def few_effective(weights: Weights | None, scored: Sequence[bool] | NDArray[np.bool_] | None = None) -> str:
-    """A sentence if a few queries carry the mean; empty otherwise."""
+def few_effective(weights: Weights | None) -> str:
+    """A sentence if a few queries carry the mean; empty otherwise.
+
+    Args:
+        weights: those of the scored queries; the others have 0 (`scored_weights`).
+    """
     if weights is None:
         return ""
-    values = weights.values if scored is None else weights.values[np.asarray(scored, bool)]
-    counts = values[values > 0]
+    counts = weights.values[weights.values > 0]
     if not len(counts):
         return ""
     effective, heaviest = effective_number(counts), float(counts.max() / counts.sum())

@@ -10,7 +10,7 @@ import numpy as np
 
 from recallatk.analysis.distribution import FEWEST_RESAMPLED
 from recallatk.analysis.latency import keeping_up
-from recallatk.analysis.weighting import few_effective
+from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.bench.sentinel import drift
 from recallatk.core import Caution, Mode
 from recallatk.core.filtering import REFUSED
@@ -53,7 +53,8 @@ def cautions_of(
 def _weights(measurements: Sequence[Measurement]) -> Iterator[Caution]:
     """A few queries that carry the weighted means; trials of one run have the same weights."""
     for each in measurements:
-        said, weights = few_effective(each.score.weights), each.score.weights
+        weights = scored_weights(each.score)
+        said = few_effective(weights)
         if said and weights is not None:
             yield Caution("weights", said, weights.effective, FEWEST_RESAMPLED)
             return

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recallatk.analysis.answer_scores import OTHER_TOOLS
 from recallatk.analysis.segments import (
     AUTOMATIC,
@@ -17,7 +15,7 @@ from recallatk.analysis.segments import (
     FREQUENCY,
     SELECTIVITY,
 )
-from recallatk.analysis.weighting import few_effective
+from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import LOWER_BOUND, by_grouping, number, weighted_by, with_margin
@@ -227,9 +225,7 @@ def _warnings(assessment: Assessment) -> Section:
             names = _names(assessment) if kind == "missing" else ""
             lines.append(f"warning: {counted(count, one, several)} {said}{names}")
     lines += _tie_warnings(assessment)
-    # Only scored queries count, as in the mean.
-    values = assessment.score.per_query.get(f"recall@{assessment.k}")
-    few = few_effective(assessment.score.weights, None if values is None else ~np.isnan(values))
+    few = few_effective(scored_weights(assessment.score))
     lines += [f"warning: {few}"] if few else []
     unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if unchecked:
@@ -278,7 +274,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "queries": score.queries,
         "scored": score.scored,
         "k": assessment.k,
-        **weight_to_dict(score.weights),
+        **weight_to_dict(scored_weights(score)),
         "measures": {name: mean_to_dict(mean) for name, mean in score.measures.items()},
         "at_least": dict(assessment.at_least),
         "distribution": {name: _distribution(found) for name, found in assessment.distribution.items()},

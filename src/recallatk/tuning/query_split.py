@@ -55,6 +55,13 @@ class Side:
         queries = self.dataset.queries
         return queries.metadata if queries.metadata_names else None
 
+    @property
+    def scored_weights(self) -> Weights | None:
+        """The weights, 0 for queries without an eligible row, which have no recall; None without weights."""
+        if self.weights is None:
+            return None
+        return replace(self.weights, values=np.where(self.truth.rows[:, 0] < 0, 0.0, self.weights.values))
+
     def asked(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers among all queries; refuses queries of the other side."""
         if len(which) and not 0 <= which.min() <= which.max() < len(self):
