@@ -70,6 +70,8 @@ class Assessment:
     """Differences from other answers to the same queries."""
     rows: RowSegments | None = None
     """True neighbors found by corpus column, and rows that are lost; None unless columns were named."""
+    corpus_rows: int | None = None
+    """Number of rows of the corpus; None if unknown."""
 
     def __str__(self) -> str:
         shown: str = renderer().assessment_text(self)
@@ -136,6 +138,7 @@ def assess(
         planning=_planning(scored, str(Recall(main))),
         relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels, weights),
         score_ties=_score_ties(answers, wanted, qrels),
+        corpus_rows=truth.corpus_rows if corpus is None else corpus.rows,
         differences=tuple(_differences(name, scored, others, truth, main)),
         rows=segments_by_row(Compared(truth, aligned.rows), main, groupings, weights) if groupings else None,
     )

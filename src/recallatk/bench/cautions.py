@@ -14,6 +14,7 @@ from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.bench.sentinel import drift
 from recallatk.core import Caution, Mode
 from recallatk.core.filtering import REFUSED
+from recallatk.core.measured import FEW_EFFECTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,7 @@ def _weights(measurements: Sequence[Measurement]) -> Iterator[Caution]:
         weights = scored_weights(each.score)
         said = few_effective(weights)
         if said and weights is not None:
-            yield Caution("weights", said, weights.effective, FEWEST_RESAMPLED)
+            yield Caution(FEW_EFFECTIVE, said, weights.effective, FEWEST_RESAMPLED)
             return
 
 

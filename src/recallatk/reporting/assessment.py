@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.answer_scores import OTHER_TOOLS
+from recallatk.analysis.headline import beyond_corpus, recall_cutoffs
 from recallatk.analysis.segments import (
     AUTOMATIC,
     CORRELATION,
@@ -225,6 +226,8 @@ def _warnings(assessment: Assessment) -> Section:
             names = _names(assessment) if kind == "missing" else ""
             lines.append(f"warning: {counted(count, one, several)} {said}{names}")
     lines += _tie_warnings(assessment)
+    large = beyond_corpus(recall_cutoffs(assessment.score.measures), assessment.corpus_rows)
+    lines += [f"note: {large}"] if large else []
     few = few_effective(scored_weights(assessment.score))
     lines += [f"warning: {few}"] if few else []
     unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
@@ -290,6 +293,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
         "comparisons": [_comparison(each) for each in assessment.differences],
+        "corpus_rows": assessment.corpus_rows,
         "sampled_from": score.sampled_from,
         "synthetic_filters": score.synthetic,
         "unreached": list(score.unreached),

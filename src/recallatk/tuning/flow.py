@@ -93,7 +93,7 @@ def tune(
     sweep()
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed)) as pool:
         _start(pool, () if journal.steps else found)
-        depth = min(max(each.measure.deepest for each in targets), shape.rows)
+        depth = max(each.measure.deepest for each in targets)
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
         side, held_out = split_sides(dataset, known, seed, weights, _facts(dataset, targets))
         require_enough(targets, side, held_out)

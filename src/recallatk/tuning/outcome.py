@@ -14,6 +14,7 @@ from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
 from recallatk.core.filtering import REFUSED as REFUSED_FILTERS
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
+from recallatk.core.measured import FEW_EFFECTIVE
 from recallatk.core.tuned import FEW_HELD_OUT, Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
@@ -240,7 +241,7 @@ def _snippet(study: Study, choice: Candidate) -> str:
 
 def _cautions(study: Study, found: Found) -> list[Caution]:
     cautions = [
-        *labels_of(study.side.dataset),
+        *labels_of(study.side.dataset, [each.measure.k for each in study.targets]),
         *(
             Caution(
                 "monotonicity",
@@ -254,7 +255,7 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
     weights = study.side.scored_weights
     few = few_effective(weights)
     if few and weights is not None:
-        cautions.append(Caution("weights", few, weights.effective, FEWEST_RESAMPLED))
+        cautions.append(Caution(FEW_EFFECTIVE, few, weights.effective, FEWEST_RESAMPLED))
     cautions += _few_held_out(found.validated)
     refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
     refused = {**study.left_out, **refused}

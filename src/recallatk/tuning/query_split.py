@@ -120,7 +120,7 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
         queries=take_queries(side.dataset.queries, which),
     )
-    truth = ground_truth(part, depth=min(depth, count))
+    truth = ground_truth(part, depth=depth)
     weights = None if side.weights is None else side.weights.take(which)
     facts = None if side.facts is None else side.facts.take(which)
     return Side(f"part {count}", side.numbers[which], part, truth, rows, weights, facts)
