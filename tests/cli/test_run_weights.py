@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -168,6 +170,22 @@ def test_a_run_with_other_weights_is_not_resumed(folder, ran):
     refused = run_here(folder, "run", "bench.toml", "--weight", "other", "--out", ran["out"])
     assert refused.exit_code == 2
     assert "other" in refused.stderr
+
+
+def test_weights_for_a_finished_run_are_refused_with_the_command_that_weights_it(folder):
+    words = ("corpus.parquet", "queries.parquet", "--metric", "l2", "--engine", "exact", "--at", "10")
+    finished = run_here(folder, "run", *words, "--rounds", "1", "--out", "finished run")
+    assert finished.exit_code == 0, finished.output
+    refused = run_here(folder, "run", *words, "--rounds", "1", "--out", "finished run", "--weight", "count")
+    assert refused.exit_code == 2
+    command = re.search(r"To weight the means of the finished trials: recallatk (.+?)\. ", refused.stderr)
+    assert command is not None and "--fresh" in refused.stderr
+    again = run_here(folder, *shlex.split(command[1]))
+    assert again.exit_code == 0, again.output
+    assert "weighted by count" in (folder / "finished run" / "report.html").read_text()
+    # Weights are not the only difference: a report would not be what was asked for.
+    other = run_here(folder, "run", *words, "--rounds", "2", "--out", "finished run", "--weight", "count")
+    assert other.exit_code == 2 and "recallatk report" not in other.stderr
 
 
 def test_an_unknown_column_is_refused_before_anything_is_built(folder):
