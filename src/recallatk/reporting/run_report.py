@@ -287,6 +287,7 @@ SECTIONS: Builders = (
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
+    (Form.HTML, run_page.effort),
     (Form.HTML, losses.losses),
     (Form.HTML, run_page.rows),
     (Form.HTML, run_page.cost),
