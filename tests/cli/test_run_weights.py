@@ -96,6 +96,8 @@ def test_the_terminal_and_the_report_say_what_means_are_weighted_by(folder, ran)
     said = " ".join(shown.stdout.split())
     assert "weighted by count" in said and "unweighted" in said
     assert "All means are weighted by count: the 90 queries are worth" in said
+    # Findings of the linter do not hide the caution.
+    assert "caution: a few queries carry the weighted mean" in said
     made = run_here(folder, "report", ran["out"], "--markdown", "report.md", "--out", "report.html")
     assert made.exit_code == 0, made.output
     page = (folder / "report.html").read_text()
@@ -162,6 +164,7 @@ def test_a_report_weights_an_unweighted_run_anew(folder, ran):
     found = run_here(folder, "report", plain["out"], "--weight", "count", "--out", "again.html")
     assert found.exit_code == 0, found.output
     assert "weighted by count" in (folder / "again.html").read_text()
+    assert "a few queries carry the weighted mean" in (folder / "again.html").read_text()
     refused = run_here(folder, "report", plain["out"], "--weight", "kind", "--out", "again.html")
     assert refused.exit_code == 2 and "has type string" in refused.stderr
 

@@ -229,7 +229,7 @@ def _warnings(assessment: Assessment) -> Section:
     large = beyond_corpus(recall_cutoffs(assessment.score.measures), assessment.corpus_rows)
     lines += [f"note: {large}"] if large else []
     few = few_effective(scored_weights(assessment.score))
-    lines += [f"warning: {few}"] if few else []
+    lines += [] if few is None else [f"warning: {few.message}"]
     unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
     if unchecked:
         lines.append(f"not checked: {' and '.join(unchecked)} ids. Give --corpus and --queries to count them")

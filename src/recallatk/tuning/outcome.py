@@ -14,7 +14,6 @@ from recallatk.bench.measurement import labels_of
 from recallatk.core import Caution, Mean
 from recallatk.core.filtering import REFUSED as REFUSED_FILTERS
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
-from recallatk.core.measured import FEW_EFFECTIVE
 from recallatk.core.tuned import FEW_HELD_OUT, Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
@@ -252,10 +251,8 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
         ),
     ]
     cautions += _about_memory(found.builds)
-    weights = study.side.scored_weights
-    few = few_effective(weights)
-    if few and weights is not None:
-        cautions.append(Caution(FEW_EFFECTIVE, few, weights.effective, FEWEST_RESAMPLED))
+    few = few_effective(study.side.scored_weights)
+    cautions += [] if few is None else [few]
     cautions += _few_held_out(found.validated)
     refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
     refused = {**study.left_out, **refused}
