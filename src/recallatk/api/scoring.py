@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from recallatk import analysis
-from recallatk.api.truth import load_truth
+from recallatk.analysis.query_groupings import names_correlation
+from recallatk.api.truth import filter_facts, load_truth
 from recallatk.core import Answers, Truth
 from recallatk.datasets import open_corpus, read_answers
 from recallatk.datasets.answer_sources import held_answers
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from recallatk.analysis import Assessment, StagedAssessment
     from recallatk.analysis.comparison import Difference
     from recallatk.analysis.measures import Measure
-    from recallatk.core import Corpus, Dataset, Score
+    from recallatk.core import Corpus, Dataset, FilterFacts, Score
     from recallatk.filters.eligibility import Eligibility
 
 P = ParamSpec("P")
@@ -145,6 +146,7 @@ def assess(
         dataset=dataset,
         row_numbers=row_numbers,
         weight=weight,
+        facts=_facts(dataset, by),
     )
 
 
@@ -190,6 +192,13 @@ def assess_stages(
         row_numbers=row_numbers,
         weight=weight,
     )
+
+
+def _facts(dataset: Dataset | None, by: Sequence[str]) -> FilterFacts | None:
+    """What grouping by the correlation of filter and query needs; None if nothing groups by it."""
+    if dataset is None or not names_correlation(by, dataset.queries.metadata_names):
+        return None
+    return filter_facts(dataset)
 
 
 def compare(values: Any, confidence: float = 0.95, seed: int = 0, weights: Any = None) -> list[Difference]:

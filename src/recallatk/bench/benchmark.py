@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recallatk import api
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.settings import open_data
@@ -98,18 +99,14 @@ class Benchmark:
         """
         if not self.dataset.queries.filtered:
             return None
-        from recallatk.truths import obtain_truth
-
         asked, rows = self.settings.truth, self.dataset.corpus.rows
-        without = replace(self.dataset, queries=self.dataset.queries.where(None))
         depth = min(rows, max(DEPTH, self.settings.measure.largest_k))
-        if asked.file is not None:
-            found = next(stored_truths(asked.store, without, [depth]), None)
-        else:
-            found = obtain_truth(
-                without, depth=depth, store=asked.store, memory=asked.memory, progress=progress
-            ).truth
-        return filter_facts(self.dataset, found)
+        if asked.file is None:
+            return api.filter_facts(
+                self.dataset, depth=depth, store=asked.store, memory=asked.memory, progress=progress
+            )
+        without = replace(self.dataset, queries=self.dataset.queries.where(None))
+        return filter_facts(self.dataset, next(stored_truths(asked.store, without, [depth]), None))
 
     @property
     def _depth(self) -> int:

@@ -375,6 +375,6 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
         cause = problem.__cause__ if isinstance(problem, RecallError) and problem.__cause__ else problem
         raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}") from cause
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
-    labels = labels_of(runner.dataset)
+    labels = labels_of(runner.dataset, runner.settings.at)
     sink.update(seconds=runner.seconds, cautions=(*labels, *conclude(run), *left_out, *more))
     return sink.run()

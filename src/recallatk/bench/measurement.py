@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.compatibility import require_complete, require_same_models
+from recallatk.analysis.headline import beyond_corpus
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.downstream import judges_of
@@ -21,7 +22,7 @@ from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Metric, Run, Truth
-from recallatk.core.measured import SYNTHETIC_FILTERS
+from recallatk.core.measured import LARGE_K, SYNTHETIC_FILTERS
 from recallatk.errors import MismatchError, UsageError
 from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
@@ -96,7 +97,7 @@ def run(
         if runner.worked:
             machine = {**sink.described.environment, "load_average_during": runner.loads}
             sink.update(environment=machine)
-        sink.update(cautions=(*labels_of(dataset), *conclude(sink.run()), *moved))
+        sink.update(cautions=(*labels_of(dataset, timing.at), *conclude(sink.run()), *moved))
         return sink.run()
 
 
@@ -208,9 +209,16 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
     )
 
 
-def labels_of(dataset: Dataset) -> tuple[Caution, ...]:
-    """What every result on these data must say."""
-    return (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
+def labels_of(dataset: Dataset, cutoffs: Sequence[int]) -> tuple[Caution, ...]:
+    """What every result on these data must say.
+
+    Args:
+        dataset: the data.
+        cutoffs: the values of k of recall@k.
+    """
+    synthetic = (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
+    said = beyond_corpus(cutoffs, dataset.corpus.rows)
+    return (*synthetic, *([Caution(LARGE_K, said)] if said else []))
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:

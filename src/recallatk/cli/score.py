@@ -26,11 +26,12 @@ from recallatk.cli.options import (
     Where,
     cutoffs,
 )
+from recallatk.cli.progress import progress
 from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Answers, Corpus, Dataset, Truth
+    from recallatk.core import Answers, Corpus, Dataset, FilterFacts, Truth
     from recallatk.datasets.model_labels import ModelLabels
 
 
@@ -126,7 +127,8 @@ def score(
     if files:
         _assess_stages(right, dict(zip(files, given, strict=True)), options, as_json, verbose)
     else:
-        _assess(right, given, {**options, **alone, "against": given[1:]}, as_json, verbose)
+        own = {**alone, "against": given[1:], "facts": _correlation(dataset, by)}
+        _assess(right, given, {**options, **own}, as_json, verbose)
 
 
 def _assess(truth: Truth, answers: list[Answers], options: Any, as_json: bool, verbose: bool) -> None:
@@ -150,6 +152,17 @@ def _assess_stages(
 def _print(result: dict[str, Any] | str) -> None:
     """Text as it is, anything else as one JSON object."""
     typer.echo(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
+
+
+def _correlation(dataset: Dataset | None, by: list[str] | None) -> FilterFacts | None:
+    """What grouping by the correlation of filter and query needs; None if nothing groups by it."""
+    from recallatk.analysis.query_groupings import names_correlation
+    from recallatk.api import filter_facts
+
+    if dataset is None or not names_correlation(by or (), dataset.queries.metadata_names):
+        return None
+    with progress("truth without filters") as line:
+        return filter_facts(dataset, progress=line)
 
 
 def _sampled(

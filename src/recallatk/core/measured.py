@@ -290,6 +290,10 @@ class Caution:
     limit: float | None = None
 
 
+LARGE_K, FEW_EFFECTIVE = "large k", "weights"
+"""Kinds of cautions: k beyond the corpus, and a few queries that carry a weighted mean."""
+SHOWN_FIRST = (LARGE_K, FEW_EFFECTIVE)
+"""Kinds that a terminal always shows: no rule of the linter repeats them."""
 SYNTHETIC_FILTERS = Caution(
     "synthetic filters",
     "the filters were made by recallatk workload and were not taken from real queries",

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recallatk.analysis.answer_scores import OTHER_TOOLS
-from recallatk.analysis.segments import AUTOMATIC, FEW, FEW_SAID, FEWEST, FREQUENCY, SELECTIVITY
-from recallatk.analysis.weighting import few_effective
+from recallatk.analysis.headline import beyond_corpus, recall_cutoffs
+from recallatk.analysis.segments import (
+    AUTOMATIC,
+    CORRELATION,
+    FEW,
+    FEW_SAID,
+    FEWEST,
+    FREQUENCY,
+    SELECTIVITY,
+)
+from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import LOWER_BOUND, by_grouping, number, weighted_by, with_margin
@@ -172,11 +179,11 @@ def _segments(assessment: Assessment) -> list[Section]:
 
 
 def _named_segments(assessment: Assessment) -> list[Section]:
-    """The groupings that the user named, filter selectivity and frequency; --verbose has the others."""
+    """The groupings that the user named, those by filter, and frequency; --verbose has the others."""
     shown = {
         name: found
         for name, found in assessment.segments.items()
-        if found and (name not in AUTOMATIC or name in (SELECTIVITY, FREQUENCY))
+        if found and (name not in AUTOMATIC or name in (SELECTIVITY, CORRELATION, FREQUENCY))
     }
     more = [name for name in assessment.segments if name not in shown]
     sections = [_segment_section(name, found) for name, found in shown.items()]
@@ -215,10 +222,10 @@ def _differences(assessment: Assessment) -> Section:
 def _warnings(assessment: Assessment) -> Section:
     lines = [f"warning: {each}" for each in anomaly_lines(assessment.score)]
     lines += _tie_warnings(assessment)
-    # Only scored queries count, as in the mean.
-    values = assessment.score.per_query.get(f"recall@{assessment.k}")
-    few = few_effective(assessment.score.weights, None if values is None else ~np.isnan(values))
-    lines += [f"warning: {few}"] if few else []
+    large = beyond_corpus(recall_cutoffs(assessment.score.measures), assessment.corpus_rows)
+    lines += [f"note: {large}"] if large else []
+    few = few_effective(scored_weights(assessment.score))
+    lines += [] if few is None else [f"warning: {few.message}"]
     return Section("", [Sentences([*lines, *unchecked_lines(assessment.score)])])
 
 
@@ -282,7 +289,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "queries": score.queries,
         "scored": score.scored,
         "k": assessment.k,
-        **weight_to_dict(score.weights),
+        **weight_to_dict(scored_weights(score)),
         "measures": {name: mean_to_dict(mean) for name, mean in score.measures.items()},
         "at_least": dict(assessment.at_least),
         "distribution": {name: _distribution(found) for name, found in assessment.distribution.items()},
@@ -298,6 +305,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
         "comparisons": [_comparison(each) for each in assessment.differences],
+        "corpus_rows": assessment.corpus_rows,
         "sampled_from": score.sampled_from,
         "synthetic_filters": score.synthetic,
         "unreached": list(score.unreached),

@@ -13,8 +13,13 @@ from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
 from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
-from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
-from recallatk.analysis.segments import FEWEST, Grouping, automatic, segments
+from recallatk.analysis.query_groupings import (
+    KnownQueries,
+    automatic_groupings,
+    query_grouping,
+    without_effort,
+)
+from recallatk.analysis.segments import FEWEST, Grouping, segments
 from recallatk.analysis.weighting import weights_of_run
 from recallatk.core import Score
 from recallatk.errors import RecallError
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
     from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
-    from recallatk.core import Dataset, Mean, Measurement, Truth, Weights
+    from recallatk.core import Dataset, FilterFacts, Mean, Measurement, Truth, Weights
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Row
 
@@ -209,17 +214,15 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[MissedNeighbor, ...
 
 def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:
     """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
-    columns = query_columns(truth, dataset)
-    text = None if dataset is None else dataset.queries.text_column
     known = known_queries(curve, truth, dataset)
-    asked = without_effort(curve.run.by, known.names)[0] or _few_valued(columns)
+    asked = without_effort(curve.run.by, known.names)[0] or _few_valued(known.columns)
     found = []
     for name in asked:
         try:
             found.append(query_grouping(str(name), known))
         except RecallError:
             continue
-    return [*found, *automatic(truth, columns, text, known.weights)]
+    return [*found, *automatic_groupings(known)]
 
 
 def known_queries(curve: Curve, truth: Truth, dataset: Dataset | None) -> KnownQueries:
@@ -227,7 +230,13 @@ def known_queries(curve: Curve, truth: Truth, dataset: Dataset | None) -> KnownQ
     weights = weights_of_run(curve.run)
     weights = None if weights is None or len(weights) != len(truth) else weights
     queries = None if dataset is None else dataset.queries
-    return KnownQueries(truth, query_columns(truth, dataset), queries, weights)
+    return KnownQueries(truth, query_columns(truth, dataset), queries, weights, _filter_facts(curve, truth))
+
+
+def _filter_facts(curve: Curve, truth: Truth) -> FilterFacts | None:
+    """What the filters of the queries admit, which all trials of a run share."""
+    recorded = (line.measurement.filters for line in curve.lines)
+    return next((each for each in recorded if each is not None and len(each.filtered) == len(truth)), None)
 
 
 def query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:

@@ -299,6 +299,7 @@ SECTIONS: Builders = (
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
+    (Form.HTML, run_page.effort),
     (Form.HTML, path_stages.stages),
     (Form.HTML, losses.losses),
     (Form.HTML, downstream.downstream_page),

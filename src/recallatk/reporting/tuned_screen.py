@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recallatk.core.filtering import REFUSED
+from recallatk.core.measured import SHOWN_FIRST
 from recallatk.core.tuned import FEW_HELD_OUT
 from recallatk.reporting.charts.tuned_curve import cost_of
 from recallatk.reporting.document import Drawing, Section, Sentences
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 _HEIGHT = 8
 _BESIDE = 12
 _MOST_ROWS = 12
-# Engines that were left out, and targets that few queries validated.
-_APART = (REFUSED, FEW_HELD_OUT)
+# Also engines that were left out, and targets that few queries validated.
+_APART = (*SHOWN_FIRST, REFUSED, FEW_HELD_OUT)
 # The columns that a narrow terminal drops, the least needed first.
 _DROPPED = ("build s", "queries", "memory MiB", "at least", "at most", "QPS")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
@@ -29,7 +30,7 @@ from recallatk.storage.stage_file import STAGES, with_stages
 from recallatk.storage.trial_file import FORMAT_VERSION, read_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from recallatk.core import Failure, Run
@@ -93,6 +94,15 @@ def _shown(value: Any) -> str:
 WAY_OUT = "Choose another folder (--out), or start over in this one (--fresh)"
 
 
+def _reweighting(folder: Path, said: Sequence[str], here: Record) -> str:
+    """How to weight the stored run, if only its weights differ; empty otherwise."""
+    column = (here["settings"].get("measure") or {}).get("weight")
+    if column is None or len(said) > 1 or not said[0].startswith("the setting measure.weight "):
+        return ""
+    named = shlex.join(["recallatk", "report", str(folder), "--weight", str(column)])
+    return f"To weight the means of the finished trials: {named}. "
+
+
 class FinishedTrials(Mapping[Trial, Measurement]):
     """Measurements on disk, each read on access."""
 
@@ -145,7 +155,8 @@ def stored_run(found: FolderScan, run: Run) -> Run | None:
             said = differences(there, here)
         if said:
             raise MismatchError(
-                f"{where} belongs to a different run. Different: {'; '.join(said)}. {WAY_OUT}"
+                f"{where} belongs to a different run. Different: {'; '.join(said)}. "
+                f"{_reweighting(found.folder, said, here)}{WAY_OUT}"
             )
     for name, header in heads.items():
         # The first is the most complete: run.json, if there is one.

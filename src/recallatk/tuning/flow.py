@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recallatk import api
 from recallatk.adapters import Engine, get_engine
 from recallatk.adapters.base import require_able, require_metric
 from recallatk.adapters.installation import installed_version, require_installed
 from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
-from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.filtered import filter_facts
 from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
@@ -100,7 +101,7 @@ def tune(
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed, engines=found)) as pool:
         _start(pool, () if journal.steps else found)
         deepest = max(each.measure.deepest for each in targets)
-        depth = min(max(deepest, depth_for_paths(found, shape.k)), shape.rows)
+        depth = max(deepest, min(depth_for_paths(found, shape.k), shape.rows))
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
         side, held_out = split_sides(dataset, known, seed, weights, _facts(dataset, targets))
         require_enough(targets, side, held_out)
@@ -137,8 +138,7 @@ def _facts(dataset: Dataset, targets: Sequence[Target]) -> FilterFacts | None:
         return None
     if not any(each.needs_correlation for each in targets):
         return filter_facts(dataset)
-    without = replace(dataset, queries=dataset.queries.where(None))
-    return filter_facts(dataset, obtain_truth(without, depth=min(DEPTH, dataset.corpus.rows)).truth)
+    return api.filter_facts(dataset)
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:

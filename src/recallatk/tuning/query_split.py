@@ -55,6 +55,13 @@ class Side:
         queries = self.dataset.queries
         return queries.metadata if queries.metadata_names else None
 
+    @property
+    def scored_weights(self) -> Weights | None:
+        """The weights, 0 for queries without an eligible row, which have no recall; None without weights."""
+        if self.weights is None:
+            return None
+        return replace(self.weights, values=np.where(self.truth.rows[:, 0] < 0, 0.0, self.weights.values))
+
     def asked(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers among all queries; refuses queries of the other side."""
         if len(which) and not 0 <= which.min() <= which.max() < len(self):
@@ -116,7 +123,7 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
         queries=take_queries(side.dataset.queries, which),
     )
-    truth = ground_truth(part, depth=min(depth, count))
+    truth = ground_truth(part, depth=depth)
     weights = None if side.weights is None else side.weights.take(which)
     facts = None if side.facts is None else side.facts.take(which)
     return Side(f"part {count}", side.numbers[which], part, truth, rows, weights, facts)

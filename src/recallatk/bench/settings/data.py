@@ -79,7 +79,12 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     corpus, queries = dataset.corpus, dataset.queries
     for number, name in enumerate(settings.measure.by):
         try:
-            require_groupable(name, queries.metadata_names, weighted=settings.measure.weight is not None)
+            require_groupable(
+                name,
+                queries.metadata_names,
+                weighted=settings.measure.weight is not None,
+                filtered=queries.filtered,
+            )
         except RecallError as problem:
             problems.add(("measure", "by", number), str(problem))
     for number, name in enumerate(settings.measure.by_row):
