@@ -13,6 +13,8 @@ from recallatk.adapters.installation import require_installed
 from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import declare, live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.query_groupings import require_groupable
+from recallatk.analysis.row_segments import require_corpus_columns
 from recallatk.analysis.score import USUAL
 from recallatk.bench.downstream import judges_of
 from recallatk.bench.job import TrialSettings, query_sparse
@@ -20,6 +22,7 @@ from recallatk.bench.load import Questions
 from recallatk.bench.measurement import (
     conclude,
     describe_run,
+    distinct_names,
     labels_of,
     require_measurable,
     require_separate_queries,
@@ -73,6 +76,8 @@ def measure(
     rounds: int = 5,
     builds: int = 1,
     seed: int = 0,
+    by: str | Sequence[str] = (),
+    by_row: str | Sequence[str] = (),
     weight: str | None = None,
     threads: int = 1,
     limits: Limits | None = None,
@@ -105,6 +110,9 @@ def measure(
         rounds: number of times each query is sent at each setting.
         builds: number of builds; each but the first inserts the rows in another order.
         seed: random seed for the order of rows, trials and queries.
+        by: query columns to group queries by in reports, also `selectivity`, `hardness`, pairs such as
+            `"category*lang"`, and other groups that `[measure] by` of a bench file takes.
+        by_row: corpus columns to group true neighbors by in reports.
         weight: query column to weight means by, such as the number of times each query was asked.
         threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
@@ -116,7 +124,8 @@ def measure(
         queries, truth = None, queries
     dataset, searches = _dataset(corpus, queries, metric, where, qrels), _listed(search)
     engine = _engine(index, searches)
-    extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
+    extra, held_to = distinct_names("measures", measures), _limits(limits)
+    grouped = _grouped(dataset, distinct_names("by", by), distinct_names("by_row", by_row), weight)
     _require_numbers(rounds, builds, threads, seed)
     timing = TrialSettings(
         _cutoffs(at, engine), extra, rounds, seed, None, threads, None, held_to, explain, weight
@@ -124,7 +133,7 @@ def measure(
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
     judge = given_judge(quality, dataset, timing.k)
     judges = judges_of(dataset, timing.at, required=qrels is not None, quality=judge)
-    return _measured(engine, dataset, truth, plan, timing, watch, judges)
+    return _measured(engine, dataset, truth, plan, timing, grouped, watch, judges)
 
 
 def _measured(
@@ -133,12 +142,13 @@ def _measured(
     truth: Any,
     plan: Plan,
     timing: TrialSettings,
+    settings: Mapping[str, Any],
     watch: Watch | None,
     judges: Sequence[Judge],
 ) -> Run:
     known = _truth(truth, dataset, timing.at, _path_depth(engine, plan, timing.k))
     require_measurable(dataset, known, timing.at)
-    sink = MemorySink(describe_run(dataset, known, plan, {}))
+    sink = MemorySink(describe_run(dataset, known, plan, settings))
     filters = filter_facts(dataset, _unfiltered(dataset, timing.k) if truth is None else None)
     runner = Runner(plan, dataset, known, sink, timing, watch=watch, filters=filters, judges=judges)
     if _is_registered(engine):
@@ -158,6 +168,23 @@ def _dataset(
             "a Dataset already has queries. Call measure(index, dataset) or measure(index, corpus, queries)"
         )
     return open_dataset(corpus, queries, metric=metric, where=where, qrels=qrels)
+
+
+def _grouped(
+    dataset: Dataset, by: tuple[str, ...], by_row: tuple[str, ...], weight: str | None
+) -> dict[str, Any]:
+    """Groups and weight as a run records them, which reports read; unknown columns are refused."""
+    for name in by:
+        require_groupable(
+            name,
+            dataset.queries.metadata_names,
+            weighted=weight is not None,
+            filtered=dataset.queries.filtered,
+        )
+    require_corpus_columns(dataset.corpus, by_row)
+    stated = {"by": list(by), "by_row": list(by_row), "weight": weight}
+    given = {name: value for name, value in stated.items() if value}
+    return {"measure": given} if given else {}
 
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:

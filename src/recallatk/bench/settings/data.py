@@ -76,6 +76,30 @@ def _with_qrels(dataset: Dataset, path: str | None) -> Dataset:
 
 def _check(settings: Settings, dataset: Dataset) -> None:
     problems = Problems()
+    _check_groups(settings, dataset, problems)
+    corpus, queries = dataset.corpus, dataset.queries
+    for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
+        count = getattr(settings.data, key)
+        if count is not None and count > most:
+            problems.add(("data", key), f"{count}. Accepted: up to {most}; there are no more")
+    given = [each for each in queries.filters or () if each is not None]
+    for each in dict.fromkeys(given[:1] if settings.data.where else ()):
+        missing = sorted(each.columns() - set(corpus.columns.schema.names))
+        for name in missing:
+            problems.add(("data", "where"), unknown("corpus column", name, corpus.metadata_names))
+    _check_engines(settings, dataset, problems)
+    problems.require_none(settings.name)
+
+
+def require_measurable_data(settings: Settings, dataset: Dataset) -> None:
+    """Refuse groups that a dataset lacks, and engines that cannot search it by metric or filters."""
+    problems = Problems()
+    _check_groups(settings, dataset, problems)
+    _check_engines(settings, dataset, problems)
+    problems.require_none(settings.name)
+
+
+def _check_groups(settings: Settings, dataset: Dataset, problems: Problems) -> None:
     corpus, queries = dataset.corpus, dataset.queries
     for number, name in enumerate(settings.measure.by):
         try:
@@ -90,24 +114,6 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     for number, name in enumerate(settings.measure.by_row):
         if name not in corpus.metadata_names:
             problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
-    for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
-        count = getattr(settings.data, key)
-        if count is not None and count > most:
-            problems.add(("data", key), f"{count}. Accepted: up to {most}; there are no more")
-    given = [each for each in queries.filters or () if each is not None]
-    for each in dict.fromkeys(given[:1] if settings.data.where else ()):
-        missing = sorted(each.columns() - set(corpus.columns.schema.names))
-        for name in missing:
-            problems.add(("data", "where"), unknown("corpus column", name, corpus.metadata_names))
-    _check_engines(settings, dataset, problems)
-    problems.require_none(settings.name)
-
-
-def require_able_engines(settings: Settings, dataset: Dataset) -> None:
-    """Refuse engines that do not support the metric of a dataset, or filters if all queries have them."""
-    problems = Problems()
-    _check_engines(settings, dataset, problems)
-    problems.require_none(settings.name)
 
 
 def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> None:
