@@ -25,6 +25,7 @@ from recallatk.analysis.measures import (
     Robustness,
     parse_measure,
 )
+from recallatk.analysis.missed import MissedNeighbors, missed_neighbors, relevant_rows
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
@@ -70,6 +71,8 @@ class Assessment:
     """Differences from other answers to the same queries."""
     rows: RowSegments | None = None
     """True neighbors found by corpus column, and rows that are lost; None unless columns were named."""
+    missed: MissedNeighbors | None = None
+    """The missed neighbors that mattered and the others; None unless asked for."""
 
     def __str__(self) -> str:
         shown: str = renderer().assessment_text(self)
@@ -93,6 +96,7 @@ def assess(
     dataset: Dataset | None = None,
     row_numbers: bool = False,
     weight: str | None = None,
+    missed: bool = False,
 ) -> Assessment:
     """Score answers and explain the score; `recallatk.assess` takes both in more forms.
 
@@ -109,6 +113,7 @@ def assess(
         dataset: corpus, queries and filters.
         row_numbers: the answers are row numbers, even if the corpus has ids.
         weight: query column that says how much each query counts, such as its share of the traffic.
+        missed: tell the missed neighbors that mattered from the others; needs the dataset or the qrels.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
@@ -138,7 +143,25 @@ def assess(
         score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
         rows=segments_by_row(Compared(truth, aligned.rows), main, groupings, weights) if groupings else None,
+        missed=_missed(aligned, truth, main, corpus, dataset, qrels, weights) if missed else None,
     )
+
+
+def _missed(
+    aligned: Aligned,
+    truth: Truth,
+    k: int,
+    corpus: Corpus | None,
+    dataset: Dataset | None,
+    qrels: Mapping[str, Mapping[str, int]] | None,
+    weights: Weights | None,
+) -> MissedNeighbors | None:
+    """The missed neighbors that mattered; None without vectors and judgments."""
+    if dataset is None and qrels is None:
+        return None
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+    relevant = None if qrels is None else relevant_rows(truth, corpus, names, qrels)
+    return missed_neighbors(truth, aligned.rows, k, dataset=dataset, relevant=relevant, weights=weights)
 
 
 def _weighted(

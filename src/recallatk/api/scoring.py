@@ -113,6 +113,7 @@ def assess(
     dataset: Dataset | None = None,
     row_numbers: bool = False,
     weight: str | None = None,
+    missed: bool = False,
 ) -> Assessment:
     """Score answers and explain the score: distribution, segments, diagnosis and comparisons.
 
@@ -129,6 +130,7 @@ def assess(
         dataset: corpus, queries and filters.
         row_numbers: the answers are row numbers, even if the corpus has ids.
         weight: query column that says how much each query counts, such as its share of the traffic.
+        missed: tell the missed neighbors that mattered from the others; needs the dataset or the qrels.
     """
     known = _corpus(corpus, dataset)
     return analysis.assess(
@@ -144,6 +146,7 @@ def assess(
         dataset=dataset,
         row_numbers=row_numbers,
         weight=weight,
+        missed=missed,
     )
 
 

@@ -126,7 +126,7 @@ def score(
     if files:
         _assess_stages(right, dict(zip(files, given, strict=True)), options, as_json, verbose)
     else:
-        _assess(right, given, {**options, **alone, "against": given[1:]}, as_json, verbose)
+        _assess(right, given, {**options, **alone, "against": given[1:], "missed": verbose}, as_json, verbose)
 
 
 def _assess(truth: Truth, answers: list[Answers], options: Any, as_json: bool, verbose: bool) -> None:
