@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.analysis.segments import Grouping
     from recallatk.core import Corpus, Dataset, Mean, Score, Weights
 
 
@@ -118,7 +119,6 @@ def assess(
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
     wanted = _wanted(truth, cutoffs, measures)
-    groupings = row_groupings(corpus, by_row)
     truth = comparable_truth(truth, wanted, corpus, dataset)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
@@ -126,15 +126,13 @@ def assess(
     columns, weights = _weighted(truth, dataset, aligned, weight)
     scored = replace(_scored(aligned, truth, wanted, dataset, weights), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
-    spread = {name: distribution(values) for name, values in recalls.items()}
     name = answers.name if isinstance(answers, Answers) else "answers"
-    compared = _named_apart(against, name)
-    others = {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in compared}
+    others = _others(against, name, truth, corpus, row_numbers=row_numbers)
     return Assessment(
         name=name,
         score=scored,
         k=main,
-        distribution={each: found for each, found in spread.items() if found is not None},
+        distribution=_distributions(recalls),
         at_least={each: _bound(scored, values) for each, values in recalls.items() if scored.scored},
         segments=_segments(scored, truth, columns, dataset, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
@@ -142,9 +140,20 @@ def assess(
         relevance={} if qrels is None else judged_relevance(answers, aligned, truth, corpus, qrels, weights),
         score_ties=_score_ties(answers, wanted, qrels),
         differences=tuple(_differences(name, scored, others, truth, main)),
-        rows=segments_by_row(Compared(truth, aligned.rows), main, groupings, weights) if groupings else None,
+        rows=_rows(aligned, truth, main, row_groupings(corpus, by_row), weights),
         missed=_missed(aligned, truth, main, corpus, dataset, qrels, weights) if missed else None,
     )
+
+
+def _distributions(recalls: Mapping[str, NDArray[np.float64]]) -> dict[str, Distribution]:
+    found = {name: distribution(values) for name, values in recalls.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _rows(
+    aligned: Aligned, truth: Truth, k: int, groupings: Sequence[Grouping], weights: Weights | None
+) -> RowSegments | None:
+    return segments_by_row(Compared(truth, aligned.rows), k, groupings, weights) if groupings else None
 
 
 def _missed(
@@ -298,13 +307,16 @@ def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None)
     return Answers(ids, offsets, names.filter(pa.array(kept)))
 
 
-def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:
+def _others(
+    against: Sequence[Answers], name: str, truth: Truth, corpus: Corpus | None, *, row_numbers: bool
+) -> dict[str, Aligned]:
+    """Other answers by name, in the order of the truth; equal names are refused."""
     names = [name, *(each.name for each in against)]
     if len(set(names)) < len(names):
         raise UsageError(
             f"two files of answers have the same name: {', '.join(names)}. Accepted: distinct names"
         )
-    return against
+    return {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in against}
 
 
 def _differences(
