@@ -92,8 +92,12 @@ CASES = {
     ),
     "score-vectors": Case(
         "score truth.parquet answers.parquet --corpus corpus.parquet --queries queries.parquet "
-        "--measure 'eps(0.01)@10' --measure rde@10 --measure 1/ratio@10 --measure 'robust(0.8)@10' "
-        "--measure recall1@10"
+        "--measure 'eps(0.01)@10' --measure rde@10 --measure 1/ratio@10 "
+        "--measure 'robust(0.8)@10' --measure recall1@10"
+    ),
+    "score-missed": Case(
+        "score truth.parquet odd-answers.jsonl --corpus corpus.parquet --queries queries.parquet "
+        "--qrels qrels.tsv --at 10 --verbose"
     ),
     "score-qrels": Case("score truth.parquet run.trec --qrels qrels.tsv --at 1,10"),
     "score-qrels-json": Case("score truth.parquet run.trec --qrels qrels.tsv --at 10 --json"),

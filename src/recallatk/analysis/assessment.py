@@ -25,6 +25,7 @@ from recallatk.analysis.measures import (
     Robustness,
     parse_measure,
 )
+from recallatk.analysis.missed import MissedNeighbors, missed_neighbors, relevant_rows
 from recallatk.analysis.query_groupings import KnownQueries, automatic_groupings, query_grouping
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.analysis.segments import Grouping
     from recallatk.core import Corpus, Dataset, FilterFacts, Mean, Score, Weights
 
 
@@ -72,6 +74,8 @@ class Assessment:
     """True neighbors found by corpus column, and rows that are lost; None unless columns were named."""
     corpus_rows: int | None = None
     """Number of rows of the corpus; None if unknown."""
+    missed: MissedNeighbors | None = None
+    """The missed neighbors that mattered and the others; None unless asked for."""
 
     def __str__(self) -> str:
         shown: str = renderer().assessment_text(self)
@@ -96,6 +100,7 @@ def assess(
     row_numbers: bool = False,
     weight: str | None = None,
     facts: FilterFacts | None = None,
+    missed: bool = False,
 ) -> Assessment:
     """Score answers and explain the score; `recallatk.assess` takes both in more forms.
 
@@ -113,11 +118,11 @@ def assess(
         row_numbers: the answers are row numbers, even if the corpus has ids.
         weight: query column that says how much each query counts, such as its share of the traffic.
         facts: what the filters of the dataset's queries admit, to group by their correlation.
+        missed: tell the missed neighbors that mattered from the others; needs the dataset or the qrels.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
     wanted = _wanted(truth, cutoffs, measures)
-    groupings = row_groupings(corpus, by_row)
     truth = comparable_truth(truth, wanted, corpus, dataset)
     main = _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
@@ -131,7 +136,7 @@ def assess(
         name=name,
         score=scored,
         k=main,
-        distribution=_spreads(recalls),
+        distribution=_distributions(recalls),
         at_least={each: _bound(scored, values) for each, values in recalls.items() if scored.scored},
         segments=_segments(scored, truth, columns, dataset, facts, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
@@ -140,8 +145,37 @@ def assess(
         score_ties=_score_ties(answers, wanted, qrels),
         corpus_rows=truth.corpus_rows if corpus is None else corpus.rows,
         differences=tuple(_differences(name, scored, others, truth, main)),
-        rows=segments_by_row(Compared(truth, aligned.rows), main, groupings, weights) if groupings else None,
+        rows=_rows(aligned, truth, main, row_groupings(corpus, by_row), weights),
+        missed=_missed(aligned, truth, main, corpus, dataset, qrels, weights) if missed else None,
     )
+
+
+def _distributions(recalls: Mapping[str, NDArray[np.float64]]) -> dict[str, Distribution]:
+    found = {name: distribution(values) for name, values in recalls.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _rows(
+    aligned: Aligned, truth: Truth, k: int, groupings: Sequence[Grouping], weights: Weights | None
+) -> RowSegments | None:
+    return segments_by_row(Compared(truth, aligned.rows), k, groupings, weights) if groupings else None
+
+
+def _missed(
+    aligned: Aligned,
+    truth: Truth,
+    k: int,
+    corpus: Corpus | None,
+    dataset: Dataset | None,
+    qrels: Mapping[str, Mapping[str, int]] | None,
+    weights: Weights | None,
+) -> MissedNeighbors | None:
+    """The missed neighbors that mattered; None without vectors and judgments."""
+    if dataset is None and qrels is None:
+        return None
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+    relevant = None if qrels is None else relevant_rows(truth, corpus, names, qrels)
+    return missed_neighbors(truth, aligned.rows, k, dataset=dataset, relevant=relevant, weights=weights)
 
 
 def _weighted(
@@ -278,15 +312,10 @@ def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None)
     return Answers(ids, offsets, names.filter(pa.array(kept)))
 
 
-def _spreads(recalls: Mapping[str, NDArray[np.float64]]) -> dict[str, Distribution]:
-    found = {name: distribution(values) for name, values in recalls.items()}
-    return {name: each for name, each in found.items() if each is not None}
-
-
 def _others(
     against: Sequence[Answers], name: str, truth: Truth, corpus: Corpus | None, *, row_numbers: bool
 ) -> dict[str, Aligned]:
-    """Other answers by name, aligned with the truth."""
+    """Other answers by name, in the order of the truth; equal names are refused."""
     names = [name, *(each.name for each in against)]
     if len(set(names)) < len(names):
         raise UsageError(

@@ -115,6 +115,7 @@ def assess(
     dataset: Dataset | None = None,
     row_numbers: bool = False,
     weight: str | None = None,
+    missed: bool = False,
 ) -> Assessment:
     """Score answers and explain the score: distribution, segments, diagnosis and comparisons.
 
@@ -131,6 +132,7 @@ def assess(
         dataset: corpus, queries and filters.
         row_numbers: the answers are row numbers, even if the corpus has ids.
         weight: query column that says how much each query counts, such as its share of the traffic.
+        missed: tell the missed neighbors that mattered from the others; needs the dataset or the qrels.
     """
     known = _corpus(corpus, dataset)
     return analysis.assess(
@@ -147,6 +149,7 @@ def assess(
         row_numbers=row_numbers,
         weight=weight,
         facts=_facts(dataset, by),
+        missed=missed,
     )
 
 

@@ -127,7 +127,8 @@ def score(
     if files:
         _assess_stages(right, dict(zip(files, given, strict=True)), options, as_json, verbose)
     else:
-        own = {**alone, "against": given[1:], "facts": _correlation(dataset, by)}
+        own: dict[str, Any] = {**alone, "against": given[1:], "missed": verbose}
+        own["facts"] = _correlation(dataset, by)
         _assess(right, given, {**options, **own}, as_json, verbose)
 
 
