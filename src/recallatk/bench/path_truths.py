@@ -47,7 +47,7 @@ class PathTruths:
         """What the path returns for every query if its legs are exact."""
         if engine.path.by_vectors:
             return self.truth
-        self._require_depth(engine, trial, k)
+        self.require_depth(engine, trial, k)
         wanted = max(k, engine.path.k or k)
         later = bool(engine.path.reranks) or engine.path.post_filter is not None
         deep = None if later and engine.path.reranks else self.truth.depth
@@ -57,7 +57,10 @@ class PathTruths:
             self._made[key] = self._as_truth(ranked)
         return self._made[key]
 
-    def _require_depth(self, engine: type[PathEngine], trial: Trial, k: int) -> None:
+    def require_depth(self, engine: type[PathEngine], trial: Trial, k: int) -> None:
+        """Refuse a truth by vectors that is too shallow for a trial of a path."""
+        if engine.path.by_vectors:
+            return
         depth = min(truth_depth(engine, dict(trial.search), k), self.dataset.corpus.rows)
         if any(leg.dense for leg in engine.path.legs) and self.truth.depth < depth:
             raise UsageError(
@@ -185,7 +188,7 @@ class PathTruths:
     def _reranked(
         self, engine: type[PathEngine], trial: Trial, stage: Rerank, rows: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        depth = int(dict(trial.search).get(f"{stage.name}.depth", rows.shape[1]))
+        depth = int(dict(trial.search).get(f"{stage.name}.depth") or rows.shape[1])
         first = rows[:, :depth]
         corpus = self.dataset.corpus
         if stage.by == EXACT:
