@@ -41,8 +41,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/opening.py
 	$(BIN)/python benchmarks/truth.py
 	$(BIN)/python benchmarks/scoring.py
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/engine_overhead.py
+	$(BIN)/python benchmarks/stages.py
 	$(BIN)/python benchmarks/harness.py
 	$(BIN)/python benchmarks/index_memory.py
 	$(BIN)/python benchmarks/open_loop.py

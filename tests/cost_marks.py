@@ -41,7 +41,15 @@ SLOW_MODULES = {
     "engines are measured or tuned for real": {
         *("test_live_objects", "test_notebook_user", "test_printed"),
         *("test_loss_evidence", "test_planted_losses"),
-        *("test_measured_by_run", "test_measure", "test_real_engines", "test_targets_kept", "test_tuning"),
+        *(
+            "test_measured_by_run",
+            "test_paths_by_run",
+            "test_run_paths",
+            "test_measure",
+            "test_real_engines",
+            "test_targets_kept",
+            "test_tuning",
+        ),
         *("test_final_timing", "test_worker_process", "test_supervisor", "test_loads_on_engines"),
         *(
             "test_attached_command",

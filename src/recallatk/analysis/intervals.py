@@ -80,7 +80,7 @@ def mean_interval(values: Floats, confidence: float = 0.95, weights: Floats | No
     events do (Garwood 1936; Fay and Feuer 1997 for events of unequal weight). It lies 10 accelerations times
     as far from the mean as the outermost value does, which moves the mean by s = 5 / 3m standard errors and
     widens these by the root of 1 + s^2. The 10 is chosen by the coverage of recalls near 1
-    (benchmarks/coverage.py).
+    (benchmarks/interval_coverage.py).
 
     With weights, pairs of weight and value are the sample and E[weight value] / E[weight] is the mean. The
     interval is that of as many equally weighted values as the weights are worth (Kish 1965), distributed as

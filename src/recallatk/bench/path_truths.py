@@ -55,7 +55,7 @@ class PathTruths:
         """
         if engine.path.by_vectors:
             return self.truth
-        self._require_depth(engine, trial, k)
+        self.require_depth(engine, trial, k)
         wanted = max(k, engine.path.k or k)
         key = (engine, self._deciding(engine, trial), wanted)
         if key not in self._made:
@@ -75,7 +75,10 @@ class PathTruths:
             lists_by_leg, _fusion(engine, trial), depth, dense=self.truth, corpus=self.dataset.corpus
         )
 
-    def _require_depth(self, engine: type[PathEngine], trial: Trial, k: int) -> None:
+    def require_depth(self, engine: type[PathEngine], trial: Trial, k: int) -> None:
+        """Refuse a truth by vectors that is too shallow for a trial of a path."""
+        if engine.path.by_vectors:
+            return
         depth = min(truth_depth(engine, dict(trial.search), k), self.dataset.corpus.rows)
         if any(leg.dense for leg in engine.path.legs) and self.truth.depth < depth:
             raise UsageError(

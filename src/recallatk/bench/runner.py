@@ -25,7 +25,7 @@ from recallatk.bench.session import Session
 from recallatk.bench.supervisor import WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Build, Failure, Measurement
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.pipeline.path_engine import PathEngine
 from recallatk.scratch import ScratchFolder, sweep
 
@@ -122,6 +122,7 @@ class Runner:
             return
         self.watch(self.progress)
         self.engines = {each.engine: get_engine(each.engine) for each in self.plan.builds}
+        self._require_depth()
         sweep()
         with ScratchFolder() as folder:
             data = folder / "data"
@@ -135,6 +136,7 @@ class Runner:
     def run_here(self, engine: type[Engine], questions: Questions) -> None:
         """Measure the builds of the plan in this process, without limits."""
         self.engines = {each.engine: engine for each in self.plan.builds}
+        self._require_depth()
         for planned in self.plan.builds:
             with closing(self._in_this_process(engine, planned, questions)) as events:
                 self._take(planned, events)
@@ -293,12 +295,24 @@ class Runner:
         self.progress.pace.step(build=False)
         self.watch(self.progress)
 
+    def _require_depth(self) -> None:
+        """Before any build, refuse a truth that is too shallow for a path."""
+        for trial in self.plan.trials:
+            engine = self.engines[trial.engine]
+            if issubclass(engine, PathEngine):
+                self.path_truths.require_depth(engine, trial, self.k)
+
     def _finished(self, result: TrialResult) -> None:
         trial = self.trials[result.number]
         truth, measures = self.truth, self.settings.measures
         engine = self.engines.get(trial.engine)
         if engine is not None and issubclass(engine, PathEngine):
-            truth = self.path_truths.of(engine, trial, self.k)
+            try:
+                truth = self.path_truths.of(engine, trial, self.k)
+            except RecallError as problem:
+                # The function of a stage may fail on exact lists alone: that costs its trial, and no other.
+                self._failed(trial, Failed(result.number, "exception", "truth", str(problem)))
+                return
             if truth is not self.truth:
                 # Fused scores are no distances.
                 measures = tuple(each for each in measures if not parse_measure(each).needs_scores)

@@ -274,7 +274,7 @@ class Failure:
     kind: str
     """exception, crash, time limit, memory limit, no evidence, refused."""
     phase: str
-    """build, warm-up or search."""
+    """build, warm-up, search, or truth if the truth of a path could not be made."""
     message: str
     log: str = ""
     """The last lines of the process output."""

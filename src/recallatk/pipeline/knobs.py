@@ -53,10 +53,7 @@ class PathKnobs:
         self.engines = {leg.name: leg_engine(leg) for leg in path.legs}
         native = any(each.by == NATIVE for each in path.reranks)
         if native and not any(each.reranks for each in self.engines[path.legs[0].name].search_knobs):
-            raise UsageError(
-                f"path {path.name}: {path.legs[0].engine} has no reranking of its own. "
-                'Accepted: rerank = "exact"'
-            )
+            raise UsageError(f'{path.legs[0].engine} has no reranking of its own. Accepted: rerank = "exact"')
         self.native = native
 
     def prefix(self, leg: Retrieve) -> str:
@@ -108,7 +105,12 @@ class PathKnobs:
         prefix, engine, count = self.prefix(leg), self.engines[leg.name], self.candidates(leg)
         stated = [each for each in engine.stated_search_knobs if each.name in leg.search]
         for knob in (*engine.search_knobs, *stated, *([] if count is None else [count])):
-            yield replace(knob, name=f"{prefix}{knob.name}")
+            yield replace(knob, name=f"{prefix}{knob.name}", default=self._default(knob))
+
+    def _default(self, knob: Knob) -> Any:
+        """The default of a leg's knob; where a stage reranks, an engine that need not rerank does not."""
+        own = knob.reranks and knob.low == 0
+        return 0 if own and self.path.reranks and not self.native else knob.default
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Build and search parameters as the stages state them: values, lists and ranges."""
@@ -129,6 +131,20 @@ class PathKnobs:
         for each in self.path.reranks:
             _state(search, f"{each.name}.depth", each.depth)
         return build, search
+
+    def place(self, part: str, name: str) -> tuple[str | int, ...]:
+        """Where the stages state a build or search parameter: `("stages", 0, "search", "ef")`."""
+        for number, stage in enumerate(self.path.read):
+            table = self.path.stages[number]
+            prefix = self.prefix(stage) if isinstance(stage, Retrieve) else f"{stage.name}."
+            own = name.removeprefix(prefix)
+            if isinstance(stage, Fuse) and name in (_CONSTANT.name, _WEIGHT.name):
+                return ("stages", number, name)
+            if own in table and name == f"{prefix}{own}":
+                return ("stages", number, own)
+            if isinstance(stage, Retrieve) and own in table.get(part, {}) and name == f"{prefix}{own}":
+                return ("stages", number, part, own)
+        return (part, name)
 
     def restated(self, build: Mapping[str, Any], search: Mapping[str, Any]) -> Path:
         """The same path with other values of its parameters."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recallatk.errors import UsageError
@@ -119,27 +120,27 @@ class Path:
         found: tuple[Stage, ...] = self.__dict__["_read"]
         return found
 
-    @property
+    @cached_property
     def legs(self) -> tuple[Retrieve, ...]:
         """The stages that retrieve."""
         return tuple(each for each in self.read if isinstance(each, Retrieve))
 
-    @property
+    @cached_property
     def fuse(self) -> Fuse | None:
         """The fusion; None with one leg."""
         return next((each for each in self.read if isinstance(each, Fuse)), None)
 
-    @property
+    @cached_property
     def post_filter(self) -> PostFilter | None:
         """The filter after the search; None if legs filter."""
         return next((each for each in self.read if isinstance(each, PostFilter)), None)
 
-    @property
+    @cached_property
     def reranks(self) -> tuple[Rerank, ...]:
         """The reranking stages."""
         return tuple(each for each in self.read if isinstance(each, Rerank))
 
-    @property
+    @cached_property
     def stage_names(self) -> tuple[str, ...]:
         """Names of the stages in order; a leg that reranks itself is one stage."""
         return tuple(each.name for each in self.read if not _is_native(each))

@@ -117,8 +117,7 @@ class PathEngine(Engine):
             raise self.unbuilt()
         wanted = max(k, self.path.k or k)
         times, lists, scores = [perf_counter_ns()], [], []
-        found = QueryBatch(batch.vectors, None, rows=batch.rows, texts=batch.texts, sparse=batch.sparse)
-        asked = found if self.path.post_filter is not None else batch
+        asked = batch if self.path.post_filter is None else _unfiltered(batch)
         for leg in self.legs:
             retrieved, scored = leg.retrieve(asked, wanted)
             lists.append(retrieved)
@@ -298,6 +297,10 @@ class PathEngine(Engine):
             leg.engine.close()
         self.legs, self.exact, self.functions, self.allowed = [], None, {}, None
         self.masks, self.rows, self.searched = {}, 0, 0
+
+
+def _unfiltered(batch: QueryBatch) -> QueryBatch:
+    return QueryBatch(batch.vectors, None, rows=batch.rows, texts=batch.texts, sparse=batch.sparse)
 
 
 def path_engine(path: Path) -> type[PathEngine]:

@@ -29,6 +29,7 @@ class PathLeg:
         self.reduction: Reduction | None = None
         self.rows = self.dimension = 0
         self.search: dict[str, Any] = {}
+        self._depths: dict[int, int] = {}
 
     def build(self, corpus: Corpus, metric: Metric, parameters: dict[str, Any]) -> None:
         """Build its index from whole or smaller vectors."""
@@ -45,7 +46,7 @@ class PathLeg:
 
     def configure(self, parameters: dict[str, Any]) -> None:
         """Set its search parameters."""
-        self.search = parameters
+        self.search, self._depths = parameters, {}
         own = self._own(parameters)
         knob = self.knobs.candidates(self.stage)
         if knob is not None:
@@ -55,7 +56,9 @@ class PathLeg:
 
     def depth(self, k: int) -> int:
         """Number of candidates for k results."""
-        return min(self.rows, self.knobs.depth(self.stage, self.search, k))
+        if k not in self._depths:
+            self._depths[k] = min(self.rows, self.knobs.depth(self.stage, self.search, k))
+        return self._depths[k]
 
     def retrieve(self, batch: QueryBatch, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
         """Candidates for k results, best first, padded with -1, and their scores if the leg has them."""

@@ -129,7 +129,7 @@ class FunctionOrder:
             hint = f"Make it faster, or raise timeout = {self.stage.timeout:g}"
             raise self._refused(query, f"it took longer than {self.stage.timeout:g} s. {hint}") from None
         except Exception as problem:
-            said = f"it raised {type(problem).__name__}: {problem}{raised_at(problem)}"
+            said = f"it raised {type(problem).__name__}: {problem}{raised_at(problem)}. Correct the function"
             raise self._refused(query, said) from problem
         return known[self._places(query, candidates, returned)]
 
@@ -152,6 +152,12 @@ class FunctionOrder:
             scores = counted(len(plain), "score", "scores")
             given = counted(len(candidates), "candidate", "candidates")
             raise self._refused(query, f"it returned {scores} for {given}. Return one score per candidate")
+        if len(plain) > 1 and set(map(str, plain)) == {str(each.id) for each in candidates}:
+            # Whole numbers cannot be told from scores, and ids are no scores that anyone means.
+            raise self._refused(
+                query,
+                "it returned the ids, which as numbers are scores. Return candidates in their new order",
+            )
         try:
             values = np.array(plain, np.float64).reshape(len(candidates))
         except (TypeError, ValueError):

@@ -75,7 +75,7 @@ def _stage(table: Any, place: Place, problems: Complaints) -> Stage | None:
         return None
     kinds = [kind for kind in _KEYS if kind in table]
     if len(kinds) != 1:
-        said = "it has " + " and ".join(kinds) if kinds else "it says none of what a stage does"
+        said = "it has " + " and ".join(kinds) if kinds else "the kind of the stage is missing"
         hint = "" if kinds else _meant(table)
         problems.append((place, f"{said}.{hint} Accepted: {accepted}"))
         return None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MISSING = object()
 # Goals, prices, segments and explanations change no measurement. Engines and repeated builds only change
 # the plan.
-_IGNORED = ("tune.", "cost.", "measure.by", "measure.explain", "engine[", "measure.builds")
+_IGNORED = ("tune.", "cost.", "measure.by", "measure.explain", "measure.builds")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
 # Ignored: names and paths, because fingerprints identify the content; models are compared as such.
@@ -65,11 +65,31 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _changed(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
-    one, other = ({_NEW_NAMES.get(name, name): each for name, each in _leaves(of)} for of in (there, here))
+    one, other = (
+        {_NEW_NAMES.get(name, name): each for name, each in _leaves({**of, "engine": None, "path": None})}
+        for of in (there, here)
+    )
+    yield from _changed_paths(there.get("path", ()), here.get("path", ()))
     for name in {**one, **other}:
         before, after = one.get(name, _MISSING), other.get(name, _MISSING)
         if before != after and name not in _PLACES | _MODELS and not name.startswith(_IGNORED):
             yield name, _shown(before), _shown(after)
+
+
+def _changed_paths(there: Any, here: Any) -> Iterator[tuple[str, str, str]]:
+    """What differs between stored paths and those of the same names; new paths only change the plan."""
+    requested = {each["name"]: each for each in here}
+    for path in there:
+        name = f"path {path['name']}"
+        other = requested.get(path["name"])
+        if other is None:
+            # Its trials could not be told from those of another path that gets its name later.
+            yield name, "present", "absent"
+        else:
+            one, two = (dict(_leaves(each)) for each in (path, other))
+            for key in {**one, **two}:
+                if one.get(key, _MISSING) != two.get(key, _MISSING):
+                    yield f"{name}: {key}", _shown(one.get(key, _MISSING)), _shown(two.get(key, _MISSING))
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

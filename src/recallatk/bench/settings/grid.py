@@ -105,7 +105,8 @@ def read_axes(
             elif name not in known:
                 elsewhere = name in {knob.name for knob in parts[other]}
                 said = unknown(f"{part} parameter of {engine.name}", name, known, PARAMETERS, placed=True)
-                problems.add((part, name), f"belongs in [engine.{other}]" if elsewhere else said)
+                table = other if engine.family == "path" else f"[engine.{other}]"
+                problems.add((part, name), f"belongs in {table}" if elsewhere else said)
         made[part] = {
             name: reader.axis(knob, given[part][name], (part, name))
             if name in given[part]

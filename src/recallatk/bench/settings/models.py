@@ -339,10 +339,11 @@ class PathSettings(Table):
         """Every parameter with its values."""
         return self._read[0]
 
-    @property
+    @cached_property
     def problems(self) -> Problems:
         """Problems with the parameters, with places relative to this entry."""
-        return self._read[1]
+        knobs = PathKnobs(self.path)
+        return self._read[1].moved(lambda place: (*knobs.place(*place[:2]), *place[2:]))
 
     @cached_property
     def _read(self) -> tuple[Axes, Problems]:

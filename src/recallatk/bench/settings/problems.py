@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
@@ -77,6 +77,13 @@ class Problems:
         """Add the problems of a part, with their places relative to this place."""
         for below, message in part._added:
             self.add((*place, *below), message)
+
+    def moved(self, move: Callable[[Any], Place]) -> Problems:
+        """The same problems at other places."""
+        found = Problems()
+        for place, message in self._added:
+            found.add(move(place), message)
+        return found
 
     def require_none(self, where: str) -> None:
         """Raise a SettingsError with all problems, if there are any."""
