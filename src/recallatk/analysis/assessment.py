@@ -123,8 +123,7 @@ def assess(
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
     wanted = _wanted(truth, cutoffs, measures)
-    truth = comparable_truth(truth, wanted, corpus, dataset)
-    main = _main(wanted)
+    truth, main = comparable_truth(truth, wanted, corpus, dataset), _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
     columns, weights = _weighted(truth, dataset, aligned, weight)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.core import Mean, Measurement, Trial
-    from recallatk.core.stages import StageResult, StageResults
+    from recallatk.core.stages import MeasuredStage, MeasuredStages
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def path_summary(measurement: Measurement) -> PathSummary | None:
 
 
 def _summary(
-    measurement: Measurement, found: StageResults, number: int, stage: StageResult, total: float
+    measurement: Measurement, found: MeasuredStages, number: int, stage: MeasuredStage, total: float
 ) -> StageSummary:
     asked, weights = measurement.asked, measurement.weights
     spans = found.spans_ns[:, number]

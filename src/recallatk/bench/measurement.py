@@ -39,17 +39,11 @@ if TYPE_CHECKING:
 def run(
     settings: Benchmark | Settings | PathLike,
     *,
-    dataset: Dataset | None = None,
-    out: PathLike | None = None,
-    fresh: bool = False,
-    retry_failed: bool = False,
-    explain: bool = False,
-    by: str | Sequence[str] | None = None,
-    by_row: str | Sequence[str] | None = None,
-    weight: str | None = None,
-    watch: Watch | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Run:
+    dataset: Dataset | None = None, out: PathLike | None = None, fresh: bool = False,
+    retry_failed: bool = False, explain: bool = False, by: str | Sequence[str] | None = None,
+    by_row: str | Sequence[str] | None = None, weight: str | None = None,
+    watch: Watch | None = None, progress: Callable[[int, int], None] | None = None,
+) -> Run:  # fmt: skip
     """Measure every setting of a benchmark; resume an interrupted run.
 
     Args:

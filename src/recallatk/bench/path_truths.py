@@ -14,7 +14,7 @@ from recallatk.analysis.compared import Compared
 from recallatk.analysis.measures import Recall, RecallWithin
 from recallatk.analysis.stages import staged_recall
 from recallatk.bench.job import query_sparse
-from recallatk.core.stages import StageResult, StageResults, widened
+from recallatk.core.stages import MeasuredStage, MeasuredStages, widened
 from recallatk.errors import UsageError
 from recallatk.pipeline.fusion import by_rank, by_score
 from recallatk.pipeline.hybrid_truth import exact_list, fusion_losses, hybrid_truth
@@ -98,19 +98,19 @@ class PathTruths:
             found[leg.name] = by_terms or exact_list(self.truth, width, leg.name)
         return found
 
-    def results(self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int) -> StageResults:
+    def results(self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int) -> MeasuredStages:
         """Recall of every stage of a trial, what it lost, and its times."""
         wanted = max(k, engine.path.k or k)
         truth, lists = self.of(engine, trial, k), self._everywhere(trace)
         cut = min(wanted, truth.depth)
         own = self._own(engine, trial, trace, wanted)
         stages = tuple(
-            StageResult(name, rows, _contained(truth, rows, cut), recall)
+            MeasuredStage(name, rows, _contained(truth, rows, cut), recall)
             for name, rows, recall in zip(trace.names, lists, own, strict=True)
         )
         lost = self._lost(engine, trial, lists, truth, cut)
         own_truth = None if truth is self.truth else _shallow(truth, wanted)
-        return StageResults(cut, stages, trace.spans_ns, own_truth, lost)
+        return MeasuredStages(cut, stages, trace.spans_ns, own_truth, lost)
 
     def _lost(
         self,

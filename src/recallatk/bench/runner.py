@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
     from recallatk.bench.run_sink import RunSink
     from recallatk.core import Dataset, FilterFacts, Trial, Truth
-    from recallatk.core.stages import StageResults
+    from recallatk.core.stages import MeasuredStages
 
 
 def _until_lost(
@@ -347,7 +347,7 @@ class Runner:
         self.progress.add(measurement)
         self.watch(self.progress)
 
-    def _stages(self, trial: Trial, result: TrialResult) -> StageResults | None:
+    def _stages(self, trial: Trial, result: TrialResult) -> MeasuredStages | None:
         engine = self.engines.get(trial.engine)
         if result.trace is None or engine is None or not issubclass(engine, PathEngine):
             return None

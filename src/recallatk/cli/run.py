@@ -126,9 +126,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved once measured; the same command resumes a run. With a bench file, --sample, --by,
-    --by-row, --weight, --qrels, --corpus-sample, --rounds, --explain, --quality, --target, --budget and
-    --price win.
+    Each trial is saved once measured; the same command resumes a run. With a bench file, options about
+    queries, groups, rounds, judges, goals and price win.
 
     Example: recallatk run bench.toml
 

@@ -107,7 +107,7 @@ def score(
     from recallatk.datasets.model_labels import ModelLabels
 
     set_quiet(quiet)
-    alone = {"against": against or (), "measures": measure or (), "by_row": by_row or ()}
+    alone: dict[str, Any] = {"against": against or (), "measures": measure or (), "by_row": by_row or ()}
     files = stage_files(answers, stage, alone)
     file = TruthFile(truth)
     stated = metric or file.metric
@@ -119,7 +119,7 @@ def score(
     given = [_read_answers(each, format) for each in files.values() or (str(answers), *(against or ()))]
     if sample is not None:
         right, dataset, given = _sampled(right, dataset, given, sample, seed)
-    options = {
+    options: dict[str, Any] = {
         "at": None if at is None else cutoffs(at), "by": by or (), "weight": weight,
         "qrels": None if qrels is None else read_qrels(qrels),
         "corpus": known, "dataset": dataset, "row_numbers": row_numbers,
@@ -127,9 +127,8 @@ def score(
     if files:
         _assess_stages(right, dict(zip(files, given, strict=True)), options, as_json, verbose)
     else:
-        own: dict[str, Any] = {**alone, "against": given[1:], "missed": verbose}
-        own["facts"] = _correlation(dataset, by)
-        _assess(right, given, {**options, **own}, as_json, verbose)
+        own = alone | {"against": given[1:], "missed": verbose, "facts": _correlation(dataset, by)}
+        _assess(right, given, options | own, as_json, verbose)
 
 
 def _assess(truth: Truth, answers: list[Answers], options: Any, as_json: bool, verbose: bool) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from recallatk.core.filtering import FilterFacts, Refusals
     from recallatk.core.judged import Judged
     from recallatk.core.losses import LossEvidence
-    from recallatk.core.stages import StageResults
+    from recallatk.core.stages import MeasuredStages
     from recallatk.core.trials import Parameters, Trial
     from recallatk.core.weights import Weights
 
@@ -214,7 +214,7 @@ class Measurement:
     """What the filters of the queries admit; None without filters, and in run formats before 4."""
     violations: NDArray[np.int64] | None = None
     """Number of rows in the first answer to each query that its filter does not admit."""
-    stages: StageResults | None = None
+    stages: MeasuredStages | None = None
     """What the stages of a path returned and took; None for an engine without stages."""
     judged: Judged | None = None
     """How good its first answers are downstream; None if nothing judged them."""

@@ -36,7 +36,7 @@ def widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class StageResult:
+class MeasuredStage:
     """One stage of a measured path."""
 
     name: str
@@ -49,12 +49,12 @@ class StageResult:
 
 
 @dataclass(frozen=True, eq=False)
-class StageResults:
+class MeasuredStages:
     """The stages of one trial."""
 
     k: int
     """Number of results of the path."""
-    stages: tuple[StageResult, ...]
+    stages: tuple[MeasuredStage, ...]
     spans_ns: NDArray[np.int64]
     """(calls, stages) nanoseconds of every timed call."""
     truth: Truth | None = None

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.core import Truth
-from recallatk.core.stages import StageResult, StageResults
+from recallatk.core.stages import MeasuredStage, MeasuredStages
 from recallatk.files import reading
 from recallatk.redaction import public
 from recallatk.storage.sidecar import Sidecar
@@ -30,7 +30,7 @@ SPANS = Sidecar("spans", 1, "stage times", _HINT)
 _MOST_STAGES, _MOST_ROWS = 100, 10_000_000
 
 
-def write_stages(path: Path, measurement: Measurement, found: StageResults, run: Mapping[str, Any]) -> None:
+def write_stages(path: Path, measurement: Measurement, found: MeasuredStages, run: Mapping[str, Any]) -> None:
     """Write the stages of a trial beside its file, atomically."""
     columns: dict[str, Any] = {}
     for number, stage in enumerate(found.stages):
@@ -66,14 +66,14 @@ def with_stages(path: Path, measurement: Measurement, identity: str) -> Measurem
         return replace(measurement, stages=_results(table, header, stages, spans))
 
 
-def _stages(table: pa.Table, header: Record, queries: int) -> tuple[StageResult, ...]:
+def _stages(table: pa.Table, header: Record, queries: int) -> tuple[MeasuredStage, ...]:
     names = _texts(header, "names")
     if not 1 <= len(names) <= _MOST_STAGES:
         raise ValueError(f"it has {len(names)} stages")
     if table.num_rows != queries:
         raise ValueError(f"it has {table.num_rows:,} rows, but the trial has {queries:,} queries")
     return tuple(
-        StageResult(
+        MeasuredStage(
             name,
             _matrix(table[f"rows {number}"], np.int64),
             _shares(table[f"contained {number}"]),
@@ -84,8 +84,8 @@ def _stages(table: pa.Table, header: Record, queries: int) -> tuple[StageResult,
 
 
 def _results(
-    table: pa.Table, header: Record, stages: tuple[StageResult, ...], spans: NDArray[np.int64]
-) -> StageResults:
+    table: pa.Table, header: Record, stages: tuple[MeasuredStage, ...], spans: NDArray[np.int64]
+) -> MeasuredStages:
     k = header["k"]
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ValueError("k is not a whole number from 1")
@@ -97,7 +97,7 @@ def _results(
         if scores is not None and scores.shape != rows.shape:
             raise ValueError("the truth has other numbers of rows and scores")
         truth = Truth(rows, scores, None, None)
-    return StageResults(k, stages, spans, truth, lost)
+    return MeasuredStages(k, stages, spans, truth, lost)
 
 
 def _spans(table: pa.Table, stages: int) -> NDArray[np.int64]:

@@ -54,18 +54,11 @@ def tune(
     metric: Metric | str | None = None,
     target: str | Goal | Sequence[str | Goal] = (),
     budgets: str | Goal | Sequence[str | Goal] = (),
-    prefer: str = "p95",
-    engines: Sequence[str | RetrievalPath] | None = None,
-    seconds: float | None = None,
-    by: Sequence[str] = (),
-    weight: str | None = None,
-    seed: int = 0,
-    out: PathLike | None = None,
-    truth: Truth | None = None,
-    qrels: Any = None,
-    price: str | MachinePrice | None = None,
-    watch: Callable[[TuningProgress], None] | None = None,
-) -> Tuned:
+    prefer: str = "p95", engines: Sequence[str | RetrievalPath] | None = None,
+    seconds: float | None = None, by: Sequence[str] = (), weight: str | None = None, seed: int = 0,
+    out: PathLike | None = None, truth: Truth | None = None, qrels: Any = None,
+    price: str | MachinePrice | None = None, watch: Callable[[TuningProgress], None] | None = None,
+) -> Tuned:  # fmt: skip
     """Find the cheapest setting that meets every target, validated on held-out queries.
 
     Args:
