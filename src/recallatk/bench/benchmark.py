@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.settings import open_data
-from recallatk.bench.settings.data import require_able_engines
+from recallatk.bench.settings.data import require_measurable_data
 from recallatk.bench.settings.problems import SettingsError
 from recallatk.bench.settings.values import filled
 from recallatk.bench.truth_lookup import TruthFile, stored_truths
@@ -58,7 +58,7 @@ class Benchmark:
         if self._given is None:
             with self._rewording():
                 return open_data(self.settings)
-        require_able_engines(self.settings, self._given)
+        require_measurable_data(self.settings, self._given)
         return self._given
 
     def find_truth(self, *depths: int) -> Truth | None:

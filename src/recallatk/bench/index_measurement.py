@@ -12,12 +12,15 @@ from recallatk.adapters.base import require_able, require_installed
 from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.query_groupings import require_groupable
+from recallatk.analysis.row_segments import require_corpus_columns
 from recallatk.analysis.score import USUAL
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.load import Questions
 from recallatk.bench.measurement import (
     conclude,
     describe_run,
+    distinct_names,
     labels_of,
     require_measurable,
     require_separate_queries,
@@ -64,6 +67,8 @@ def measure(
     rounds: int = 5,
     builds: int = 1,
     seed: int = 0,
+    by: str | Sequence[str] = (),
+    by_row: str | Sequence[str] = (),
     weight: str | None = None,
     threads: int = 1,
     limits: Limits | None = None,
@@ -77,8 +82,7 @@ def measure(
     apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
 
     Args:
-        index: the name of an engine, an Engine class, an index object that you hold, or a function
-            `search(queries, k, **parameters)` that returns ids.
+        index: an engine's name or class, an index object, or a function `search(queries, k, **parameters)`.
         corpus: the corpus vectors in any form that `open_dataset` takes, or a Dataset.
         queries: the query vectors, likewise; leave out with a Dataset.
         metric: cosine, ip or l2; a Dataset states its own.
@@ -92,30 +96,43 @@ def measure(
         rounds: number of times each query is sent at each setting.
         builds: number of builds; each but the first inserts the rows in another order.
         seed: random seed for the order of rows, trials and queries.
+        by: query columns, or other groups that `[measure] by` of a bench file takes, for segments in reports.
+        by_row: corpus columns to group true neighbors by in reports.
         weight: query column to weight means by, such as the number of times each query was asked.
         threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
         explain: collect evidence on why neighbors were missed, for `recallatk.explain`.
         watch: called with a Progress after each step.
     """
-    if isinstance(queries, Truth):
-        deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
-        queries, truth = None, queries
+    queries, truth = _without_truth(queries, truth)
     dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
     engine = _engine(index, searches)
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
-    _require_numbers(rounds, builds, threads, seed)
     timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, held_to, explain, weight)
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
-    return _measured(engine, dataset, truth, plan, timing, watch)
+    return _measured(engine, dataset, truth, plan, timing, _grouped(dataset, by, by_row, weight), watch)
+
+
+def _without_truth(queries: Any, truth: Any) -> tuple[Any, Any]:
+    """Queries and truth, of which the second once took the place of the first."""
+    if not isinstance(queries, Truth):
+        return queries, truth
+    deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
+    return None, queries
 
 
 def _measured(
-    engine: type[Engine], dataset: Dataset, truth: Any, plan: Plan, timing: TrialSettings, watch: Watch | None
+    engine: type[Engine],
+    dataset: Dataset,
+    truth: Any,
+    plan: Plan,
+    timing: TrialSettings,
+    settings: Mapping[str, Any],
+    watch: Watch | None,
 ) -> Run:
     known = _truth(truth, dataset, timing.at)
     require_measurable(dataset, known, timing.at)
-    sink = MemorySink(describe_run(dataset, known, plan, {}))
+    sink = MemorySink(describe_run(dataset, known, plan, settings))
     filters = filter_facts(dataset, _unfiltered(dataset, timing.k) if truth is None else None)
     runner = Runner(plan, dataset, known, sink, timing, watch=watch, filters=filters)
     if _is_registered(engine):
@@ -133,6 +150,17 @@ def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filt
             "a Dataset already has queries. Call measure(index, dataset) or measure(index, corpus, queries)"
         )
     return open_dataset(corpus, queries, metric=metric, where=where)
+
+
+def _grouped(dataset: Dataset, by: Any, by_row: Any, weight: str | None) -> dict[str, Any]:
+    """Groups and weight as a run records them, which reports read; unknown columns are refused."""
+    segments, columns = distinct_names("by", by), distinct_names("by_row", by_row)
+    for name in segments:
+        require_groupable(name, dataset.queries.metadata_names, weighted=weight is not None)
+    require_corpus_columns(dataset.corpus, columns)
+    stated = {"by": list(segments), "by_row": list(columns), "weight": weight}
+    given = {name: value for name, value in stated.items() if value}
+    return {"measure": given} if given else {}
 
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:
@@ -249,6 +277,7 @@ def _plan(
     timing: TrialSettings,
 ) -> Plan:
     """The plan for one engine, with grids expanded and parameters resolved."""
+    _require_numbers(timing.rounds, repeats, timing.search_threads, timing.seed)
     if not builds or not searches or not loads or repeats < 1 or timing.rounds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
     if repeats > 1 and not _is_registered(engine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ def run(
     fresh: bool = False,
     retry_failed: bool = False,
     explain: bool = False,
+    by: str | Sequence[str] | None = None,
+    by_row: str | Sequence[str] | None = None,
     weight: str | None = None,
     watch: Watch | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -53,12 +56,14 @@ def run(
         fresh: remove an earlier run in that folder.
         retry_failed: measure failed trials again.
         explain: collect evidence on why neighbors were missed, even if the settings do not ask for it.
+        by: query columns to group queries by; by default those that the file names.
+        by_row: corpus columns to group true neighbors by; by default those that the file names.
         weight: query column to weight means by; by default the one that the file names.
         watch: called with the progress of the measurements.
         progress: called with the progress of the truth.
     """
     began = time.monotonic()
-    benchmark = _opened(settings, dataset, weight)
+    benchmark = _opened(settings, dataset, by=by, by_row=by_row, weight=weight)
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
@@ -88,16 +93,28 @@ def run(
         return sink.run()
 
 
-def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None, weight: str | None) -> Benchmark:
+def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None, **changes: Any) -> Benchmark:
+    """The benchmark with these keys of its `[measure]` in place of those that it states."""
+    stated = {name: value for name, value in changes.items() if value is not None}
     if isinstance(given, Benchmark):
-        if weight is not None:
-            raise UsageError("weight cannot be combined with a Benchmark. State it in its settings")
+        if stated:
+            raise UsageError(
+                f"{', '.join(stated)} cannot be combined with a Benchmark. State it in its settings"
+            )
         return given
     settings = given if isinstance(given, Settings) else read_settings(given)
-    if weight is not None:
-        measure = settings.measure.model_copy(update={"weight": weight})
-        settings = settings.model_copy(update={"measure": measure})
-    return Benchmark(settings, dataset)
+    for name in {"by", "by_row"} & set(stated):
+        stated[name] = distinct_names(name, stated[name])
+    measure = settings.measure.model_copy(update=stated)
+    return Benchmark(settings.model_copy(update={"measure": measure}), dataset)
+
+
+def distinct_names(argument: str, given: Any) -> tuple[str, ...]:
+    """Names that an argument states, one or several, each once."""
+    found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(each, str) and each for each in found):
+        raise UsageError(f"{argument} = {given!r}. Accepted: a name or a list of names")
+    return tuple(dict.fromkeys(found))
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:

@@ -71,15 +71,8 @@ def _opened(settings: Settings) -> Dataset:
 
 def _check(settings: Settings, dataset: Dataset) -> None:
     problems = Problems()
+    _check_groups(settings, dataset, problems)
     corpus, queries = dataset.corpus, dataset.queries
-    for number, name in enumerate(settings.measure.by):
-        try:
-            require_groupable(name, queries.metadata_names, weighted=settings.measure.weight is not None)
-        except RecallError as problem:
-            problems.add(("measure", "by", number), str(problem))
-    for number, name in enumerate(settings.measure.by_row):
-        if name not in corpus.metadata_names:
-            problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
     for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
         count = getattr(settings.data, key)
         if count is not None and count > most:
@@ -93,11 +86,24 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     problems.require_none(settings.name)
 
 
-def require_able_engines(settings: Settings, dataset: Dataset) -> None:
-    """Refuse engines that do not support the metric of a dataset, or filters if all queries have them."""
+def require_measurable_data(settings: Settings, dataset: Dataset) -> None:
+    """Refuse groups that a dataset lacks, and engines that cannot search it by metric or filters."""
     problems = Problems()
+    _check_groups(settings, dataset, problems)
     _check_engines(settings, dataset, problems)
     problems.require_none(settings.name)
+
+
+def _check_groups(settings: Settings, dataset: Dataset, problems: Problems) -> None:
+    corpus, queries = dataset.corpus, dataset.queries
+    for number, name in enumerate(settings.measure.by):
+        try:
+            require_groupable(name, queries.metadata_names, weighted=settings.measure.weight is not None)
+        except RecallError as problem:
+            problems.add(("measure", "by", number), str(problem))
+    for number, name in enumerate(settings.measure.by_row):
+        if name not in corpus.metadata_names:
+            problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
 
 
 def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> None:
