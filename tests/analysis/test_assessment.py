@@ -119,7 +119,7 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are():
     truth = truth_with(query_columns=pa.table({"kind": ["x"] * QUERIES}))
     with pytest.raises(UsageError, match=r"no query column 'colour'.*kind"):
         assess(truth=truth, answers=answers_with(truth, HITS), at=[10], by=["colour"])
-    with pytest.raises(UsageError, match="Accepted: none"):
+    with pytest.raises(UsageError, match=r"no query column 'colour': there are none\. Accepted: hardness"):
         assess(truth=truth_with(), answers=answers_with(truth, HITS), at=[10], by=["colour"])
 
 

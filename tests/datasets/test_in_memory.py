@@ -243,7 +243,7 @@ BAD = {
     "a null vector": (pd.DataFrame({"v": [[1.0], None]}), "row 1: the vector is null"),
     "a null first": (pl.DataFrame({"v": [None, [1.0]]}), "row 0: the vector is null"),
     "a null in a list": ([[1.0], None], "row 1: the vector is null"),
-    "a null number": (pl.DataFrame({"v": [[1.0], [None]]}), "row 1: a number is null"),
+    "a null number": (pl.DataFrame({"v": [[1.0], [None]]}), "row 1: a number is null or NaN"),
     "mixed values": (
         pd.DataFrame({"v": [[1.0], [2.0]], "size": [1, "xl"]}),
         "column size .*Convert the column",
@@ -265,7 +265,7 @@ def test_what_holds_no_vectors_is_refused(what, role):
     [
         (
             lambda: open_dataset(VECTORS, VECTORS[:, :3], metric="l2"),
-            "the corpus corpus has 6",
+            "the corpus has 6",
         ),
         (lambda: open_dataset(VECTORS, VECTORS), "no metric: corpus does not state one"),
         (lambda: open_dataset(pd.DataFrame(VECTORS), metric="l2"), "Pass the queries too"),

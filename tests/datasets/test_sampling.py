@@ -133,7 +133,7 @@ def test_a_share_of_nothing_or_all_is_refused(share):
 
 
 def test_too_few_queries_are_refused():
-    with pytest.raises(UsageError, match="1 query is too few to split"):
+    with pytest.raises(UsageError, match=r"1 query is too few to split\. Accepted: at least 2"):
         split_queries(queries_of([1]))
 
 

@@ -264,3 +264,11 @@ def test_identical_settings_do_not_take_the_rows_of_others():
     text = to_text(make_run([*same, *others]), width=100)
     assert len(re.findall(r"^.  b +ef=", text, re.MULTILINE)) == 8
     assert re.search(r"^.  a +probes=0 ", text, re.MULTILINE), "the cheapest of the same recall"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_price_leaves_the_table_before_it_leaves_the_terminal(width):
+    run = varied_run(settings={"cost": {"per_hour": 1.5, "currency": "USD"}})
+    text = to_text(run, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "USD/1M queries" in " ".join(text.split())

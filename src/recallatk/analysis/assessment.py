@@ -95,13 +95,9 @@ def assess(
     by_row: Sequence[str] = (),
     against: Sequence[Answers] = (),
     qrels: Mapping[str, Mapping[str, int]] | None = None,
-    corpus: Corpus | None = None,
-    dataset: Dataset | None = None,
-    row_numbers: bool = False,
-    weight: str | None = None,
-    facts: FilterFacts | None = None,
-    missed: bool = False,
-) -> Assessment:
+    corpus: Corpus | None = None, dataset: Dataset | None = None, row_numbers: bool = False,
+    weight: str | None = None, facts: FilterFacts | None = None, missed: bool = False,
+) -> Assessment:  # fmt: skip
     """Score answers and explain the score; `recallatk.assess` takes both in more forms.
 
     Args:

@@ -150,8 +150,11 @@ def without_effort(names: Sequence[str], columns: Sequence[str] = ()) -> tuple[l
 
 
 def _unknown(name: str, columns: Sequence[str]) -> UsageError:
+    refused = (
+        unknown("query column", name, columns) if columns else f"no query column {name!r}: there are none"
+    )
     return UsageError(
-        f"{unknown('query column', name, columns)}. Also accepted: {', '.join(_SHORT)}, text length, "
+        f"{refused}. {'Also accepted' if columns else 'Accepted'}: {', '.join(_SHORT)}, text length, "
         f"{FREQUENCY} with weights, {FILTER}, {EFFORT} in a run, an expression such as \"lang = 'de'\", and "
         "two with * between them"
     )

@@ -78,7 +78,7 @@ def measure(
     apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
 
     Args:
-        index: the name of an engine, an Engine class, a Path, an index object that you hold, or a function
+        index: an engine's name or class, a Path, an index object, or a function
             `search(queries, k, **parameters)` that returns ids.
         corpus: the corpus vectors in any form that `open_dataset` takes, or a Dataset.
         queries: the query vectors, likewise; leave out with a Dataset.
@@ -97,8 +97,7 @@ def measure(
         rounds: number of times each query is sent at each setting.
         builds: number of builds; each but the first inserts the rows in another order.
         seed: random seed for the order of rows, trials and queries.
-        by: query columns to group queries by in reports, also `selectivity`, `hardness`, pairs such as
-            `"category*lang"`, and other groups that `[measure] by` of a bench file takes.
+        by: query columns, or other groups that `[measure] by` of a bench file takes, for segments in reports.
         by_row: corpus columns to group true neighbors by in reports.
         weight: query column to weight means by, such as the number of times each query was asked.
         threads: number of threads that a search may use.
@@ -106,21 +105,25 @@ def measure(
         explain: collect evidence on why neighbors were missed, for `recallatk.explain`.
         watch: called with a Progress after each step.
     """
-    if isinstance(queries, Truth):
-        deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
-        queries, truth = None, queries
+    queries, truth = _without_truth(queries, truth)
     dataset, searches = _dataset(corpus, queries, metric, where, qrels), _listed(search)
     engine = _engine(index, searches)
     extra, held_to = distinct_names("measures", measures), _limits(limits)
-    grouped = _grouped(dataset, distinct_names("by", by), distinct_names("by_row", by_row), weight)
-    _require_numbers(rounds, builds, threads, seed)
-    timing = TrialSettings(
-        _cutoffs(at, engine), extra, rounds, seed, None, threads, None, held_to, explain, weight
-    )
+    cutoffs, grouped = _cutoffs(at, engine), _grouped(dataset, by, by_row, weight)
+    timing = TrialSettings(cutoffs, extra, rounds, seed, None, threads, None, held_to, explain, weight)
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
-    judge = given_judge(quality, dataset, timing.k)
-    judges = judges_of(dataset, timing.at, required=qrels is not None, quality=judge)
+    judges = judges_of(
+        dataset, cutoffs, required=qrels is not None, quality=given_judge(quality, dataset, timing.k)
+    )
     return _measured(engine, dataset, truth, plan, timing, grouped, watch, judges)
+
+
+def _without_truth(queries: Any, truth: Any) -> tuple[Any, Any]:
+    """Queries and truth, of which the second once took the place of the first."""
+    if not isinstance(queries, Truth):
+        return queries, truth
+    deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
+    return None, queries
 
 
 def _measured(
@@ -157,19 +160,18 @@ def _dataset(
     return open_dataset(corpus, queries, metric=metric, where=where, qrels=qrels)
 
 
-def _grouped(
-    dataset: Dataset, by: tuple[str, ...], by_row: tuple[str, ...], weight: str | None
-) -> dict[str, Any]:
+def _grouped(dataset: Dataset, by: Any, by_row: Any, weight: str | None) -> dict[str, Any]:
     """Groups and weight as a run records them, which reports read; unknown columns are refused."""
-    for name in by:
+    segments, columns = distinct_names("by", by), distinct_names("by_row", by_row)
+    for name in segments:
         require_groupable(
             name,
             dataset.queries.metadata_names,
             weighted=weight is not None,
             filtered=dataset.queries.filtered,
         )
-    require_corpus_columns(dataset.corpus, by_row)
-    stated = {"by": list(by), "by_row": list(by_row), "weight": weight}
+    require_corpus_columns(dataset.corpus, columns)
+    stated = {"by": list(segments), "by_row": list(columns), "weight": weight}
     given = {name: value for name, value in stated.items() if value}
     return {"measure": given} if given else {}
 
@@ -304,6 +306,7 @@ def _plan(
     timing: TrialSettings,
 ) -> Plan:
     """The plan for one engine, with grids expanded and parameters resolved."""
+    _require_numbers(timing.rounds, repeats, timing.search_threads, timing.seed)
     if not builds or not searches or not loads or repeats < 1 or timing.rounds < 1:
         raise UsageError("at least one search setting, one load, one round and one build are needed")
     if repeats > 1 and not _is_registered(engine):

@@ -76,16 +76,9 @@ def run(
         write_text(folder / BENCH_FILE, repeated.to_toml())
         earlier = dict(sink.described.seconds)
         runner = Runner(
-            plan,
-            dataset,
-            truth,
-            sink,
-            timing,
-            logs=folder / "logs",
-            watch=watch,
-            filters=filters,
+            plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters,
             judges=judges,
-        )
+        )  # fmt: skip
         try:
             runner.run()
         finally:

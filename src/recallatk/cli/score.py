@@ -108,8 +108,7 @@ def score(
 
     set_quiet(quiet)
     alone: dict[str, Any] = {"against": against or (), "measures": measure or (), "by_row": by_row or ()}
-    files = stage_files(answers, stage, alone)
-    file = TruthFile(truth)
+    files, file = stage_files(answers, stage, alone), TruthFile(truth)
     stated = metric or file.metric
     labels = ModelLabels(model, query_model, model_column)
     known, dataset = _data(corpus, queries, stated, where, id_column, vector_column, labels)

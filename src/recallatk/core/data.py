@@ -241,6 +241,11 @@ class QuerySet(Records):
         return replace(self, filters=None if condition is None else (condition,) * self.rows)
 
 
+def _called(part: str, name: str) -> str:
+    """A part of a dataset with its name, which data in memory do not have."""
+    return f"the {part}" if name in ("", part) else f"the {part} {name}"
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A corpus, the queries on it, and the metric that compares them."""
@@ -255,8 +260,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if self.corpus.dimension != self.queries.dimension:
             raise MismatchError(
-                f"dimension mismatch: the corpus {self.corpus.name} has {self.corpus.dimension}, "
-                f"the queries {self.queries.name} have {self.queries.dimension}"
+                f"dimension mismatch: {_called('corpus', self.corpus.name)} has {self.corpus.dimension}, "
+                f"{_called('queries', self.queries.name)} have {self.queries.dimension}"
             )
 
     def __repr__(self) -> str:

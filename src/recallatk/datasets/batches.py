@@ -242,7 +242,7 @@ def list_matrix(chunk: pa.Array, dimension: int, where: str, first_row: int) -> 
     values = chunk.flatten()
     if values.null_count:
         bad = int(np.argmin(values.is_valid().to_numpy(zero_copy_only=False))) // dimension
-        raise FormatError(where, "a number is null", "numbers only", row=first_row + bad)
+        raise FormatError(where, "a number is null or NaN", "numbers only", row=first_row + bad)
     matrix: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(chunk), dimension)
     return matrix
 

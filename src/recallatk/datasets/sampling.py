@@ -68,7 +68,7 @@ def split_queries(
     held_out = _draws(queries.ids, seed, "split") < validate
     if held_out.all() or not held_out.any():
         count = "1 query is" if queries.rows == 1 else f"{queries.rows} queries are"
-        raise UsageError(f"{queries.name}: {count} too few to split")
+        raise UsageError(f"{queries.name}: {count} too few to split. Accepted: at least 2, better hundreds")
     return take_queries(queries, np.flatnonzero(~held_out)), take_queries(queries, np.flatnonzero(held_out))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from recallatk.analysis.cost import price_of
 from recallatk.analysis.filtered import FILTERED, UNFILTERED
 from recallatk.analysis.headline import headline_measure
 from recallatk.reporting.charts.points import thinned
@@ -93,7 +94,8 @@ def _compact(run: Run, lines: list[TrialLine], names: Naming, title: str, width:
 
 def _drop_order(run: Run, headline: str | None) -> list[str]:
     others = [name for name in measure_names(run) if name != headline]
-    return [*_DROPPED, *reversed(others), *_LAST_DROPPED]
+    price = price_of(run.settings)
+    return [*_DROPPED, *reversed(others), *([] if price is None else [price.unit]), *_LAST_DROPPED]
 
 
 def _taken(cells: list[list[str]], columns: list[Column]) -> int:
