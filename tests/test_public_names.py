@@ -38,6 +38,7 @@ PUBLIC = [
     "Load",
     "Mean",
     "Metric",
+    "Path",
     "QuerySet",
     "RecallError",
     "Run",

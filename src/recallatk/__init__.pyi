@@ -56,6 +56,7 @@ from recallatk.filters import filter_from_json as filter_from_json
 from recallatk.filters import parse_filter as parse_filter
 from recallatk.linter import audit_run as audit_run
 from recallatk.linter import audit_settings as audit_settings
+from recallatk.pipeline import Path as Path
 from recallatk.reporting import assessment_to_dict as assessment_to_dict
 from recallatk.reporting import assessment_to_text as assessment_to_text
 from recallatk.reporting import export as export
