@@ -17,7 +17,9 @@ more than 5 % is drawn anew with five times the repeats, and both are said.
 1), until n distinct ones are seen: their counts are the weights. Recall does not depend on popularity, or
 common queries have better or worse recall than rare ones; every repeat has queries of its own. It prints how
 often the weighted interval and Student's t of n queries hold the traffic-weighted mean, and how often the
-weighted betting bound is above it. Effective numbers below 30 have limits that hold for any distribution.
+weighted betting bound is above it; and how often the caution about a few queries comes, in all repeats and in
+those in which the interval misses the mean. Effective numbers below 30 have limits that hold for any
+distribution.
 `classes` has as many heavy queries, of which few miss, as light ones, of which many miss: heavy misses are
 too rare to be seen in some samples. It prints how often the intervals of the weighted share of queries
 without a miss, and of the weighted mean of a loss of 0.3 per miss, hold the truth.
@@ -38,6 +40,8 @@ from recallatk import open_demo, score
 from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound
 from recallatk.analysis.distribution import FEWEST_RESAMPLED, interval_of
 from recallatk.analysis.intervals import bca_interval, mean_interval
+from recallatk.analysis.weighting import few_effective
+from recallatk.core import Weights
 from recallatk.core.weights import effective_number
 from recallatk.truths import ground_truth
 
@@ -322,7 +326,7 @@ def logged(below: Any, n: int, random: Any) -> tuple[Any, Any]:
 def weighted(repeats: int, random: Any, *, pairs: bool) -> list[str]:
     kind = "distinct queries drawn regardless of traffic" if pairs else "entries of a query log"
     print(f"\n{kind}\n{'Zipf':>5} {'recall':<14} {'mean':>7} {'n':>5} {'effective':>10}", end="")
-    print(f" {'shown':>7} {'t':>7} {'bound wrong':>12} {'mean bound':>11}")
+    print(f" {'shown':>7} {'t':>7} {'bound wrong':>12} {'mean bound':>11} {'caution':>8} {'if missed':>10}")
     lines = []
     for exponent in EXPONENTS:
         for relation in SLOPES:
@@ -339,14 +343,25 @@ def weighted(repeats: int, random: Any, *, pairs: bool) -> list[str]:
         f"{least[3]:.1%} ({least[0]}, n = {least[1]}) to {most[3]:.1%} ({most[0]}, n = {most[1]}); "
         f"within 93 to 97 % in {sum(0.93 <= each[3] <= 0.97 for each in large)} of {len(large)} lines",
         claim(f"{kind}: the weighted bound is wrong in at most 5 %", wrong[4], repeats, f"{wrong[0]}"),
+        *(caution_claim(kind, exponent, lines) for exponent in EXPONENTS),
     ]
+
+
+def caution_claim(kind: str, exponent: float, lines: list[Any]) -> str:
+    """How often the caution about a few queries comes, and how often where the interval misses."""
+    inside = [each for each in lines if each[0].startswith(f"Zipf {exponent},")]
+    came, missed, warned = (sum(each[place] for each in inside) for place in (5, 6, 7))
+    return (
+        f"{kind}, Zipf {exponent}: a caution in {came / len(inside):.1%}, and in {warned:,} of the "
+        f"{missed:,} repeats in which the interval misses the mean"
+    )
 
 
 def weighted_line(
     population: Traffic, n: int, repeats: int, random: Any, *, pairs: bool
-) -> tuple[str, int, float, float, float]:
+) -> tuple[str, int, float, float, float, float, int, int]:
     below, mean = np.cumsum(population.shares), population.mean
-    shown, student, wrong, effective, bounds = [], [], [], [], []
+    shown, student, wrong, effective, bounds, cautions = [], [], [], [], [], []
     for _ in range(repeats):
         if pairs:
             queries = random.integers(0, DISTINCT, n)
@@ -362,14 +377,18 @@ def weighted_line(
         wrong.append(bound > mean)
         bounds.append(bound)
         effective.append(effective_number(weights))
-    middle = float(np.median(effective))
+        cautions.append(few_effective(Weights("count", weights)) is not None)
+    middle, missed = float(np.median(effective)), ~np.array(shown)
+    warned = int(np.array(cautions)[missed].sum())
     print(
         f"{population.exponent:>5} {population.relation:<14} {mean:>7.4f} {n:>5} {middle:>10.1f}"
-        f" {np.mean(shown):>7.1%} {np.mean(student):>7.1%} {np.mean(wrong):>12.1%} {np.mean(bounds):>11.3f}",
+        f" {np.mean(shown):>7.1%} {np.mean(student):>7.1%} {np.mean(wrong):>12.1%} {np.mean(bounds):>11.3f}"
+        f" {np.mean(cautions):>8.1%} {f'{warned} of {missed.sum()}':>10}",
         flush=True,
     )
     where = f"Zipf {population.exponent}, {population.relation}, mean {mean:.3f}"
-    return where, n, middle, float(np.mean(shown)), float(np.mean(wrong))
+    shares = (float(np.mean(each)) for each in (shown, wrong, cautions))
+    return where, n, middle, *shares, int(missed.sum()), warned
 
 
 def classes(repeats: int, random: Any) -> list[str]:

@@ -36,6 +36,7 @@ SLOW_MODULES = {
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),
         *("test_child_process", "test_program_runs", "test_scratch_folders", "test_run_faults"),
+        "test_quality_cache",
     },
     "engines are measured or tuned for real": {
         *("test_live_objects", "test_notebook_user", "test_printed"),

@@ -9,12 +9,33 @@ from hypothesis import strategies as st
 
 from recallatk.bench.settings.grid import RangeSettings, range_values
 from recallatk.errors import UsageError
-from recallatk.units import counted, format_bytes, format_duration, parse_bytes, parse_duration, share_of
+from recallatk.units import (
+    counted,
+    format_bytes,
+    format_duration,
+    parse_bytes,
+    parse_duration,
+    parse_rate,
+    share_of,
+)
 
 
 def made(low, high, steps=6, scale=None):
     given = {"from": low, "to": high, "steps": steps}
     return RangeSettings.model_validate(given if scale is None else {**given, "scale": scale})
+
+
+@pytest.mark.parametrize(("text", "rate"), [("20/s", 20), ("90/min", 1.5), ("0.5 / s", 0.5), ("1800/h", 0.5)])
+def test_rates_are_per_second(text, rate):
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize(
+    "text", ["", "20", "0/s", "-1/s", "20/ms", "20/day", "fast", "1e3/s", "9" * 400 + "/s"]
+)
+def test_what_is_no_rate_is_refused(text):
+    with pytest.raises(UsageError, match="Accepted: a rate such as 20/s"):
+        parse_rate(text)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from recallatk.version import __version__ as __version__
 
 _ROOMS = {
     "adapters": ("Engine",),
-    "analysis": ("Assessment", "SequentialTest", "parse_measure", "queries_to_tell"),
-    "api": ("assess", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
+    "analysis": ("Assessment", "SequentialTest", "StagedAssessment", "parse_measure", "queries_to_tell"),
+    "api": ("assess", "assess_stages", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
     "bench": ("Limits", "explain", "measure", "read_settings", "run"),
     "core": (
         "Answers",
@@ -55,11 +55,14 @@ _ROOMS = {
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
+    "quality": ("Quality", "QualityJudge"),
     "reporting": (
         "assessment_to_dict",
         "assessment_to_text",
         "export",
         "run_to_dict",
+        "stages_to_dict",
+        "stages_to_text",
         "to_html",
         "to_markdown",
         "to_text",

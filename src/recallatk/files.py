@@ -234,8 +234,13 @@ def _reason(problem: Exception) -> str:
 
 
 @contextlib.contextmanager
-def atomic_file(path: PathLike) -> Iterator[Path]:
-    """A temporary path that replaces `path` if the block succeeds, and is removed if it fails."""
+def atomic_file(path: PathLike, *, durable: bool = True) -> Iterator[Path]:
+    """A temporary path that replaces `path` if the block succeeds, and is removed if it fails.
+
+    Args:
+        path: the file to write.
+        durable: wait until the disk has it. Without, a power cut may leave a damaged file, a kill may not.
+    """
     text = os.fspath(path)
     if is_url(text):
         raise UsageError(f"{without_secrets(text)}: files can be written only to local paths")
@@ -253,9 +258,12 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             yield scratch
-            _make_durable(scratch, _usual_mode())
+            scratch.chmod(_usual_mode())
+            if durable:
+                _synchronize(scratch)
             scratch.replace(target)
-            _make_durable(target.parent)
+            if durable:
+                _synchronize(target.parent)
     finally:
         with contextlib.suppress(OSError):
             scratch.unlink()
@@ -311,11 +319,9 @@ def _usual_mode() -> int:
     return 0o666 & ~mask
 
 
-def _make_durable(path: Path, mode: int | None = None) -> None:
+def _synchronize(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        if mode is not None:
-            os.fchmod(descriptor, mode)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -20,6 +20,7 @@ def share_of(count: int, whole: int, noun: str, one: str, several: str) -> str:
 
 
 DURATION = "a duration such as 500ms, 5s, 10min or 2h"
+RATE = "a rate such as 20/s, 100/min or 500/h"
 SIZE = "a size such as 500MiB or 8GiB, or a number of bytes"
 
 _SECONDS = {
@@ -30,6 +31,7 @@ _SECONDS = {
     "h": Decimal(3600),
 }
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?) ?(us|ms|s|min|h)")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?/ ?(s|min|h)")
 _POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SHARE = re.compile(r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]{1,3})?) ?(%?)")
 _LARGE_UNITS = (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10))
@@ -53,6 +55,15 @@ def format_duration(value: float, *, unit: str = "s") -> str:
         if 1 <= count < 10**15 and parse_duration(whole, unit=unit) == value:
             return whole
     return f"{value!r}{unit}"
+
+
+def parse_rate(text: str) -> float:
+    """A positive number per second."""
+    found = _RATE.fullmatch(text.strip())
+    value = 0.0 if found is None else float(Decimal(found[1]) / _SECONDS[found[2]])
+    if not 0 < value < float("inf"):
+        raise UsageError(f"{text!r} is not a rate. Accepted: {RATE}")
+    return value
 
 
 def parse_size(size: int | str) -> int:

@@ -5,8 +5,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
+from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.adapters.qdrant import Qdrant
 from recallatk.adapters.qdrant_store import Server
 from recallatk.errors import EngineError
@@ -78,6 +80,28 @@ def test_the_graph_answers_just_above_the_threshold(engine):
     rebuild(engine, dataset, {"M": 2, "ef_construct": 4}, {"hnsw_ef": 1})
     assert recall(engine.search(batch_of(dataset), K), dataset) < 0.99
     assert engine.exercised()
+
+
+# A point of 16 dimensions has 64 bytes, so that 160 points are 10 KB.
+@pytest.mark.parametrize(("passing", "scanned"), [(20, True), (150, True), (170, False), (600, False)])
+def test_a_filter_that_few_points_pass_makes_qdrant_scan_and_the_evidence_says_so(engine, passing, scanned):
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(2_000, 16)).astype("f4")
+    rank = random.permutation(2_000)
+    corpus = make_corpus(vectors, None, {"rank": rank})
+    dataset = open_dataset(corpus, make_queries(vectors[:50] + 1), metric="l2")
+    rebuild(engine, dataset, {"M": 2, "ef_construct": 4}, {"hnsw_ef": 1})
+    filters = [parse_filter(f"rank < {passing}")] * 50
+    found = engine.search(batch_of(dataset, filters), 1)[:, 0]
+    allowed = np.flatnonzero(rank < passing)
+    distances = ((vectors[allowed] - (vectors[:50] + 1)[:, None]) ** 2).sum(axis=2)
+    right = (found == allowed[distances.argmin(axis=1)]).mean()
+    assert right == 1 if scanned else right < 0.95
+    engine.search(batch_of(dataset), 1)
+    assert ("50 of 100 queries (50.0%) walked the graph" in engine.exercised()) == scanned
+    engine.configure(hnsw_ef=2)
+    engine.search(batch_of(dataset), 1)
+    assert "walked" not in engine.exercised(), "filters of the last setting do not count"
 
 
 @pytest.mark.parametrize("quantization", ["scalar", "binary"])

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recallatk.adapters import get_engine
-from recallatk.adapters.base import installed_version, resolved
+from recallatk.adapters.base import resolved
+from recallatk.adapters.installation import installed_version
 from recallatk.adapters.memory_model import Content, at_least, content, contradicts, grown
 from recallatk.core import Metric
 from recallatk.datasets.opening import make_corpus

@@ -5,6 +5,7 @@
 """
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 
@@ -108,3 +109,25 @@ def distance_error(counted, scored, k, metric):
     true = [flipped(score) for score, _ in scored[:k]]
     errors = [(mine - best) / best for mine, best in zip(answered, true, strict=False) if best > 1e-9]
     return sum(errors) / len(errors) if errors else None
+
+
+def exact_distance(metric, query, point):
+    """The distance of two integer vectors to 60 digits; exactly 0 where it is."""
+    with localcontext(prec=60):
+        if metric == "l2":
+            return Decimal(sum((a - b) ** 2 for a, b in zip(query, point, strict=True))).sqrt()
+        product = sum(a * b for a, b in zip(query, point, strict=True))
+        squares = sum(a * a for a in query) * sum(b * b for b in point)
+        return Decimal(0) if product > 0 and product**2 == squares else 1 - product / Decimal(squares).sqrt()
+
+
+def inverse_ratio(counted, distances, k):
+    """The mean over k' places of true over answered distance; `distances` are those of all eligible rows."""
+    cut = min(k, len(distances))
+    if cut == 0:
+        return None
+    true = sorted(distances.values())
+    answered = sorted(distances[each] for each in counted[:k] if each in distances)
+    with localcontext(prec=60):
+        places = [1 if mine == best else best / mine for best, mine in zip(true, answered, strict=False)]
+        return sum(places[:cut], Decimal(0)) / cut

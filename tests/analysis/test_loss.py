@@ -142,6 +142,8 @@ def make_evidence(listed, **changes):
             "share": np.full(count, 0.1),
             "visited": np.full(count, -1, np.int8),
             "lacking": np.zeros(count, np.int64),
+            "returned": np.full(count, NOT_ASKED),
+            "removed": np.full(count, NOT_ASKED),
             **columns,
             **changes,
         }

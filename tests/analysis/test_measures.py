@@ -14,6 +14,7 @@ from recallatk.analysis.measures import (
     DiscountedGain,
     DistanceError,
     EpsilonRecall,
+    InverseRatio,
     RankBiasedOverlap,
     Recall,
     RecallWithin,
@@ -174,6 +175,53 @@ def test_measures_of_distance_are_what_their_definitions_say(data, metric, k, ep
         np.testing.assert_allclose(ours[apart], np.array(wanted_errors)[apart], atol=1e-6, equal_nan=True)
 
 
+@examples(120)
+@given(vector_queries(), st.sampled_from(["l2", "cosine"]), AT)
+def test_the_inverse_ratio_is_what_exact_arithmetic_says(data, metric, k):
+    points, names, asked = data
+    places = [place for place, _ in points]
+    dataset = open_dataset(
+        make_corpus(np.array(places, "float32"), names, {"group": [group for _, group in points]}),
+        make_queries(
+            np.array([place for place, _, _ in asked], "float32"),
+            filters=[FILTERS[which] for _, which, _ in asked],
+        ),
+        metric=metric,
+    )
+    truth = ground_truth(dataset, depth=DEPTH, threads=1)
+    answers = [answer for _, _, answer in asked]
+    found = score(truth=truth, answers=answers, at=[k], measures=[InverseRatio(k)], dataset=dataset)
+    expected = []
+    for query, which, answer in asked:
+        distances = {
+            name: naive.exact_distance(metric, query, place)
+            for name, (place, group) in zip(names, points, strict=True)
+            if group in GROUPS[which]
+        }
+        expected.append(naive.inverse_ratio(naive.distinct_known(answer, names), distances, k))
+    ours = found.per_query[f"1/ratio@{k}"]
+    np.testing.assert_allclose(
+        ours, [math.nan if each is None else float(each) for each in expected], rtol=0, atol=1e-9
+    )
+    there = ~np.isnan(ours)
+    assert ((ours[there] >= 0) & (ours[there] <= 1)).all()
+    # Whoever returns all true neighbors returns their distances.
+    perfect = found.per_query[f"recall@{k}"] == 1
+    np.testing.assert_allclose(ours[perfect], 1.0, rtol=0, atol=1e-12)
+
+
+def test_ratios_of_inner_products_are_refused_with_the_reason():
+    dataset = open_dataset(
+        make_corpus(np.array([[1, 1], [1, 2]], "float32")),
+        make_queries(np.array([[1, 1]], "float32")),
+        metric="ip",
+    )
+    truth = ground_truth(dataset, depth=2, threads=1)
+    for measure in ("rde@1", "1/ratio@1"):
+        with pytest.raises(UsageError, match=f"{measure}: inner products are not distances"):
+            score(truth=truth, answers=[[1]], at=[1], measures=[measure], dataset=dataset)
+
+
 def parallel(places):
     """The points that lie in the same direction as one of these."""
     near = range(1, 4)
@@ -309,6 +357,7 @@ MEASURES = st.one_of(
     st.builds(RankBiasedOverlap, st.integers(1, 999), st.floats(0, 1, exclude_min=True, exclude_max=True)),
     st.builds(EpsilonRecall, st.integers(1, 999), st.floats(0, 1e6)),
     st.builds(DistanceError, st.integers(1, 999)),
+    st.builds(InverseRatio, st.integers(1, 999)),
 )
 
 
@@ -329,7 +378,7 @@ recall recall@ recall@0 recall@-1 recall@1.5 recall10 Recall@10 recall@10(id) re
 recall@10x recall0@10 recall11@10 recall-1@10 recall@\u0661\u0660 robust@10 robust()@10 robust(0)@10
 robust(1.1)@10 robust(-0.5)@10 robust(nan)@10 rbo(1)@10 rbo(0)@10 rbo@10 rbo(0.9)@0 eps@10 eps(-1)@10
 eps(inf)@10 eps(1e999)@10 mrr@0 mrr ndcg@0 ndcg@10 nDCG@10 ndcg_truth@0
-ndcg(1)@10 rde@0 rde(0.1)@10 precision@10
+ndcg(1)@10 rde@0 rde(0.1)@10 precision@10 ratio@10 1/ratio@0 1/ratio 2/ratio@10
 """
 
 
@@ -353,6 +402,6 @@ def test_what_is_deeper_than_the_truth_is_refused_by_name(measure):
 
 
 def test_measures_of_distance_say_what_they_lack():
-    for measure in ("eps(0.1)@1", "rde@1"):
+    for measure in ("eps(0.1)@1", "rde@1", "1/ratio@1"):
         with pytest.raises(UsageError, match="needs the vectors"):
             score(truth=Truth(np.array([[0]]), None, None, None), answers=[[1]], at=[1], measures=[measure])

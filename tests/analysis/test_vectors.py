@@ -1,6 +1,8 @@
 """The published test vectors: ours are right, the definition says so too, and others are as stated."""
 
 import json
+import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
@@ -8,8 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faiss.contrib.evaluation import knn_intersection_measure
+from naive_measures import distinct_known
 
 from recallatk import make_corpus, score
+from recallatk.analysis.answers import align
+from recallatk.analysis.compared import Compared
+from recallatk.analysis.measures import InverseRatio
 from recallatk.core import Metric, Truth
 from recallatk.filters.eligibility import Eligibility
 from recallatk.filters.lookup import RowSet
@@ -54,6 +60,36 @@ def naive(vector):
     found = sum(each in better for each in first)
     found += min(cut - len(better), sum(each in tied for each in first))
     return Fraction(found, cut), Fraction(sum(each in ids[:cut] for each in first), cut), counts
+
+
+def naive_ratio(vector):
+    """1/ratio@k in fractions, with the distance 1 - score."""
+    distances = {row["id"]: 1 - Fraction(repr(row["score"])) for row in vector["eligible"]}
+    known = [*distances, *vector.get("known", [])]
+    counted = distinct_known([each for each in vector["answer"] if not padding(each)], known)
+    cut = min(vector["k"], len(distances))
+    answered = sorted(distances[each] for each in counted[: vector["k"]] if each in distances)
+    pairs = zip(sorted(distances.values()), answered, strict=False)
+    return sum(best / mine for best, mine in list(pairs)[:cut]) / cut if cut else None
+
+
+@every_vector
+def test_the_stated_ratio_follows_from_the_definition(vector):
+    assert fraction(vector["inverse_ratio"]) == naive_ratio(vector)
+
+
+@every_vector
+@pytest.mark.parametrize("deeper", [0, 3])
+def test_our_ratio_is_the_stated_one(vector, deeper):
+    truth, corpus = truth_and_corpus(vector, vector["k"] + deeper)
+    truth = replace(truth, metric=Metric.COSINE)
+    aligned = align([answer_of(vector)], truth, corpus)
+    scores = np.array([row["score"] for row in vector["eligible"]] + [np.nan] * (1 + corpus.rows))
+    measured = InverseRatio(vector["k"]).per_query(
+        Compared(truth, aligned.rows, scores[np.where(aligned.rows < 0, -1, aligned.rows)])
+    )
+    expected = fraction(vector["inverse_ratio"])
+    assert measured == pytest.approx([math.nan if expected is None else float(expected)], nan_ok=True)
 
 
 def fraction(pair):
@@ -228,5 +264,7 @@ def test_the_page_lists_every_vector_with_its_values():
             "none" if pair is None else "{}/{}".format(*pair)
             for pair in (vector["recall"], vector["recall_by_ids"])
         )
-        assert f"| {vector['name']} | {recall} | {by_ids} | " in page
+        ratio = fraction(vector["inverse_ratio"])
+        shown = "none" if ratio is None else f"{round(float(ratio), 3):g}"
+        assert f"| {vector['name']} | {recall} | {by_ids} | {shown} | " in page
         assert f" | {vector['why']} |" in page

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from dataclasses import replace
 
 import hnswlib
@@ -234,6 +235,52 @@ def test_evidence_stops_at_its_limit_and_says_how_to_allow_more():
     assert loss.causes[Cause.UNATTRIBUTED].value == pytest.approx(0.2)
     assert "evidence covers 0 of 10 queries" in loss.notes[0]
     assert "[limits] explain" in loss.notes[0]
+
+
+def slow_search(corpus, seconds_per_row):
+    """A scan that misses the nearest row and takes its time for every row requested."""
+
+    def search(asked, k):
+        time.sleep(seconds_per_row * k)
+        return np.argsort(((asked[:, None] - corpus[None]) ** 2).sum(axis=2), axis=1)[:, 1 : k + 1]
+
+    return search
+
+
+@pytest.mark.parametrize("limit", [0.1, None])
+def test_a_call_that_would_exceed_the_time_is_not_made(limit):
+    """A list of 100 rows takes 20 times as long as a call of the trial, and the trial makes few calls."""
+    random = np.random.default_rng(0)
+    corpus, queries = random.normal(size=(300, 8)).astype("f4"), random.normal(size=(20, 8)).astype("f4")
+    found = measure(
+        slow_search(corpus, 0.002), corpus, queries, metric="l2", at=[5], rounds=1, explain=True,
+        limits=Limits(explain_seconds=limit),
+    ).measurements[0].loss  # fmt: skip
+    # A busy machine may stretch the last call.
+    assert found.seconds <= 1.1 * found.budget_seconds
+    assert found.stopped
+
+
+def test_a_short_list_shows_that_a_long_one_fits():
+    """The time of this search does not grow with its list, so that the filter is told from the effort."""
+    random = np.random.default_rng(0)
+    vectors, queries = random.normal(size=(3_000, 8)).astype("f4"), random.normal(size=(10, 8)).astype("f4")
+
+    def search(asked, k, filters):
+        time.sleep(0.01 * len(asked))
+        near = np.argsort(((asked[:, None] - vectors[None]) ** 2).sum(axis=2), axis=1)[:, : max(k, 100)]
+        lines = zip(near, filters or [None] * len(asked), strict=True)
+        return [[row for row in line if each is None or row % 100 == 0][:k] for line, each in lines]
+
+    table = pa.table({"vector": list(vectors), "rest": np.arange(3_000) % 100})
+    found = measure(
+        search, table, queries, metric="l2", where="rest = 0", at=[5], rounds=2, explain=True,
+        limits=Limits(explain_seconds=1),
+    ).measurements[0].loss  # fmt: skip
+    # In proportion to its 1,000 rows, the first list would take twice as long as there is time.
+    assert (found.unfiltered != NOT_ASKED).any()
+    # A busy machine may stretch the last call.
+    assert found.seconds <= 1.1 * found.budget_seconds
 
 
 @pytest.mark.parametrize("others", [0, 20])

@@ -108,6 +108,22 @@ def assert_all_lost_to(found, cause):
     assert found["remedy"]["cause"] == cause
 
 
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_explanations_fit_the_terminal(planted, files, width):
+    said = recallatk("explain", files / f"bench-{len(CASES)}", env={"COLUMNS": str(width)})
+    assert said.returncode == 0, said.stderr
+    lines = said.stdout.splitlines()
+    assert max(map(len, lines)) <= width
+    # Every cause of every trial is there, whatever the form of the table.
+    rows = [line for line in lines if "±" in line and "remedy" not in line]
+    trials = [each for each in planted.values() if each["recall"]["value"] < 1]
+    if width == 140:
+        assert len(rows) == len(planted)
+    else:
+        lost = sum(share > 0 for each in trials for share in shares(each).values())
+        assert len(rows) == len(planted) + lost
+
+
 @pytest.mark.parametrize("case", ["pq codes", "sq codes"])
 def test_crippled_codes_are_lost_to_ranking(planted, case):
     assert_all_lost_to(planted[case], "ranking")

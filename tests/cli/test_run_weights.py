@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -94,6 +96,8 @@ def test_the_terminal_and_the_report_say_what_means_are_weighted_by(folder, ran)
     said = " ".join(shown.stdout.split())
     assert "weighted by count" in said and "unweighted" in said
     assert "All means are weighted by count: the 90 queries are worth" in said
+    # Findings of the linter do not hide the caution.
+    assert "caution: a few queries carry the weighted mean" in said
     made = run_here(folder, "report", ran["out"], "--markdown", "report.md", "--out", "report.html")
     assert made.exit_code == 0, made.output
     page = (folder / "report.html").read_text()
@@ -160,6 +164,7 @@ def test_a_report_weights_an_unweighted_run_anew(folder, ran):
     found = run_here(folder, "report", plain["out"], "--weight", "count", "--out", "again.html")
     assert found.exit_code == 0, found.output
     assert "weighted by count" in (folder / "again.html").read_text()
+    assert "a few queries carry the weighted mean" in (folder / "again.html").read_text()
     refused = run_here(folder, "report", plain["out"], "--weight", "kind", "--out", "again.html")
     assert refused.exit_code == 2 and "has type string" in refused.stderr
 
@@ -168,6 +173,22 @@ def test_a_run_with_other_weights_is_not_resumed(folder, ran):
     refused = run_here(folder, "run", "bench.toml", "--weight", "other", "--out", ran["out"])
     assert refused.exit_code == 2
     assert "other" in refused.stderr
+
+
+def test_weights_for_a_finished_run_are_refused_with_the_command_that_weights_it(folder):
+    words = ("corpus.parquet", "queries.parquet", "--metric", "l2", "--engine", "exact", "--at", "10")
+    finished = run_here(folder, "run", *words, "--rounds", "1", "--out", "finished run")
+    assert finished.exit_code == 0, finished.output
+    refused = run_here(folder, "run", *words, "--rounds", "1", "--out", "finished run", "--weight", "count")
+    assert refused.exit_code == 2
+    command = re.search(r"To weight the means of the finished trials: recallatk (.+?)\. ", refused.stderr)
+    assert command is not None and "--fresh" in refused.stderr
+    again = run_here(folder, *shlex.split(command[1]))
+    assert again.exit_code == 0, again.output
+    assert "weighted by count" in (folder / "finished run" / "report.html").read_text()
+    # Weights are not the only difference: a report would not be what was asked for.
+    other = run_here(folder, "run", *words, "--rounds", "2", "--out", "finished run", "--weight", "count")
+    assert other.exit_code == 2 and "recallatk report" not in other.stderr
 
 
 def test_an_unknown_column_is_refused_before_anything_is_built(folder):
@@ -208,6 +229,29 @@ def test_tuning_decides_by_weighted_means(tmp_path, monkeypatch):
     assert (again.weight, again.choice.measures["recall@10"]) == ("count", mean)
     with pytest.raises(Exception, match="counts"):
         tune(data, target="recall@10 >= 0.6", engines=["faiss-ivf-flat"], weight="counts")
+
+
+def test_unscored_queries_have_no_part_in_the_effective_number(tmp_path, monkeypatch):
+    filters = ["size < 0" if place < 30 else None for place in range(COUNT)]
+    # The queries that no row is eligible for are the heavy ones.
+    counts = [1000 + place if place < 30 else 1 + place % 2 for place in range(COUNT)]
+    queries = {"vector": list(QUERIES), "count": counts, "filter": filters}
+    pq.write_table(pa.table({"vector": list(CORPUS), "size": list(range(ROWS))}), tmp_path / "corpus.parquet")
+    pq.write_table(pa.table(queries), tmp_path / "queries.parquet")
+    data = ("corpus.parquet", "queries.parquet", "--metric", "l2")
+    words = ("--engine", "exact", "--at", "10", "--rounds", "1", "--weight", "count", "--out", "out")
+    scored = np.array(counts[30:], float)
+    effective = scored.sum() ** 2 / (scored**2).sum()
+    ran = run_here(tmp_path, "run", *data, *words)
+    assert ran.exit_code == 0, ran.output
+    assert f"the 60 queries are worth {effective:.3g} of equal weight" in " ".join(ran.stdout.split())
+    described = json.loads(run_here(tmp_path, "show", "out", "--json").stdout)
+    assert described["weight"]["effective_queries"] == pytest.approx(effective)
+    assert "weights" not in [each["kind"] for each in described["cautions"]]
+    goal = ("--target", "recall@10 >= 0.5", "--engine", "exact", "--weight", "count", "--out", "tuned")
+    tuned = run_here(tmp_path, "tune", *data, *goal, "--json")
+    assert tuned.exit_code in (0, 3), tuned.output
+    assert 30 < json.loads(tuned.stdout)["weight"]["effective_queries"] <= 60
 
 
 def test_recall_by_selectivity_has_the_unweighted_value():

@@ -1,6 +1,8 @@
 """`recallatk run --by kind*effort`: segments across settings, the worst one, and the one that gains most."""
 
+import html
 import json
+import re
 
 import duckdb
 import numpy as np
@@ -62,6 +64,28 @@ def test_the_screen_names_the_worst_segment_and_the_largest_gain(made):
     assert "Worst kind: " in shown
     assert "recall@10 by kind and effort" in shown
     assert "gains most from effort" in (folder / "out" / "report.md").read_text()
+
+
+def test_the_page_has_the_worst_segment_and_every_gain(made):
+    folder, found = made
+    page = html.unescape((folder / "out" / "report.html").read_text())
+    section = page[page.index('id="effort"') :].partition("</section>")[0]
+    plain = " ".join(re.sub(r"<[^>]+>", " ", section).split())
+    assert plain.count("Worst ") == len(found["segments"])
+    for grouping in found["segments"]:
+        gains = grouping["gains"]["segments"]
+        assert f"{gains[0]['name']} gains most from effort: +0." in plain
+        for gain in gains:
+            assert f"{gain['name']} +{gain['value']:.3f} ±" in plain
+    assert "Recall at every effort" in plain and 'href="#effort"' in page
+
+
+def test_pages_without_groupings_have_no_such_section(made):
+    folder, _ = made
+    words = ("--metric", "l2", "--at", "10", "--rounds", "1", "--engine", "exact", "--out", "plain")
+    ran = recallatk("run", "corpus.parquet", "queries.parquet", *words, cwd=folder)
+    assert ran.returncode == 0, ran.stderr
+    assert 'id="effort"' not in (folder / "plain" / "report.html").read_text()
 
 
 def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_measured(made):

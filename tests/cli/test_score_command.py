@@ -349,7 +349,7 @@ def test_what_is_no_answers_is_refused_in_one_line(folder, truths):
         (["numbers.parquet", "answers.npy", "--where", "a = 1"], "--corpus"),
         (["numbers.parquet", "answers.npy", "--qrels", "text.txt"], "qrels"),
         (["numbers.parquet", "answers.npy", "--format", "nonsense"], "nonsense"),
-        (["numbers.parquet"], "Missing argument"),
+        (["numbers.parquet"], "no answers. Give ANSWERS"),
     ]:
         assert words in refused(*arguments), arguments
     ran = recallatk("score", "numbers.parquet", "text.txt")

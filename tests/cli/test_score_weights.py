@@ -10,7 +10,10 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from recallatk import Answers, assess, compare, ground_truth, open_dataset, save_truth, score
+from recallatk.analysis.weighting import few_effective
 from recallatk.cli import app
+from recallatk.core import Weights
+from recallatk.reporting import assessment_to_dict
 
 RANDOM = np.random.default_rng(3)
 ROWS, COUNT = 120, 60
@@ -132,6 +135,46 @@ def test_the_command_says_what_it_weights_by(folder):
     assert "warning: a few queries carry the weighted mean: 60 queries weighted by count are worth" in said
 
 
+def test_a_heavy_tail_of_weights_is_a_warning_where_the_interval_misses(tmp_path, monkeypatch):
+    """Distinct queries drawn regardless of Zipf traffic: most common ones are left out, which are worse."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(2)
+    ranks = random.choice(100_000, 1_000, replace=False) + 1
+    means = np.clip(0.9 + 0.03 * (np.log(ranks) - 9), 0.02, 0.995)
+    every = np.arange(1, 100_001)
+    mean = np.average(np.clip(0.9 + 0.03 * (np.log(every) - 9), 0.02, 0.995), weights=1 / every)
+    data = open_dataset(
+        {"vector": list(CORPUS)},
+        {"vector": list(random.normal(size=(1_000, 6)).astype("float32")), "count": (1 / ranks).tolist()},
+        metric="l2",
+    )
+    truth = ground_truth(data, depth=10, store=None)
+    found = truth.rows.copy()
+    found[np.arange(10) >= random.binomial(10, means)[:, None]] = -1
+    save_truth(truth, tmp_path / "truth.parquet")
+    np.save("answers.npy", found)
+    ran = run_here("truth.parquet", "answers.npy", "--row-numbers", "--weight", "count", "--json", "--at", 10)
+    described = json.loads(ran.stdout)
+    ends = described["measures"]["recall@10"]
+    # More than 30, and yet the interval misses the traffic-weighted mean.
+    assert described["weight"]["effective_queries"] > 30
+    assert not ends["low"] <= mean <= ends["high"]
+    shown = run_here("truth.parquet", "answers.npy", "--row-numbers", "--weight", "count", "--at", 10)
+    said = " ".join(shown.stdout.split())
+    assert "warning: a few queries carry the weighted mean: 1,000 queries weighted by count" in said
+    assert "the interval may be too narrow" in said
+
+
+@pytest.mark.parametrize(("exponent", "warned"), [(0.5, False), (1.2, True)])
+def test_the_caution_follows_the_share_of_effective_queries(exponent, warned):
+    weights = Weights("count", np.arange(1, 2_001) ** -exponent)
+    found = few_effective(weights)
+    assert (found is not None) == warned == (weights.effective < 500)
+    assert few_effective(Weights("count", np.ones(40))) is None
+    if found is not None:
+        assert (found.value, found.limit) == (weights.effective, 500)
+
+
 def test_json_has_the_weight(folder):
     ran = run_here("truth.parquet", "answers.npy", "--row-numbers", "--weight", "count", "--json")
     found = json.loads(ran.stdout)
@@ -181,6 +224,8 @@ def test_queries_without_an_eligible_row_are_neither_missing_nor_in_the_effectiv
     effective = f"{found.score.measures['recall@10'].effective:.3g}"
     # Unscored queries have no part in it: one effective number, wherever it is said.
     assert " ".join(text.split()).count(f" {effective}") >= 2
+    described = assessment_to_dict(found)["weight"]["effective_queries"]
+    assert described == pytest.approx(found.score.measures["recall@10"].effective)
     order = [line.split() for line in text.splitlines() if line.startswith(("  few", "  many"))]
     assert [row[:2] for row in order][1] == ["few", "*"] and order[0][0] == "many"
     assert "* fewer than 10 queries, not ranked." in text

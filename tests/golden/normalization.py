@@ -35,7 +35,7 @@ LIVE_TEXT = ((re.compile(r"[\d,]*\d\.\d+|at least \d+ s|about \d+ s"), "N"), (re
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{12,}(?:e[+-]?\d+)?|-?\d\.\d+e[+-]?\d+")
 # Every other element begins a line of its own.
 _INLINE = frozenset(
-    {"a", "b", "bdi", "code", "em", "i", "kbd", "mark", "small", "span", "strong", "sub", "sup"}
+    {"a", "b", "bdi", "code", "em", "i", "kbd", "mark", "small", "span", "strong", "sub", "sup", "wbr"}
 )
 _CELLS = frozenset({"td", "th"})
 _HIDDEN = frozenset({"script", "style", "svg", "template"})

@@ -92,12 +92,24 @@ CASES = {
     ),
     "score-vectors": Case(
         "score truth.parquet answers.parquet --corpus corpus.parquet --queries queries.parquet "
-        "--measure 'eps(0.01)@10' --measure rde@10 --measure 'robust(0.8)@10' --measure recall1@10"
+        "--measure 'eps(0.01)@10' --measure rde@10 --measure 1/ratio@10 "
+        "--measure 'robust(0.8)@10' --measure recall1@10"
+    ),
+    "score-missed": Case(
+        "score truth.parquet odd-answers.jsonl --corpus corpus.parquet --queries queries.parquet "
+        "--qrels qrels.tsv --at 10 --verbose"
     ),
     "score-qrels": Case("score truth.parquet run.trec --qrels qrels.tsv --at 1,10"),
     "score-qrels-json": Case("score truth.parquet run.trec --qrels qrels.tsv --at 10 --json"),
     "score-filtered": Case(
         "score filtered-truth.parquet run.trec --corpus corpus.parquet --queries filtered.parquet --at 10"
+    ),
+    "score-stages": Case(
+        "score truth.parquet --stage ann=odd-answers.jsonl --stage rerank=answers.parquet --qrels qrels.tsv "
+        "--at 1,10 --by category"
+    ),
+    "score-stages-json": Case(
+        "score truth.parquet --stage ann=odd-answers.jsonl --stage rerank=answers.parquet --at 10 --json"
     ),
     "score-refused": Case("score truth.parquet answers.parquet --at 30"),
     "inspect": Case("inspect corpus.parquet queries.parquet row-numbers.npy"),

@@ -93,6 +93,19 @@ def test_two_topics_of_one_model_are_no_two_models():
     assert not topics.unrelated
 
 
+@pytest.mark.parametrize("clusters", [2, 3])
+@pytest.mark.parametrize("dimension", [8, 32, 128])
+def test_round_clusters_are_no_two_models(clusters, dimension):
+    for seed in range(4):
+        random = np.random.default_rng([seed, clusters, dimension])
+        centers = random.normal(size=(clusters, dimension)) * 3
+        label = random.integers(0, clusters, 900)
+        found = separation(centers[label] + random.normal(size=(900, dimension)))
+        assert found is None or not found.unrelated
+        # Their variances differ by chance, as those of unrelated models would.
+        assert found is None or (found.leaving < 0.04 and found.alike == 1.0)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_random_and_clustered_vectors_are_no_two_models(seed):
     random = np.random.default_rng(seed)

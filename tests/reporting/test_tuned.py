@@ -34,7 +34,7 @@ def test_the_verdict_is_the_first_sentence():
     )
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("tuned", [made_tuned(), missed_tuned()], ids=["met", "missed"])
 def test_the_screen_has_the_result_and_fits_the_terminal(tuned, width):
     text = tuned_to_screen(tuned, width=width, files=["Report: runs/x/report.html"])
@@ -45,6 +45,50 @@ def test_the_screen_has_the_result_and_fits_the_terminal(tuned, width):
     assert "0.961 ±0.010" in text and "┤" in text
     for part in ("Runner-up", "Worst segment", "Tried and skipped"):
         assert part not in text
+
+
+SEVERAL = ("recall@10", "recall@100 in lang='de'", "robust(0.8)@10", "recall@1", "recall@50")
+
+
+def with_targets(tuned, names):
+    """The outcome with a mean of each name for every setting: the first as it is, the others below it."""
+
+    def measured(candidate):
+        if candidate is None:
+            return None
+        (first,) = candidate.measures.values()
+        means = {name: replace(first, value=first.value - place / 100) for place, name in enumerate(names)}
+        return replace(candidate, measures=means)
+
+    named = {name: measured(getattr(tuned, name)) for name in ("choice", "runner_up", "knee", "nearest")}
+    targets = tuple(f"{name} >= 0.5" for name in names)
+    return replace(tuned, targets=targets, front=tuple(map(measured, tuned.front)), **named)
+
+
+@pytest.mark.parametrize("write", [tuned_to_text, tuned_to_markdown, tuned_to_html])
+def test_the_front_has_the_measure_of_every_target(write):
+    text = write(with_targets(made_tuned(), SEVERAL[:3])).replace("\\", "").replace("<wbr>", "")
+    header = next(
+        line for line in text.splitlines() if "p95" in line and "robust(0.8)@10" in line and "QPS" in line
+    )
+    assert header.index("recall@10") < header.index("recall@100 in lang=") < header.index("robust(0.8)@10")
+    # The choice has 0.961 in the first, and one and two hundredths less in the others.
+    assert all(value in text for value in ("0.961 ±0.010", "0.951 ±0.01", "0.941 ±0.02"))
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_measures_of_several_targets_fit_the_terminal(width, count):
+    tuned = with_targets(made_tuned(per_hour=3.6, currency="USD"), SEVERAL[:count])
+    lines = tuned_to_screen(tuned, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    place = next(at for at, line in enumerate(lines) if "p95 ms" in line and "recall@10" in line)
+    choice = next(line for line in lines[place:] if line.startswith("choice"))
+    shown = sum(f"{0.961 - each / 100:.3f}" in choice for each in range(count))
+    unshown, text = SEVERAL[shown:count], " ".join("\n".join(lines).split())
+    said = f"No room for {', '.join(unshown)}; --verbose shows all columns."
+    assert shown >= min(count, 3) and (said in text) == bool(unshown)
+    assert all(f" {name}" in text for name in SEVERAL[:count])
 
 
 def test_the_cost_of_queries_is_in_every_form():

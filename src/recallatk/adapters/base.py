@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from recallatk.adapters.inputs import Inputs, missing_inputs
+from recallatk.adapters.installation import installed_version
 from recallatk.adapters.names_elsewhere import PARAMETERS
 from recallatk.adapters.snippet import json_snippet
-from recallatk.errors import EngineError, FilterError, MissingExtraError, UsageError, choices, unknown
+from recallatk.errors import EngineError, FilterError, UsageError, choices, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -62,20 +63,13 @@ class Constraint:
     """Called with the values of `names`."""
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What an engine reads besides vectors and the columns of filters."""
+class FilterCounts(NamedTuple):
+    """Work of the filter in the search of one query."""
 
-    ids: bool = False
-    """The user's ids; engines that attach always get them."""
-    columns: tuple[str, ...] = ()
-    """Corpus columns that must exist."""
-    optional: tuple[str, ...] = ()
-    """Corpus columns that it reads if they exist."""
-    texts: bool = False
-    """The text of each query, in `QueryBatch.texts`."""
-    sparse: str | None = None
-    """Query column or file with a sparse vector of each query, for `QueryBatch.sparse`."""
+    returned: int
+    """Rows that the index returned to the filter."""
+    removed: int
+    """Rows among them that the filter removed."""
 
 
 class Engine:
@@ -113,6 +107,8 @@ class Engine:
     """Whether it indexes the columns of filters; None if it has no such indexes."""
     secret_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables from which it or its library reads a key, a password or a connection string."""
+    search_choices: ClassVar[Mapping[str, tuple[KnobValue, ...]]] = MappingProxyType({})
+    """Values of search parameters without an effort that a tuning tries each."""
     inputs: ClassVar[Inputs] = Inputs()
     declaration: ClassVar[Mapping[str, Any] | None] = None
     """The JSON form of an engine that no package registers, from which another process can make it."""
@@ -263,6 +259,14 @@ class Engine:
         """Whether the search of one query visits the part of the index with each row; None if unknown."""
         return None
 
+    def filter_counts(self, batch: QueryBatch, k: int) -> FilterCounts | None:
+        """Rows that the index returned for one filtered query, and how many of them the filter removed.
+
+        The engine searches once more with the current settings and counts; the answer is not used. None if it
+        cannot count, if it filters before or during the index search, or if the index did not answer.
+        """
+        return None
+
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows, numbered after the last row; later searches find them.
 
@@ -377,38 +381,6 @@ class Library(Engine):
         self.index, self.rows, self.searched = None, 0, 0
 
 
-def installed_version(engine: type[Engine]) -> str | None:
-    """Version of the engine's library; None if it is not installed or has none."""
-    from importlib import metadata
-
-    try:
-        return None if engine.distribution is None else metadata.version(engine.distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def require_installed(engine: type[Engine]) -> None:
-    """Refuse an engine whose library is missing, with the command that installs it."""
-    if engine.distribution is None or installed_version(engine) is not None:
-        return
-    if engine.extra is not None:
-        raise MissingExtraError(f"the engine {engine.name}", engine.extra)
-    raise UsageError(f"{engine.distribution} is not installed. Install it: pip install {engine.distribution}")
-
-
-@contextmanager
-def importing(engine: type[Engine]) -> Iterator[None]:
-    """Turn a missing module into an error with the command that installs it."""
-    try:
-        yield
-    except ModuleNotFoundError as problem:
-        what = f"{problem.name}, which the engine {engine.name} needs,"
-        if engine.extra is not None:
-            raise MissingExtraError(what, engine.extra) from problem
-        line = f"pip install {engine.distribution or problem.name}"
-        raise UsageError(f"{what} is not installed. Install it: {line}") from problem
-
-
 def require_metric(engine: type[Engine], metric: Metric) -> None:
     """Refuse a metric that the engine cannot search by."""
     if metric not in engine.metrics:
@@ -446,22 +418,6 @@ def require_able(engine: type[Engine], dataset: Dataset, *, every_query: bool = 
     for said in missing_inputs(engine, dataset):
         raise EngineError(said)
     engine.require_data(dataset.corpus, dataset.metric)
-
-
-def missing_inputs(engine: type[Engine], dataset: Dataset) -> list[str]:
-    """What an engine reads and the data lack, in words; empty if they have all of it."""
-    corpus, queries = dataset.corpus, dataset.queries
-    found = [
-        f"{engine.name} reads a corpus column. {unknown('corpus column', name, corpus.metadata_names)}"
-        for name in engine.inputs.columns
-        if name not in corpus.columns.schema.names
-    ]
-    if engine.inputs.texts and queries.text_column is None:
-        found.append(
-            f"{engine.name} reads the text of the queries, and {queries.name} has no text column. "
-            'Add one named "text"'
-        )
-    return found
 
 
 def resolved(engine: str, knobs: tuple[Knob, ...], given: Mapping[str, Any]) -> dict[str, KnobValue]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from recallatk.adapters.base import Abilities
+from recallatk.adapters.base import Abilities, FilterCounts
 from recallatk.adapters.batch import QueryBatch, float32_matrix
 from recallatk.adapters.postgres_server import DSN_VARIABLE, connected, stated_dsn
 from recallatk.adapters.postgres_usage import CallCounter
@@ -321,6 +321,23 @@ class Postgres(SqlEngine):
             ran = " over ".join(node["Node Type"] for node in nodes)
             raise EngineError(f"{self.name}: the index did not answer; PostgreSQL ran {ran}")
         return f"EXPLAIN: Index Scan using {_INDEX} ({self.method})"
+
+    def filter_counts(self, batch: QueryBatch, k: int) -> FilterCounts | None:
+        """Rows of the index scan, by EXPLAIN ANALYZE of the statement with the query's own values."""
+        (query,) = float32_matrix(batch.vectors)
+        condition = None if batch.filters is None else batch.filters[0]
+        statement, values = self.statement(query, k, condition)
+        options = "ANALYZE, TIMING OFF, SUMMARY OFF, FORMAT JSON"
+        # It scans the index like any other call, and the server counts that.
+        self.counter.calls += 1
+        with self.reported("cannot explain"):
+            ((plan,),) = self.connection.execute(f"EXPLAIN ({options}) {statement}", values).fetchall()
+        for node in _nodes(plan[0]["Plan"]):
+            if node.get("Index Name") == _INDEX:
+                removed = round(node.get("Rows Removed by Filter", 0) * node["Actual Loops"])
+                passed = round(node["Actual Rows"] * node["Actual Loops"])
+                return FilterCounts(passed + removed, removed)
+        return None
 
     def insert(self, vectors: NDArray[Any], metadata: pa.Table | None = None) -> None:
         """Add rows with COPY."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters.base import Abilities, Engine
@@ -14,8 +15,11 @@ from recallatk.adapters.stored_columns import StoredColumns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
 from recallatk.references import secret_variable
+from recallatk.units import share_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -75,6 +79,10 @@ class Qdrant(Engine):
         self.dimension, self.parameters, self.rows = corpus.dimension, parameters, corpus.rows
         self.columns = StoredColumns(self.name, corpus)
         self.translated: dict[Filter, Any] = {}
+        self.passing: dict[Filter, int] = {}
+        """Points that pass a filter, by Qdrant's estimate."""
+        self.sent: list[Sequence[Filter | None]] = []
+        """Filters of the calls since the last `configure`."""
         fields = {column.key: SCHEMA[column.kind] for column in self.columns.stored.values()}
         with told(self.name):
             self.store = (
@@ -91,8 +99,15 @@ class Qdrant(Engine):
                 self.store.upsert(start, float32_matrix(block), payloads)
             self.store.settle(self.rows if self._bytes(self.rows) > INDEXING_THRESHOLD * 1024 else 0)
 
+    def configure(self, **parameters: Any) -> None:
+        """Set the effort, and forget the filters that were sent."""
+        super().configure(**parameters)
+        self.sent = []
+
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
-        """The nearest rows by the graph."""
+        """The nearest rows by the graph; for a filter that few points pass, Qdrant scans those instead."""
+        if batch.filters is not None:
+            self.sent.append(batch.filters)
         return self._query(batch, k, hnsw_ef=self.settings["hnsw_ef"])
 
     def exact_search(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
@@ -121,19 +136,45 @@ class Qdrant(Engine):
         return self.translated[condition]
 
     def exercised(self) -> str:
-        """The number of indexed points; an EngineError if the collection is small enough for a full scan."""
+        """The number of indexed points, and the share of queries whose filters made Qdrant scan.
+
+        An EngineError if the collection is small enough for a full scan.
+        """
         store = self._ready()
         with told(self.name):
             points, indexed, segments = store.counts()
         if not indexed or self._bytes(points - indexed) > INDEXING_THRESHOLD * 1024:
             raise EngineError(f"qdrant: {indexed:,} of {points:,} points are indexed; the others are scanned")
-        threshold = self.parameters["full_scan_threshold"]
+        threshold = f"full_scan_threshold = {self.parameters['full_scan_threshold']} KB"
+        if self._scans(points, segments):
+            raise EngineError(f"qdrant scans segments below {threshold}, and these are below it")
+        held = f"{indexed:,} of {points:,} points indexed, in {segments} segments"
+        with told(self.name):
+            scanned = self._scanned(segments)
+        if not scanned:
+            return held
+        walked = share_of(self.searched - scanned, self.searched, "queries", "walked", "walked")
+        return f"{held}; {walked} the graph, the others have filters that few points pass ({threshold})"
+
+    def _scans(self, points: int, segments: int) -> bool:
+        """Whether Qdrant scans this many points of a collection instead of walking the graph."""
         # One segment is always empty, ready for new points.
-        if self._bytes(points) <= threshold * 1024 * max(1, segments - 1):
-            raise EngineError(
-                f"qdrant scans segments below full_scan_threshold = {threshold} KB, and these are below it"
-            )
-        return f"{indexed:,} of {points:,} points indexed, in {segments} segments"
+        threshold = int(self.parameters["full_scan_threshold"]) * 1024
+        return self._bytes(points) <= threshold * max(1, segments - 1)
+
+    def _scanned(self, segments: int) -> int:
+        """The number of queries since the last `configure` whose filters made Qdrant scan.
+
+        No counter shows it, so this is Qdrant's rule, applied to its own estimate of the points that pass.
+        """
+        asked = Counter(each for filters in self.sent for each in filters if each is not None)
+        return sum(times for each, times in asked.items() if self._scans(self._passing(each), segments))
+
+    def _passing(self, condition: Filter) -> int:
+        if condition not in self.passing:
+            compiled = self.compiled(condition)
+            self.passing[condition] = 0 if compiled is False else self._ready().passing(compiled)
+        return self.passing[condition]
 
     def call(self) -> str:
         """A call of the shard, or a request to the server."""
@@ -148,6 +189,7 @@ class Qdrant(Engine):
         store = self._ready()
         payloads = [self.filters.payload(each) for each in self.columns.inserted(metadata, len(vectors))]
         self.translated.clear()
+        self.passing.clear()
         with told(self.name):
             store.upsert(self.rows, float32_matrix(vectors), payloads)
             store.settle(0)
@@ -155,6 +197,7 @@ class Qdrant(Engine):
 
     def delete(self, rows: NDArray[np.int64]) -> None:
         """Delete rows."""
+        self.passing.clear()
         with told(self.name):
             self._ready().delete(rows.tolist())
 

@@ -82,6 +82,10 @@ class Shard:
         info = self.shard.info()
         return info.points_count, info.indexed_vectors_count, info.segments_count
 
+    def passing(self, condition: Any) -> int:
+        """Estimate of the points that pass a filter."""
+        return int(self.shard.count(self.api.CountRequest(exact=False, filter=condition)))
+
     def size_bytes(self) -> int:
         """Bytes of the folder on disk; its files are sparse."""
         files = (each.stat() for each in self.folder.path.rglob("*"))
@@ -173,6 +177,10 @@ class Server:
         """Points, indexed ones, and segments."""
         info = self.client.get_collection(self.collection)
         return info.points_count or 0, info.indexed_vectors_count or 0, info.segments_count
+
+    def passing(self, condition: Any) -> int:
+        """Estimate of the points that pass a filter."""
+        return int(self.client.count(self.collection, condition, exact=False).count)
 
     def size_bytes(self) -> None:
         """None: a server does not report it."""

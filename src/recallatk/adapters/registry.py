@@ -9,7 +9,7 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from recallatk.adapters.base import installed_version
+from recallatk.adapters.installation import installed_version
 from recallatk.adapters.names_elsewhere import ENGINES
 from recallatk.errors import EngineError, UsageError, unknown
 

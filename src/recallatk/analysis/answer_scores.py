@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.matching import repeated
+from recallatk.analysis.matching import first_distinct
 from recallatk.core import Metric, blocks
 from recallatk.errors import UsageError
 from recallatk.pair_scores import norms, pair_scores, require_range, smallest_size
@@ -75,9 +75,7 @@ def true_scores(compared: Compared) -> NDArray[np.float64]:
 
 def counted_scores(compared: Compared, scores: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """Scores of the first k distinct known answers; NaN for the others."""
-    answers = compared.answers
-    counts = (answers >= 0) & ~repeated(answers)
-    return np.where(counts & (np.cumsum(counts, axis=1) <= k), scores, np.nan)
+    return np.where(first_distinct(compared.answers, k), scores, np.nan)
 
 
 OTHER_TOOLS = "trec_eval and ir-measures order equal scores by document id, last first"

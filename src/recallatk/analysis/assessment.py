@@ -25,13 +25,14 @@ from recallatk.analysis.measures import (
     Robustness,
     parse_measure,
 )
-from recallatk.analysis.query_groupings import KnownQueries, query_grouping
+from recallatk.analysis.missed import MissedNeighbors, missed_neighbors, relevant_rows
+from recallatk.analysis.query_groupings import KnownQueries, automatic_groupings, query_grouping
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
 from recallatk.analysis.relevance import relevance
 from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
 from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
-from recallatk.analysis.segments import Segment, automatic, segments
-from recallatk.analysis.weighting import query_columns, weights_by_query
+from recallatk.analysis.segments import Segment, segments
+from recallatk.analysis.weighting import query_columns, scored_weights, weights_by_query
 from recallatk.core import Answers, Truth
 from recallatk.display import renderer
 from recallatk.errors import UsageError
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Corpus, Dataset, Mean, Score, Weights
+    from recallatk.analysis.segments import Grouping
+    from recallatk.core import Corpus, Dataset, FilterFacts, Mean, Score, Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,10 @@ class Assessment:
     """Differences from other answers to the same queries."""
     rows: RowSegments | None = None
     """True neighbors found by corpus column, and rows that are lost; None unless columns were named."""
+    corpus_rows: int | None = None
+    """Number of rows of the corpus; None if unknown."""
+    missed: MissedNeighbors | None = None
+    """The missed neighbors that mattered and the others; None unless asked for."""
 
     def __str__(self) -> str:
         shown: str = renderer().assessment_text(self)
@@ -93,6 +99,8 @@ def assess(
     dataset: Dataset | None = None,
     row_numbers: bool = False,
     weight: str | None = None,
+    facts: FilterFacts | None = None,
+    missed: bool = False,
 ) -> Assessment:
     """Score answers and explain the score; `recallatk.assess` takes both in more forms.
 
@@ -109,36 +117,64 @@ def assess(
         dataset: corpus, queries and filters.
         row_numbers: the answers are row numbers, even if the corpus has ids.
         weight: query column that says how much each query counts, such as its share of the traffic.
+        facts: what the filters of the dataset's queries admit, to group by their correlation.
+        missed: tell the missed neighbors that mattered from the others; needs the dataset or the qrels.
     """
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
     wanted = _wanted(truth, cutoffs, measures)
-    groupings = row_groupings(corpus, by_row)
-    truth = comparable_truth(truth, wanted, corpus, dataset)
-    main = _main(wanted)
+    truth, main = comparable_truth(truth, wanted, corpus, dataset), _main(wanted)
     aligned = align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
     columns, weights = _weighted(truth, dataset, aligned, weight)
     scored = replace(_scored(aligned, truth, wanted, dataset, weights), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
-    spread = {name: distribution(values) for name, values in recalls.items()}
     name = answers.name if isinstance(answers, Answers) else "answers"
-    compared = _named_apart(against, name)
-    others = {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in compared}
+    others = _others(against, name, truth, corpus, row_numbers=row_numbers)
     return Assessment(
         name=name,
         score=scored,
         k=main,
-        distribution={each: found for each, found in spread.items() if found is not None},
+        distribution=_distributions(recalls),
         at_least={each: _bound(scored, values) for each, values in recalls.items() if scored.scored},
-        segments=_segments(scored, truth, columns, dataset, by, str(Recall(main))),
+        segments=_segments(scored, truth, columns, dataset, facts, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
         planning=_planning(scored, str(Recall(main))),
-        relevance={} if qrels is None else _relevance(answers, aligned, truth, corpus, qrels, weights),
+        relevance={} if qrels is None else judged_relevance(answers, aligned, truth, corpus, qrels, weights),
         score_ties=_score_ties(answers, wanted, qrels),
+        corpus_rows=truth.corpus_rows if corpus is None else corpus.rows,
         differences=tuple(_differences(name, scored, others, truth, main)),
-        rows=segments_by_row(Compared(truth, aligned.rows), main, groupings, weights) if groupings else None,
+        rows=_rows(aligned, truth, main, row_groupings(corpus, by_row), weights),
+        missed=_missed(aligned, truth, main, corpus, dataset, qrels, weights) if missed else None,
     )
+
+
+def _distributions(recalls: Mapping[str, NDArray[np.float64]]) -> dict[str, Distribution]:
+    found = {name: distribution(values) for name, values in recalls.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _rows(
+    aligned: Aligned, truth: Truth, k: int, groupings: Sequence[Grouping], weights: Weights | None
+) -> RowSegments | None:
+    return segments_by_row(Compared(truth, aligned.rows), k, groupings, weights) if groupings else None
+
+
+def _missed(
+    aligned: Aligned,
+    truth: Truth,
+    k: int,
+    corpus: Corpus | None,
+    dataset: Dataset | None,
+    qrels: Mapping[str, Mapping[str, int]] | None,
+    weights: Weights | None,
+) -> MissedNeighbors | None:
+    """The missed neighbors that mattered; None without vectors and judgments."""
+    if dataset is None and qrels is None:
+        return None
+    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
+    relevant = None if qrels is None else relevant_rows(truth, corpus, names, qrels)
+    return missed_neighbors(truth, aligned.rows, k, dataset=dataset, relevant=relevant, weights=weights)
 
 
 def _weighted(
@@ -223,17 +259,17 @@ def _segments(
     truth: Truth,
     columns: pa.Table | None,
     dataset: Dataset | None,
+    facts: FilterFacts | None,
     by: Sequence[str],
     headline: str,
 ) -> dict[str, list[Segment]]:
-    text_column = None if dataset is None else dataset.queries.text_column
-    known = KnownQueries(truth, columns, None if dataset is None else dataset.queries, scored.weights)
-    groupings = [query_grouping(name, known) for name in by]
-    groupings += automatic(truth, columns, text_column, scored.weights)
+    queries = None if dataset is None else dataset.queries
+    known = KnownQueries(truth, columns, queries, scored_weights(scored), facts)
+    groupings = [query_grouping(name, known) for name in by] + automatic_groupings(known)
     return {each.name: segments(scored, each, [headline]) for each in groupings}
 
 
-def _relevance(
+def judged_relevance(
     answers: Any,
     aligned: Aligned,
     truth: Truth,
@@ -275,13 +311,16 @@ def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None)
     return Answers(ids, offsets, names.filter(pa.array(kept)))
 
 
-def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:
+def _others(
+    against: Sequence[Answers], name: str, truth: Truth, corpus: Corpus | None, *, row_numbers: bool
+) -> dict[str, Aligned]:
+    """Other answers by name, in the order of the truth; equal names are refused."""
     names = [name, *(each.name for each in against)]
     if len(set(names)) < len(names):
         raise UsageError(
             f"two files of answers have the same name: {', '.join(names)}. Accepted: distinct names"
         )
-    return against
+    return {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in against}
 
 
 def _differences(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.distribution import mean_of
-from recallatk.analysis.segments import Grouping, selectivity_grouping
+from recallatk.analysis.segments import CORRELATION, Grouping, selectivity_grouping
 from recallatk.core.filtering import FilterFacts
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Mean, Measurement, Truth
 
-FILTER, CORRELATION = "filter", "filter correlation"
+FILTER = "filter"
 SELECTIVE, CORRELATED = "selectivity", "correlation"
 NAMED = (FILTER, SELECTIVE, CORRELATED)
 """Groupings that goals can name without a query column."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from recallatk.units import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -22,6 +24,19 @@ def headline_k(cutoffs: Iterable[int]) -> int | None:
 def recall_cutoffs(names: Iterable[str]) -> list[int]:
     """Every k of `recall@k` among the names of measures, by size."""
     return sorted({int(found[1]) for name in names if (found := _RECALL.fullmatch(name))})
+
+
+def beyond_corpus(cutoffs: Iterable[int], rows: int | None) -> str:
+    """A sentence if a value of k exceeds the rows of the corpus; empty otherwise."""
+    large = [] if rows is None else sorted({k for k in cutoffs if k > rows})
+    if not large or rows is None:
+        return ""
+    ks, names = " and ".join(map(str, large)), " and ".join(f"recall@{k}" for k in large)
+    exceeds, is_over = ("exceeds", "is over") if len(large) == 1 else ("exceed", "are over")
+    return (
+        f"k = {ks} {exceeds} the corpus of {counted(rows, 'row', 'rows')}: {names} {is_over} "
+        f"{counted(rows, 'neighbor', 'neighbors')}"
+    )
 
 
 def headline_of(names: Iterable[str]) -> str | None:

@@ -253,3 +253,9 @@ def repeated(answers: NDArray[np.int64]) -> NDArray[np.bool_]:
     marks = np.zeros_like(again)
     np.put_along_axis(marks, order, again, axis=1)
     return marks
+
+
+def first_distinct(answers: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
+    """Mask of the first k distinct known answers."""
+    counts = (answers >= 0) & ~repeated(answers)
+    return counts & (np.cumsum(counts, axis=1) <= k)

@@ -46,6 +46,15 @@ def queries_to_tell(
     return _rounded_up((reach * _checked_spread(spread) / difference) ** 2)
 
 
+def spread_of(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
+    """The standard deviation of two or more values; with weights, of as many that count the same."""
+    if weights is None:
+        return float(np.std(values, ddof=1))
+    mean = np.average(values, weights=weights)
+    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+    return deviation * math.sqrt(len(values) / effective_number(weights))
+
+
 def in_words(
     values: NDArray[np.float64],
     k_name: str,
@@ -63,15 +72,8 @@ def in_words(
     n = len(values)
     if n < 2:
         raise UsageError(f"cannot estimate the spread from {n} queries. Accepted: 2 or more")
-    spread, mean = float(np.std(values, ddof=1)), float(np.mean(values))
-    worth = ""
-    if weights is not None:
-        effective = effective_number(weights)
-        mean = float(np.average(values, weights=weights))
-        deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
-        # The spread that as many equally weighted queries would have.
-        spread = deviation * math.sqrt(n / effective)
-        worth = f" worth {effective:,.0f} of equal weight"
+    spread, mean = spread_of(values, weights), float(np.average(values, weights=weights))
+    worth = "" if weights is None else f" worth {effective_number(weights):,.0f} of equal weight"
     if spread <= 1e-12 * abs(mean):
         return (
             f"all {n:,} queries have the same {k_name}, {mean:.4g}, "

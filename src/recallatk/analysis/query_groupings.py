@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.filtered import CORRELATED, by_correlation
 from recallatk.analysis.segments import (
     AUTOMATIC,
     CONTRAST,
+    CORRELATION,
     DIMENSION,
     FREQUENCY,
     SELECTIVITY,
@@ -26,15 +28,21 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from recallatk.core import QuerySet, Truth, Weights
+    from recallatk.core import FilterFacts, QuerySet, Truth, Weights
     from recallatk.filters import Filter
 
 # The settings of a run are groups too, of calls and not of queries.
 EFFORT = "effort"
 FILTER = "filter"
 _BOTH = "*"
-_SHORT = {"hardness": DIMENSION, "contrast": CONTRAST, "selectivity": SELECTIVITY}
+_SHORT = {
+    "hardness": DIMENSION,
+    "contrast": CONTRAST,
+    "selectivity": SELECTIVITY,
+    CORRELATED: CORRELATION,
+}
 _NO_FILTER = "no filter"
+_NO_QUERY_HAS_A_FILTER = "no query has a filter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +55,8 @@ class KnownQueries:
     """With the filters, if they are known."""
     weights: Weights | None = None
     """How much each query counts, if they are weighted."""
+    facts: FilterFacts | None = None
+    """What their filters admit, with the nearest rows without filters for the correlation."""
 
     @property
     def names(self) -> list[str]:
@@ -81,10 +91,37 @@ def query_grouping(name: str, known: KnownQueries) -> Grouping:
     raise _unknown(name, known.names)
 
 
-def require_groupable(name: str, columns: Sequence[str], *, weighted: bool = False) -> None:
-    """Refuse a name that no query column and no form of grouping has, before anything is measured."""
+def automatic_groupings(known: KnownQueries) -> list[Grouping]:
+    """All groupings that need no name: those that the truth, the queries and their filters support."""
+    if known.truth is None:
+        return []
+    text = None if known.queries is None else known.queries.text_column
+    correlation = None if known.facts is None else by_correlation(known.facts)
+    found = automatic(known.truth, known.columns, text, known.weights)
+    return found if correlation is None else [*found, correlation]
+
+
+def names_correlation(names: Sequence[str], columns: Sequence[str] = ()) -> bool:
+    """Whether a grouping by the correlation of filter and query is asked for, alone or in a pair."""
+    parts = (each.strip() for name in names if name not in columns for each in name.split(_BOTH))
+    return any(_SHORT.get(each, each) == CORRELATION and each not in columns for each in parts)
+
+
+def require_groupable(
+    name: str, columns: Sequence[str], *, weighted: bool = False, filtered: bool = True
+) -> None:
+    """Refuse a name that no query column and no form of grouping has, before anything is measured.
+
+    Args:
+        name: as in `query_grouping`.
+        columns: names of the query columns.
+        weighted: whether the queries have weights.
+        filtered: whether a query has a filter.
+    """
     if name == FREQUENCY and name not in columns and not weighted:
         raise _not_weighted()
+    if names_correlation([name], columns) and not filtered:
+        raise _no_correlation(_NO_QUERY_HAS_A_FILTER)
     if name in columns or _SHORT.get(name, name) in AUTOMATIC or name in (FILTER, EFFORT):
         return
     condition = _expression(name)
@@ -96,8 +133,8 @@ def require_groupable(name: str, columns: Sequence[str], *, weighted: bool = Fal
     first, _, second = (each.strip() for each in name.partition(_BOTH))
     if not (first and second):
         raise _unknown(name, columns)
-    require_groupable(first, columns, weighted=weighted)
-    require_groupable(second, columns, weighted=weighted)
+    require_groupable(first, columns, weighted=weighted, filtered=filtered)
+    require_groupable(second, columns, weighted=weighted, filtered=filtered)
 
 
 def without_effort(names: Sequence[str], columns: Sequence[str] = ()) -> tuple[list[str], bool]:
@@ -127,6 +164,24 @@ def _not_weighted() -> UsageError:
     )
 
 
+def _no_correlation(why: str) -> UsageError:
+    return UsageError(f"the queries cannot be grouped by {CORRELATION}: {why}")
+
+
+def _why_no_correlation(known: KnownQueries) -> str:
+    if known.queries is not None and not known.queries.filtered:
+        return _NO_QUERY_HAS_A_FILTER
+    if known.facts is None:
+        return (
+            "it compares the filters with the nearest rows without them. To score with them: --corpus FILE "
+            "--queries FILE, in Python dataset=…"
+        )
+    return (
+        "the nearest rows without the filters were not measured, because the truth of the run comes from a "
+        "file. Measure it without one"
+    )
+
+
 def _expression(text: str) -> Filter | None:
     try:
         return parse_filter(text)
@@ -137,9 +192,10 @@ def _expression(text: str) -> Filter | None:
 def _automatic(name: str, known: KnownQueries) -> Grouping:
     if name == FREQUENCY and known.weights is None:
         raise _not_weighted()
-    text = None if known.queries is None else known.queries.text_column
-    made = [] if known.truth is None else automatic(known.truth, known.columns, text, known.weights)
+    made = automatic_groupings(known)
     found = next((each for each in made if each.name == name), None)
+    if found is None and name == CORRELATION:
+        raise _no_correlation(_why_no_correlation(known))
     if found is None:
         others = ", ".join(each.name for each in made) or "none"
         raise UsageError(f"the queries cannot be grouped by {name}. Automatic groups here: {others}")

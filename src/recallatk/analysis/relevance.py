@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
     from recallatk.core import Answers, Dataset, Mean, Truth
 
+    Floats = NDArray[np.float64]
+    Grades = Mapping[str, Mapping[str, int]]
+
 CUTOFF = 10
 USUAL = tuple(f"{name}@{CUTOFF}" for name in ("nDCG", "RR", "P", "R", "Success"))
 
 
 def relevance(
     answers: Answers,
-    qrels: Mapping[str, Mapping[str, int]],
+    qrels: Grades,
     measures: Sequence[str] = USUAL,
     weights: Mapping[str, float] | None = None,
 ) -> dict[str, Mean]:
@@ -36,20 +39,71 @@ def relevance(
         measures: names of ir-measures: nDCG@10, RR@10 (MRR), P@10, R@10, Success@10 …
         weights: by query how much it counts; equally by default.
     """
+    judged = [query for query, grades in qrels.items() if grades]
+    values = relevance_by_query(answers, qrels, judged, measures)
+    counts = None if weights is None else np.array([weights[query] for query in judged], np.float64)
+    return {name: relevance_mean(each, counts) for name, each in values.items()}
+
+
+def relevance_by_query(
+    answers: Answers, qrels: Grades, queries: Sequence[str], measures: Sequence[str] = USUAL
+) -> dict[str, Floats]:
+    """Each measure for each query of a list; NaN without judgments, 0 for one that was not answered.
+
+    Args:
+        answers: what was returned, best first.
+        qrels: by query and by document how relevant it was found.
+        queries: ids of the queries, in the order of the values.
+        measures: names of ir-measures.
+    """
+    run = _run(answers)
+    if not any(qrels.get(query) for query in run):
+        raise MismatchError(f"{answers.name}: none of its queries has a judgment in the qrels")
+    return _evaluated(run, qrels, queries, measures)
+
+
+def relevance_of_rows(
+    rows: NDArray[np.int64], dataset: Dataset, measures: Sequence[str], k: int
+) -> dict[str, Floats]:
+    """Each measure for every query of a dataset; NaN without judgments.
+
+    Args:
+        rows: (queries, at least k) corpus rows, best first; below 0 where there is none.
+        dataset: the queries, with judgments.
+        measures: names of ir-measures, with cutoffs up to k.
+        k: how many rows of each query count.
+    """
+    qrels = dataset.qrels or {}
+    queries = query_names(dataset)
+    run = _run_of_rows(rows[:, :k], queries, dataset.corpus.ids, qrels)
+    return _evaluated(run, qrels, queries, measures)
+
+
+def query_names(dataset: Dataset) -> list[str]:
+    """The ids of the queries as judgments spell them."""
+    return [str(each) for each in dataset.queries.ids.to_pylist()]
+
+
+def relevance_mean(values: Floats, weights: Floats | None) -> Mean:
+    """The mean of a measure over the judged queries; one that is 0 or 1 everywhere is a share."""
+    known = values[~np.isnan(values)]
+    return mean_of_values(values, is_share=bool(np.isin(known, (0.0, 1.0)).all()), weights=weights)
+
+
+def _evaluated(
+    run: Mapping[str, dict[str, float]], qrels: Grades, queries: Sequence[str], measures: Sequence[str]
+) -> dict[str, Floats]:
     import ir_measures
 
     parsed = _parsed(measures)
-    run = _run(answers)
-    judged = [query for query, grades in qrels.items() if grades]
-    if not set(judged) & set(run):
-        raise MismatchError(f"{answers.name}: none of its queries has a judgment in the qrels")
-    found: dict[str, dict[str, float]] = {str(each): {} for each in parsed}
-    provider = ir_measures.DefaultPipeline
-    for metric in provider.iter_calc(parsed, {query: dict(qrels[query]) for query in judged}, run):
-        found[str(metric.measure)][metric.query_id] = float(metric.value)
-    counts = None if weights is None else np.array([weights[query] for query in judged], np.float64)
+    judged = {query: dict(qrels[query]) for query in queries if qrels.get(query)}
+    found: dict[str, dict[str, float]] = {str(each): dict.fromkeys(judged, 0.0) for each in parsed}
+    if judged:
+        answered = {query: listed for query, listed in run.items() if query in judged}
+        for each in ir_measures.DefaultPipeline.iter_calc(parsed, judged, answered):
+            found[str(each.measure)][each.query_id] = float(each.value)
     return {
-        name: _mean(np.array([values.get(query, 0.0) for query in judged]), counts)
+        name: np.array([values.get(query, np.nan) for query in queries], np.float64)
         for name, values in found.items()
     }
 
@@ -74,21 +128,41 @@ def _run(answers: Answers) -> dict[str, dict[str, float]]:
     ids = answers.ids.to_pylist()
     run = {}
     for name, first, last in zip(names, answers.offsets[:-1], answers.offsets[1:], strict=False):
-        listed = dict.fromkeys(str(each) for each in ids[first:last] if each is not None and each != -1)
-        run[str(name)] = {each: float(len(listed) - place) for place, each in enumerate(listed)}
+        run[str(name)] = _ranked(each for each in ids[first:last] if each is not None and each != -1)
     return run
 
 
-def _mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> Mean:
-    return mean_of_values(values, is_share=bool(np.isin(values, (0.0, 1.0)).all()), weights=weights)
+def _run_of_rows(
+    rows: NDArray[np.int64], queries: Sequence[str], ids: pa.Array, qrels: Grades
+) -> dict[str, dict[str, float]]:
+    """The same of corpus rows, for the queries with judgments."""
+    import pyarrow as pa
+
+    known = rows >= 0
+    names = ids.take(pa.array(rows[known])).to_pylist()
+    ends = np.cumsum(known.sum(axis=1)).tolist()
+    return {
+        query: _ranked(names[start:end])
+        for query, start, end in zip(queries, [0, *ends], ends, strict=False)
+        if qrels.get(query)
+    }
+
+
+def _ranked(names: Any) -> dict[str, float]:
+    listed = dict.fromkeys(str(each) for each in names)
+    return {each: float(len(listed) - place) for place, each in enumerate(listed)}
 
 
 _MEASURES = {"ndcg": "nDCG", "mrr": "RR"}
 
 
-def relevance_loss(
-    rows: NDArray[np.int64], truth: Truth, dataset: Dataset, measure: str
-) -> NDArray[np.float64]:
+def loss_measure(name: str) -> str:
+    """The name in ir-measures of the measure that a loss is about: `RR@10` for `mrr@10`."""
+    measure, _, k = name.partition("@")
+    return f"{_MEASURES[measure.lower()]}@{k}"
+
+
+def relevance_loss(rows: NDArray[np.int64], truth: Truth, dataset: Dataset, measure: str) -> Floats:
     """The measure of the exact ranking less that of the answers, from -1 to 1; NaN without judgments.
 
     Args:
@@ -104,40 +178,8 @@ def relevance_loss(
             f"query mismatch: {len(rows)} answers, {len(truth)} queries in the truth, "
             f"{dataset.queries.rows} in the dataset"
         )
-    name, _, k = measure.partition("@")
-    judged_by = f"{_MEASURES[name.lower()]}@{k}"
-    queries = [str(each) for each in dataset.queries.ids.to_pylist()]
-    judged = {query: dict(dataset.qrels[query]) for query in queries if dataset.qrels.get(query)}
-    if not judged:
-        raise MismatchError(f"{measure} loss: none of the {len(queries):,} queries has a judgment")
-    exact = _per_query(
-        truth.rows, queries, dataset.corpus.ids, judged, f"{_MEASURES[name.lower()]}@{k}", int(k)
-    )
-    found = _per_query(rows, queries, dataset.corpus.ids, judged, judged_by, int(k))
-    return np.array([exact[each] - found[each] if each in judged else np.nan for each in queries])
-
-
-def _per_query(
-    rows: NDArray[np.int64],
-    queries: list[str],
-    ids: pa.Array,
-    judged: Mapping[str, dict[str, int]],
-    measure: str,
-    k: int,
-) -> dict[str, float]:
-    import ir_measures
-    import pyarrow as pa
-
-    known = rows[:, :k] >= 0
-    names = ids.take(pa.array(rows[:, :k][known])).to_pylist()
-    ends = np.cumsum(known.sum(axis=1)).tolist()
-    run: dict[str, dict[str, float]] = {}
-    for query, start, end in zip(queries, [0, *ends], ends, strict=False):
-        if query in judged:
-            distinct = dict.fromkeys(str(each) for each in names[start:end])
-            run[query] = {each: float(k - place) for place, each in enumerate(distinct)}
-    wanted: list[Any] = [ir_measures.parse_measure(measure)]
-    values = dict.fromkeys(judged, 0.0)
-    for each in ir_measures.DefaultPipeline.iter_calc(wanted, dict(judged), run):
-        values[each.query_id] = float(each.value)
-    return values
+    name, k = loss_measure(measure), int(measure.partition("@")[2])
+    exact = relevance_of_rows(truth.rows, dataset, [name], k)[name]
+    if np.isnan(exact).all():
+        raise MismatchError(f"{measure} loss: none of the {len(rows):,} queries has a judgment")
+    return exact - relevance_of_rows(rows, dataset, [name], k)[name]

@@ -71,9 +71,9 @@ def _last(distances: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # Groupings that need no column.
 DIMENSION, CONTRAST = "hardness by intrinsic dimension", "hardness by contrast"
-SELECTIVITY, TEXT_LENGTH = "filter selectivity", "text length"
-FREQUENCY = "query frequency"
-AUTOMATIC = (DIMENSION, CONTRAST, SELECTIVITY, TEXT_LENGTH, FREQUENCY)
+SELECTIVITY, CORRELATION = "filter selectivity", "filter correlation"
+TEXT_LENGTH, FREQUENCY = "text length", "query frequency"
+AUTOMATIC = (DIMENSION, CONTRAST, SELECTIVITY, CORRELATION, TEXT_LENGTH, FREQUENCY)
 HEAD, TAIL = "head (half of the weight)", "tail"
 
 _QUARTERS = ("1 (easiest)", "2", "3", "4 (hardest)")

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from recallatk import analysis
-from recallatk.api.truth import load_truth
+from recallatk.analysis.query_groupings import names_correlation
+from recallatk.api.truth import filter_facts, load_truth
 from recallatk.core import Answers, Truth
-from recallatk.datasets import open_corpus, read_answers, read_qrels
+from recallatk.datasets import open_corpus, read_answers
 from recallatk.datasets.answer_sources import held_answers
 from recallatk.datasets.in_memory import as_frame, is_path
+from recallatk.datasets.qrels import judgments
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from recallatk.analysis import Assessment
+    from recallatk.analysis import Assessment, StagedAssessment
     from recallatk.analysis.comparison import Difference
     from recallatk.analysis.measures import Measure
-    from recallatk.core import Corpus, Dataset, Score
+    from recallatk.core import Corpus, Dataset, FilterFacts, Score
     from recallatk.filters.eligibility import Eligibility
 
 P = ParamSpec("P")
@@ -113,6 +115,7 @@ def assess(
     dataset: Dataset | None = None,
     row_numbers: bool = False,
     weight: str | None = None,
+    missed: bool = False,
 ) -> Assessment:
     """Score answers and explain the score: distribution, segments, diagnosis and comparisons.
 
@@ -129,6 +132,7 @@ def assess(
         dataset: corpus, queries and filters.
         row_numbers: the answers are row numbers, even if the corpus has ids.
         weight: query column that says how much each query counts, such as its share of the traffic.
+        missed: tell the missed neighbors that mattered from the others; needs the dataset or the qrels.
     """
     known = _corpus(corpus, dataset)
     return analysis.assess(
@@ -139,12 +143,65 @@ def assess(
         by=by,
         by_row=by_row,
         against=list(_others(against)),
-        qrels=read_qrels(qrels) if is_path(qrels) else qrels,
+        qrels=judgments(qrels),
+        corpus=known,
+        dataset=dataset,
+        row_numbers=row_numbers,
+        weight=weight,
+        facts=_facts(dataset, by),
+        missed=missed,
+    )
+
+
+def assess_stages(
+    truth: Any,
+    stages: Mapping[str, Any],
+    at: Sequence[int] | None = None,
+    *,
+    by: Sequence[str] = (),
+    qrels: Any = None,
+    corpus: Any = None,
+    dataset: Dataset | None = None,
+    row_numbers: bool = False,
+    weight: str | None = None,
+) -> StagedAssessment:
+    """Assess the stages of a retrieval path: what each one contains, loses and gains by its order.
+
+    Args:
+        truth: the truth, as in `score`.
+        stages: the lists of every stage by its name, first stage first; each as the answers in `score`.
+        at: values of k. Default: 10 if the truth and the last stage reach it, else the nearest of 1 and 100.
+        by: columns to group queries by.
+        qrels: relevance judgments: a file, or grades by query id and corpus id.
+        corpus: the corpus in any form, to detect unknown ids.
+        dataset: corpus, queries and filters.
+        row_numbers: the lists hold row numbers, even if the corpus has ids.
+        weight: query column that says how much each query counts, such as its share of the traffic.
+    """
+    if not isinstance(stages, Mapping):
+        raise UsageError(
+            f"stages of type {type(stages).__name__}. Accepted: a mapping from names to lists, such as "
+            '{"ann": first, "rerank": second}'
+        )
+    known = _corpus(corpus, dataset)
+    return analysis.assess_stages(
+        _truth(truth, known, dataset),
+        {name: _answers(each) for name, each in stages.items()},
+        at,
+        by=by,
+        qrels=judgments(qrels),
         corpus=known,
         dataset=dataset,
         row_numbers=row_numbers,
         weight=weight,
     )
+
+
+def _facts(dataset: Dataset | None, by: Sequence[str]) -> FilterFacts | None:
+    """What grouping by the correlation of filter and query needs; None if nothing groups by it."""
+    if dataset is None or not names_correlation(by, dataset.queries.metadata_names):
+        return None
+    return filter_facts(dataset)
 
 
 def compare(values: Any, confidence: float = 0.95, seed: int = 0, weights: Any = None) -> list[Difference]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk import truths
+from recallatk.analysis import filtered
 from recallatk.analysis.compatibility import require_same
 from recallatk.core import Answers, Metric, Truth
 from recallatk.datasets import open_corpus, open_dataset, read_truth
@@ -16,7 +18,7 @@ from recallatk.errors import MismatchError, UsageError, WriteError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from recallatk.core import Corpus, Dataset
+    from recallatk.core import Corpus, Dataset, FilterFacts
     from recallatk.files import PathLike
     from recallatk.filters import Filter
     from recallatk.truths.faults import Verification
@@ -149,3 +151,31 @@ def verify_truth(
     return truths.verify_truth(
         loaded, data, sample=sample, seed=seed, memory=memory, threads=threads, progress=progress
     )
+
+
+def filter_facts(
+    dataset: Dataset,
+    *,
+    depth: int = filtered.DEPTH,
+    store: PathLike | None = None,
+    memory: int | str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> FilterFacts | None:
+    """What the filter of each query admits, with its correlation to the query; None without filters.
+
+    The truth of the same queries without filters is computed and stored beside the other.
+
+    Args:
+        dataset: the data.
+        depth: number of nearest rows to compare the filters with; all of a smaller corpus.
+        store: folder of the store; by default the one in the user's cache directory.
+        memory: memory budget, in bytes or as text such as `1GiB`.
+        progress: called with the number of pairs of query and row done, and their total.
+    """
+    if not dataset.queries.filtered:
+        return None
+    without = replace(dataset, queries=dataset.queries.where(None))
+    found = truths.obtain_truth(
+        without, depth=min(depth, dataset.corpus.rows), store=store, memory=memory, progress=progress
+    )
+    return filtered.filter_facts(dataset, found.truth)

@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recallatk import api
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.settings import open_data
-from recallatk.bench.settings.data import require_able_engines
+from recallatk.bench.settings.data import require_measurable_data
 from recallatk.bench.settings.problems import SettingsError
 from recallatk.bench.settings.values import filled
 from recallatk.bench.truth_lookup import TruthFile, stored_truths
@@ -58,7 +59,7 @@ class Benchmark:
         if self._given is None:
             with self._rewording():
                 return open_data(self.settings)
-        require_able_engines(self.settings, self._given)
+        require_measurable_data(self.settings, self._given)
         return self._given
 
     def find_truth(self, *depths: int) -> Truth | None:
@@ -98,18 +99,14 @@ class Benchmark:
         """
         if not self.dataset.queries.filtered:
             return None
-        from recallatk.truths import obtain_truth
-
         asked, rows = self.settings.truth, self.dataset.corpus.rows
-        without = replace(self.dataset, queries=self.dataset.queries.where(None))
         depth = min(rows, max(DEPTH, self.settings.measure.largest_k))
-        if asked.file is not None:
-            found = next(stored_truths(asked.store, without, [depth]), None)
-        else:
-            found = obtain_truth(
-                without, depth=depth, store=asked.store, memory=asked.memory, progress=progress
-            ).truth
-        return filter_facts(self.dataset, found)
+        if asked.file is None:
+            return api.filter_facts(
+                self.dataset, depth=depth, store=asked.store, memory=asked.memory, progress=progress
+            )
+        without = replace(self.dataset, queries=self.dataset.queries.where(None))
+        return filter_facts(self.dataset, next(stored_truths(asked.store, without, [depth]), None))
 
     @property
     def _depth(self) -> int:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.distribution import FEWEST_RESAMPLED
 from recallatk.analysis.latency import keeping_up
-from recallatk.analysis.weighting import few_effective
+from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.bench.sentinel import drift
 from recallatk.core import Caution, Mode
 from recallatk.core.filtering import REFUSED
@@ -53,9 +52,9 @@ def cautions_of(
 def _weights(measurements: Sequence[Measurement]) -> Iterator[Caution]:
     """A few queries that carry the weighted means; trials of one run have the same weights."""
     for each in measurements:
-        said, weights = few_effective(each.score.weights), each.score.weights
-        if said and weights is not None:
-            yield Caution("weights", said, weights.effective, FEWEST_RESAMPLED)
+        few = few_effective(scored_weights(each.score))
+        if few is not None:
+            yield few
             return
 
 

@@ -8,22 +8,28 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import require_able, require_installed
+from recallatk.adapters.base import require_able
+from recallatk.adapters.installation import require_installed
 from recallatk.adapters.live import LiveIndex
 from recallatk.adapters.registry import declare, live_engine, registered
 from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.query_groupings import require_groupable
+from recallatk.analysis.row_segments import require_corpus_columns
 from recallatk.analysis.score import USUAL
-from recallatk.bench.job import TrialSettings, query_sparse, query_texts
+from recallatk.bench.downstream import judges_of
+from recallatk.bench.job import TrialSettings, query_sparse
 from recallatk.bench.load import Questions
 from recallatk.bench.measurement import (
     conclude,
     describe_run,
+    distinct_names,
     labels_of,
     require_measurable,
     require_separate_queries,
 )
 from recallatk.bench.plan import Plan, PlannedBuild
 from recallatk.bench.process_usage import Limits
+from recallatk.bench.quality import given_judge
 from recallatk.bench.run_sink import MemorySink
 from recallatk.bench.runner import Runner
 from recallatk.bench.settings.grid import combine, read_axes
@@ -31,6 +37,7 @@ from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Load, Metric, Run, Truth
 from recallatk.deprecation import deprecated
 from recallatk.errors import EngineError, RecallError, UsageError
+from recallatk.pipeline.lexical import query_texts
 from recallatk.pipeline.path import Path
 from recallatk.pipeline.path_engine import PathEngine, path_engine, truth_depth
 from recallatk.units import counted
@@ -38,6 +45,7 @@ from recallatk.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from recallatk.bench.downstream import Judge
     from recallatk.bench.progress import Watch
     from recallatk.core.trials import Parameters
     from recallatk.filters import Filter
@@ -55,23 +63,14 @@ def measure(
     corpus: Any,
     queries: Any = None,
     *,
-    metric: Metric | str | None = None,
-    where: Filter | str | None = None,
-    truth: Any = None,
-    build: Settings | None = None,
-    search: Settings | None = None,
-    load: Load | Sequence[Load] | None = None,
-    at: int | Sequence[int] | None = None,
-    measures: str | Sequence[str] = (),
-    rounds: int = 5,
-    builds: int = 1,
-    seed: int = 0,
-    weight: str | None = None,
-    threads: int = 1,
-    limits: Limits | None = None,
-    explain: bool = False,
-    watch: Watch | None = None,
-) -> Run:
+    metric: Metric | str | None = None, where: Filter | str | None = None,
+    truth: Any = None, qrels: Any = None, quality: Any = None,
+    build: Settings | None = None, search: Settings | None = None, load: Load | Sequence[Load] | None = None,
+    at: int | Sequence[int] | None = None, measures: str | Sequence[str] = (),
+    rounds: int = 5, builds: int = 1, seed: int = 0,
+    by: str | Sequence[str] = (), by_row: str | Sequence[str] = (), weight: str | None = None,
+    threads: int = 1, limits: Limits | None = None, explain: bool = False, watch: Watch | None = None,
+) -> Run:  # fmt: skip
     """Measure recall, latency and throughput of one index at every setting, under every load.
 
     A registered engine is built and searched in a worker process. An index object, a function or an
@@ -86,6 +85,10 @@ def measure(
         metric: cosine, ip or l2; a Dataset states its own.
         where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
+        qrels: relevance judgments of the queries, a file or grades by query id and corpus id; adds what the
+            lost neighbors cost in nDCG@k, RR@k and Success@k. By default those that a Dataset has.
+        quality: a function `quality(query, retrieved) -> float` that judges what was retrieved, also as
+            `module:function` or with options as a `Quality`.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
         load: how clients send queries, one or several loads; one client and one query at a time by default.
@@ -94,6 +97,9 @@ def measure(
         rounds: number of times each query is sent at each setting.
         builds: number of builds; each but the first inserts the rows in another order.
         seed: random seed for the order of rows, trials and queries.
+        by: query columns to group queries by in reports, also `selectivity`, `hardness`, pairs such as
+            `"category*lang"`, and other groups that `[measure] by` of a bench file takes.
+        by_row: corpus columns to group true neighbors by in reports.
         weight: query column to weight means by, such as the number of times each query was asked.
         threads: number of threads that a search may use.
         limits: limits on time and memory of a trial.
@@ -103,25 +109,35 @@ def measure(
     if isinstance(queries, Truth):
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
-    dataset, searches = _dataset(corpus, queries, metric, where), _listed(search)
+    dataset, searches = _dataset(corpus, queries, metric, where, qrels), _listed(search)
     engine = _engine(index, searches)
-    extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
+    extra, held_to = distinct_names("measures", measures), _limits(limits)
+    grouped = _grouped(dataset, distinct_names("by", by), distinct_names("by_row", by_row), weight)
     _require_numbers(rounds, builds, threads, seed)
     timing = TrialSettings(
         _cutoffs(at, engine), extra, rounds, seed, None, threads, None, held_to, explain, weight
     )
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
-    return _measured(engine, dataset, truth, plan, timing, watch)
+    judge = given_judge(quality, dataset, timing.k)
+    judges = judges_of(dataset, timing.at, required=qrels is not None, quality=judge)
+    return _measured(engine, dataset, truth, plan, timing, grouped, watch, judges)
 
 
 def _measured(
-    engine: type[Engine], dataset: Dataset, truth: Any, plan: Plan, timing: TrialSettings, watch: Watch | None
+    engine: type[Engine],
+    dataset: Dataset,
+    truth: Any,
+    plan: Plan,
+    timing: TrialSettings,
+    settings: Mapping[str, Any],
+    watch: Watch | None,
+    judges: Sequence[Judge],
 ) -> Run:
     known = _truth(truth, dataset, timing.at, _path_depth(engine, plan, timing.k))
     require_measurable(dataset, known, timing.at)
-    sink = MemorySink(describe_run(dataset, known, plan, {}))
+    sink = MemorySink(describe_run(dataset, known, plan, settings))
     filters = filter_facts(dataset, _unfiltered(dataset, timing.k) if truth is None else None)
-    runner = Runner(plan, dataset, known, sink, timing, watch=watch, filters=filters)
+    runner = Runner(plan, dataset, known, sink, timing, watch=watch, filters=filters, judges=judges)
     if _is_registered(engine):
         runner.run()
         return _concluded(runner, sink)
@@ -129,14 +145,33 @@ def _measured(
     return _concluded(runner, sink, *_scan(engine), _in_this_process(engine))
 
 
-def _dataset(corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
+def _dataset(
+    corpus: Any, queries: Any, metric: Metric | str | None, where: Filter | str | None, qrels: Any
+) -> Dataset:
     from recallatk.datasets import open_dataset
 
     if isinstance(corpus, Dataset) and queries is not None:
         raise UsageError(
             "a Dataset already has queries. Call measure(index, dataset) or measure(index, corpus, queries)"
         )
-    return open_dataset(corpus, queries, metric=metric, where=where)
+    return open_dataset(corpus, queries, metric=metric, where=where, qrels=qrels)
+
+
+def _grouped(
+    dataset: Dataset, by: tuple[str, ...], by_row: tuple[str, ...], weight: str | None
+) -> dict[str, Any]:
+    """Groups and weight as a run records them, which reports read; unknown columns are refused."""
+    for name in by:
+        require_groupable(
+            name,
+            dataset.queries.metadata_names,
+            weighted=weight is not None,
+            filtered=dataset.queries.filtered,
+        )
+    require_corpus_columns(dataset.corpus, by_row)
+    stated = {"by": list(by), "by_row": list(by_row), "weight": weight}
+    given = {name: value for name, value in stated.items() if value}
+    return {"measure": given} if given else {}
 
 
 def _listed(settings: Any) -> list[Mapping[str, Any]]:
@@ -321,7 +356,7 @@ def _stated(
 def _questions(engine: type[Engine], k: int, dataset: Dataset) -> Questions:
     vectors = engine.prepared(dataset.queries.vectors.read(0, dataset.queries.rows), dataset.metric)
     filters = None if dataset.queries.filters is None else list(dataset.queries.filters)
-    texts = query_texts(dataset) if engine.inputs.texts else None
+    texts = query_texts(dataset.queries) if engine.inputs.texts else None
     source = engine.inputs.sparse
     return Questions(vectors, k, filters, texts, None if source is None else query_sparse(dataset, source))
 
@@ -354,6 +389,6 @@ def _concluded(runner: Runner, sink: MemorySink, *more: Caution) -> Run:
         cause = problem.__cause__ if isinstance(problem, RecallError) and problem.__cause__ else problem
         raise EngineError(f"{first.trial}: {first.kind} in {first.phase}: {first.message}") from cause
     left_out = tuple(Caution("dropped", text) for text in runner.plan.dropped)
-    labels = labels_of(runner.dataset)
+    labels = labels_of(runner.dataset, runner.settings.at)
     sink.update(seconds=runner.seconds, cautions=(*labels, *conclude(run), *left_out, *more))
     return sink.run()

@@ -17,12 +17,11 @@ from recallatk.bench.environment import usable_cores
 from recallatk.bench.process_usage import Limits
 from recallatk.core import Load, blocks
 from recallatk.datasets.opening import make_corpus
-from recallatk.errors import MismatchError, UsageError
 from recallatk.filters import filter_from_json
 from recallatk.filters.eligibility import distinct_filters
+from recallatk.pipeline.lexical import query_texts
 from recallatk.references import remember_references, remember_variables
 from recallatk.scratch import scratch_writing
-from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -152,7 +151,7 @@ def write_data(folder: Path, dataset: Dataset, engines: Iterable[type[Engine]] =
     _write_vectors(folder / "queries.npy", dataset.queries.vectors)
     _write_columns(folder / _COLUMNS, dataset, kinds)
     if any(each.inputs.texts for each in kinds):
-        _write_text(folder / _TEXTS, json.dumps(query_texts(dataset)))
+        _write_text(folder / _TEXTS, json.dumps(query_texts(dataset.queries)))
     for each in dict.fromkeys(kind.inputs.sparse for kind in kinds):
         if each is not None:
             _write_text(_sparse_file(folder, each), json.dumps(query_sparse(dataset, each)))
@@ -213,30 +212,14 @@ def read_vectors(folder: Path, name: str) -> NDArray[Any]:
     return array
 
 
-def query_texts(dataset: Dataset) -> list[str]:
-    """The text of each query; a missing one is empty."""
-    queries = dataset.queries
-    if queries.text_column is None:
-        raise UsageError(f"{queries.name}: no text column, and a stage reads the text of the queries")
-    read = queries.columns.read([queries.text_column], 0, queries.rows)[queries.text_column]
-    return ["" if each is None else str(each) for each in read.to_pylist()]
-
-
 def query_sparse(dataset: Dataset, source: str) -> list[list[tuple[int, float]]]:
     """The sparse vector of each query as (term, weight) pairs, from a column or a file."""
-    from recallatk.datasets.sparse_vectors import column_vectors, query_pairs, read_csr
+    from recallatk.datasets.sparse_vectors import query_pairs
+    from recallatk.pipeline.sparse import sparse_vectors
 
-    queries = dataset.queries
-    if source in queries.columns.schema.names:
-        column = queries.columns.read([source], 0, queries.rows)[source]
-        return query_pairs(column_vectors(column, f"{queries.name}, column {source!r}"))
-    found = query_pairs(read_csr(source))
-    if len(found) != queries.rows:
-        raise MismatchError(
-            f"{source} has {counted(len(found), 'sparse vector', 'sparse vectors')}, and there are "
-            f"{counted(queries.rows, 'query', 'queries')}"
-        )
-    return found
+    in_column = source in dataset.queries.columns.schema.names
+    column, file = (source, "") if in_column else ("", source)
+    return query_pairs(sparse_vectors(dataset.queries, column, file))
 
 
 def read_texts(folder: Path) -> list[str] | None:

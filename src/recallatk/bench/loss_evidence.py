@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters import Engine
     from recallatk.analysis.loss import Misses
-    from recallatk.bench.loss_probe import Probed
+    from recallatk.bench.probe_answers import Probed
     from recallatk.core import Dataset, Measurement, Truth
 
     Ask = Callable[[ProbeRequest, NDArray[np.int64]], Probed]
@@ -130,6 +130,8 @@ class Inquiry:
             unfiltered=none,
             full=none,
             visited=unknown,
+            returned=none,
+            removed=none,
             effort_knobs=tuple(each.name for each in effort_knobs(self.engine, self.search)),
             rerank_knobs=tuple(each.name for each in rerank_knobs(self.engine, self.search)),
             build_knobs=tuple(each.name for each in knobs if each.effort or each.name in _DENSITY),
@@ -162,7 +164,8 @@ class Inquiry:
             lists.append(_list("full", full, full_k, self._times(full)))
         widest = full_k if self.whole else min(rows, _MOST_DEPTH)
         own = widest if self._allows(full, widest) else full_k
-        return ProbeRequest(0, search, full, lists, own_k, self.whole, own, self.seconds, self.seed)
+        call = float(np.median(self.measurement.latencies_ns)) / 1e9
+        return ProbeRequest(0, search, full, lists, own_k, self.whole, own, self.seconds, call, self.seed)
 
     @property
     def whole(self) -> bool:
@@ -226,7 +229,8 @@ class Inquiry:
         for before in (*steps, part.full) if "full" in lists else ():
             # A list of less than full effort proves something only by what it has.
             lists["full"] = np.where((lists["full"] < 0) & (before >= 0), before, lists["full"])
-        columns: dict[str, Any] = lists
+        line = np.searchsorted(probed.queries, part.query)
+        columns: dict[str, Any] = {**lists, **{name: getattr(probed, name)[line] for name in _COUNTS}}
         enough = _enough(part.limit, ranks, request)
         found = replace(
             part,
@@ -257,7 +261,9 @@ class Inquiry:
         again[:, : probed.lists["again"].shape[1]] = probed.lists["again"][:, :width]
         other = (before != again).any(axis=1)
         gone = np.isin(found.query, probed.queries[other | ~probed.asked["again"]])
-        columns: dict[str, Any] = {name: np.where(gone, NOT_ASKED, getattr(found, name)) for name in _LISTS}
+        columns: dict[str, Any] = {
+            name: np.where(gone, NOT_ASKED, getattr(found, name)) for name in (*_LISTS, *_COUNTS)
+        }
         for name in _FACTS:
             columns[name] = np.where(gone, ABSENT, getattr(found, name)).astype(np.int8)
         differing = int((other & probed.asked["again"]).sum())
@@ -278,6 +284,7 @@ class Inquiry:
 
 
 _LISTS, _FACTS = ("deeper", "reranked", "unfiltered", "full"), ("held", "visited")
+_COUNTS = ("returned", "removed")
 
 
 def _spread(known: LossEvidence, part: LossEvidence, places: NDArray[np.int64], name: str) -> Any:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.adapters.base import Engine, importing
+from recallatk.adapters.base import Engine
 from recallatk.adapters.batch import QueryBatch
+from recallatk.adapters.installation import importing
+from recallatk.bench.loss_budget import TimeBudget
 from recallatk.bench.messages import in_words
-from recallatk.bench.trial_result import corpus_rows, load_arrays, save_arrays
+from recallatk.bench.probe_answers import Probed
+from recallatk.bench.trial_result import corpus_rows
 from recallatk.core import Metric
+from recallatk.core.losses import NOT_ASKED
 from recallatk.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters.base import FilterCounts
     from recallatk.bench.messages import ProbeRequest
     from recallatk.bench.session import Session
 
@@ -33,59 +35,12 @@ if TYPE_CHECKING:
 _MOST_REFUSALS = 3
 # Calls that show the latency at full effort.
 _PRICED = 32
+# Filtered queries whose rows are counted; their medians change little with more.
+_COUNTED = 20
 # Queries asked between two configurations of the engine; few, so that all lists get their share of the time.
 _CHUNK = 16
 
-
-@dataclass(frozen=True, eq=False)
-class Probed:
-    """What the index answered, for as many queries as there was time for."""
-
-    queries: NDArray[np.int64]
-    """The queries that missed something, each once."""
-    lists: dict[str, NDArray[np.int64]]
-    """(queries, width) corpus rows by name of the list, -1 at the end."""
-    asked: dict[str, NDArray[np.bool_]]
-    """The queries for which each list was requested."""
-    held: NDArray[np.int8]
-    """Of each missed neighbor: 1 if the index has the row, 0 if not, -1 if not asked."""
-    visited: NDArray[np.int8]
-    """Of each missed neighbor: whether the search visited its part of the index, -1 if unknown."""
-    latencies: dict[str, NDArray[np.int64]]
-    """Latencies in ns by name of the list."""
-    scans: bool
-    full_scans: bool
-    stopped: bool
-    seconds: float
-    notes: list[str]
-
-    def save(self, path: Path) -> None:
-        """Write it as one file of arrays."""
-        facts = {name: getattr(self, name) for name in _FACTS}
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        arrays |= {f"list_{name}": each for name, each in self.lists.items()}
-        arrays |= {f"asked_{name}": each for name, each in self.asked.items()}
-        arrays |= {f"ns_{name}": each for name, each in self.latencies.items()}
-        save_arrays(path, arrays, facts)
-
-    @classmethod
-    def load(cls, path: Path) -> Probed:
-        """Read it back."""
-        arrays, facts = load_arrays(path)
-        named: dict[str, dict[str, Any]] = {
-            kind: {
-                name.removeprefix(f"{kind}_"): each
-                for name, each in arrays.items()
-                if name.startswith(f"{kind}_")
-            }
-            for kind in ("list", "asked", "ns")
-        }
-        rest: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
-        return cls(lists=named["list"], asked=named["asked"], latencies=named["ns"], **rest, **facts)
-
-
-_ARRAYS = ("queries", "held", "visited")
-_FACTS = ("scans", "full_scans", "stopped", "seconds", "notes")
+_CONFIGURE = "configure"
 
 
 class LossProbe:
@@ -111,11 +66,10 @@ class LossProbe:
         self.answers: dict[str, dict[int, Answer]] = {each["name"]: {} for each in request.lists}
         self.held = np.full(len(self.query), -1, np.int8)
         self.visited = np.full(len(self.query), -1, np.int8)
+        self.counts: dict[int, FilterCounts | None] = {}
         self.refused: dict[str, str] = {}
         self.refusals: dict[str, int] = {}
-        self.latest: defaultdict[str, float] = defaultdict(float)
-        self.stopped = False
-        self.began = time.perf_counter()
+        self.budget = TimeBudget(request.seconds, request.call_seconds, request.k)
 
     def run(self) -> Probed:
         """Ask query by query, in random order, so that those asked in time stand for all."""
@@ -127,10 +81,11 @@ class LossProbe:
             for start in range(0, len(order), _CHUNK):
                 chunk = order[start : start + _CHUNK].tolist()
                 self._visits(chunk)
+                self._count(chunk)
                 for each in lists:
                     self._list(each, chunk)
                 self._own_vectors(chunk)
-                if self.stopped:
+                if self.budget.stopped:
                     break
                 enough = len(self.answers.get("full", range(_PRICED))) >= _PRICED
                 if enough and full_scans and self.request.whole and (self.held != -1).all():
@@ -144,8 +99,18 @@ class LossProbe:
         return ("again", "deeper", "unfiltered") if "unfiltered" in self.answers else ("again",)
 
     def _scans(self, search: dict[str, Any]) -> bool:
+        if not self.budget.allows(_CONFIGURE):
+            return False
+        started = time.perf_counter()
         self.engine.configure(**search)
+        self.budget.took(_CONFIGURE, time.perf_counter() - started)
         return bool(self.engine.scans())
+
+    def _configured(self, name: str, search: dict[str, Any]) -> bool:
+        """Set the search parameters of a list, if there is time and the engine takes them."""
+        if not self.budget.allows(_CONFIGURE):
+            return False
+        return self._timed(name, lambda: self.engine.configure(**search), kind=_CONFIGURE) is not None
 
     def _index_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self._places is None else self._places[rows]
@@ -155,13 +120,9 @@ class LossProbe:
         """Index row of each corpus row; None: the same."""
         return None if self.session.order is None else np.argsort(self.session.order)
 
-    def _in_time(self, name: str) -> bool:
-        """Whether there is time for one more call as long as the latest of its kind."""
-        spent = time.perf_counter() - self.began
-        self.stopped |= spent + self.latest[name] > self.request.seconds
-        return not self.stopped
-
-    def _timed(self, name: str, call: Callable[[], Any]) -> tuple[Any, int] | None:
+    def _timed(
+        self, name: str, call: Callable[[], Any], k: int | None = None, kind: str | None = None
+    ) -> tuple[Any, int] | None:
         """One call and its time; None where the engine refuses it, which is noted once."""
         started = time.perf_counter_ns()
         try:
@@ -170,38 +131,56 @@ class LossProbe:
             self.refused[name] = redact_text(in_words(problem))
             return None
         spent = time.perf_counter_ns() - started
-        self.latest[name] = spent / 1e9
+        self.budget.took(kind or name, spent / 1e9, k)
         return found, spent
 
     def _look_up(self) -> None:
         """Ask the engine which of the missed rows it has, where it can tell without a search."""
+        if not self.budget.allows("holds"):
+            return
         found = self._timed("holds", lambda: self.engine.holds(self._index_rows(self.row)))
         self.refused.pop("holds", None)
         if found is not None and found[0] is not None:
             self.held[:] = found[0]
 
     def _visits(self, chunk: Sequence[int]) -> None:
-        if type(self.engine).visits is Engine.visits or "visits" in self.refused:
+        if not self._shows("visits") or not self._configured("visits", self.request.search):
             return
-        self.engine.configure(**self.request.search)
         for query in chunk:
             own = self.own[query]
             rows = self._index_rows(self.row[own])
             batch = self.session.questions.single[query][0]
-            if not self._in_time("visits"):
+            if not self.budget.allows("visits"):
                 return
             found = self._timed("visits", partial(self.engine.visits, batch, rows))
             if found is not None and found[0] is not None:
                 self.visited[own] = found[0]
+
+    def _shows(self, name: str) -> bool:
+        """Whether the engine implements a method that shows more, and has not refused it."""
+        return getattr(type(self.engine), name) is not getattr(Engine, name) and name not in self.refused
+
+    def _count(self, chunk: Sequence[int]) -> None:
+        """Count rows before and after the filter, for some filtered queries."""
+        name = "filter_counts"
+        filters = self.session.questions.filters or ()
+        filtered = [query for query in chunk if filters and filters[query] is not None]
+        asked = filtered[: _COUNTED - len(self.counts)]
+        if not asked or not self._shows(name) or not self._configured(name, self.request.search):
+            return
+        for query in asked:
+            if name in self.refused or not self.budget.allows(name):
+                return
+            batch = self.session.questions.single[query][0]
+            found = self._timed(name, partial(self.engine.filter_counts, batch, self.request.k))
+            if found is not None:
+                self.counts[query] = found[0]
 
     def _list(self, each: dict[str, Any], chunk: Sequence[int]) -> None:
         """Request one list for some queries; full effort is remembered for the other trials of the build."""
         name, search, filtered = each["name"], each["search"], each["filtered"]
         parameters = repr(sorted(search.items()))
         configured = False
-        if name not in self.latest:
-            # A first call at much more effort could take more time than there is.
-            self.latest[name] = each["times"] * self.latest["deeper"]
         for query in chunk:
             if name in self.refused:
                 return
@@ -213,23 +192,28 @@ class LossProbe:
                 continue
             if each["times"] > 1 and not len(self._unseen([query], held=True)):
                 continue
-            if not self._in_time(name):
-                return
-            if not configured:
-                configured = self._timed(name, lambda: self.engine.configure(**search)) is not None
-                if not configured:
-                    return
+            configured = configured or self._configured(name, search)
             batch = self._batch(query, filtered=filtered)
+            if not configured or not self._affordable(each, batch, k):
+                return
             answer = self._answer(name, batch, k, each["k"])
             if answer is not None:
                 self.answers[name][query] = answer
                 if filtered:
                     known[query] = answer
 
+    def _affordable(self, each: dict[str, Any], batch: QueryBatch, k: int) -> bool:
+        """Whether there is time for a list; a shorter one shows how time grows with the rows, if need be."""
+        name, short, times = each["name"], each["k"], each["times"]
+        budget = self.budget
+        if short < k and not budget.knows(name) and not budget.fits(name, k) and budget.fits(name, short):
+            self._timed(name, partial(self.engine.search, batch, short), short)
+        return budget.allows(name, k, times)
+
     def _answer(self, name: str, batch: QueryBatch, *lengths: int) -> Answer | None:
         """One list, of the first length that the engine can fill; at last, as long as the trial's."""
         for length in dict.fromkeys((*lengths, self.request.k)):
-            found = self._timed(name, partial(self.engine.search, batch, length))
+            found = self._timed(name, partial(self.engine.search, batch, length), length)
             if found is not None:
                 self.refused.pop(name, None)
                 self.refusals[name] = 0
@@ -248,10 +232,11 @@ class LossProbe:
         rows = self._unseen(chunk)
         if not len(rows) or "itself" in self.refused:
             return
-        self._timed("itself", lambda: self.engine.configure(**self.request.full_search))
-        self.latest["itself"] = self.latest["full"]
+        if not self._configured("itself", self.request.full_search):
+            return
+        effort = max(each["times"] for each in self.request.lists)
         for row in rows.tolist():
-            if "itself" in self.refused or not self._in_time("itself"):
+            if "itself" in self.refused or not self.budget.allows("itself", self.request.own_k, effort):
                 return
             held = self.session.rows_held.get(row)
             if held is None:
@@ -277,14 +262,15 @@ class LossProbe:
         session = self.session
         vector = session.kind.prepared(self.vector_of(row), Metric(session.job.metric))
         batch = QueryBatch(np.ascontiguousarray(vector), None)
-        found = self._timed("itself", lambda: self.engine.search(batch, self.request.own_k))
+        own_k = self.request.own_k
+        found = self._timed("itself", lambda: self.engine.search(batch, own_k), own_k)
         if found is None:
             return -1
         rows = self._corpus(found[0])[0]
         if row in rows:
             return 1
         known = rows[rows >= 0]
-        full = len(known) == self.request.own_k
+        full = len(known) == own_k
         return -1 if full and self._as_good(int(known[-1]), row) else 0
 
     def _as_good(self, other: int, row: int) -> bool:
@@ -319,13 +305,19 @@ class LossProbe:
             asked=asked,
             held=self.held,
             visited=self.visited,
+            returned=self._counted("returned"),
+            removed=self._counted("removed"),
             latencies={
                 name: np.array([spent for _, spent in found.values()], np.int64)
                 for name, found in self.answers.items()
             },
             scans=scans,
             full_scans=full_scans,
-            stopped=self.stopped,
-            seconds=time.perf_counter() - self.began,
+            stopped=self.budget.stopped,
+            seconds=self.budget.spent,
             notes=[f"{name}: {why}" for name, why in self.refused.items()],
         )
+
+    def _counted(self, name: str) -> NDArray[np.int64]:
+        found = {query: getattr(counts, name, NOT_ASKED) for query, counts in self.counts.items()}
+        return np.array([found.get(query, NOT_ASKED) for query in self.queries.tolist()], np.int64)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.compatibility import require_complete, require_same_models
+from recallatk.analysis.headline import beyond_corpus
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
+from recallatk.bench.downstream import judges_of
 from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.grown_settings import settings_of_folder
 from recallatk.bench.job import TrialSettings
 from recallatk.bench.process_usage import Limits
+from recallatk.bench.quality import quality_judge
 from recallatk.bench.recorded_benchmark import BENCH_FILE
 from recallatk.bench.runner import Runner
 from recallatk.bench.settings import Settings, read_settings
 from recallatk.bench.settings.problems import Problems
 from recallatk.core import Caution, Dataset, Metric, Run, Truth
-from recallatk.core.measured import SYNTHETIC_FILTERS
+from recallatk.core.measured import LARGE_K, SYNTHETIC_FILTERS
 from recallatk.errors import MismatchError, UsageError
 from recallatk.files import PathLike, write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
@@ -35,15 +39,11 @@ if TYPE_CHECKING:
 def run(
     settings: Benchmark | Settings | PathLike,
     *,
-    dataset: Dataset | None = None,
-    out: PathLike | None = None,
-    fresh: bool = False,
-    retry_failed: bool = False,
-    explain: bool = False,
-    weight: str | None = None,
-    watch: Watch | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Run:
+    dataset: Dataset | None = None, out: PathLike | None = None, fresh: bool = False,
+    retry_failed: bool = False, explain: bool = False, by: str | Sequence[str] | None = None,
+    by_row: str | Sequence[str] | None = None, weight: str | None = None,
+    watch: Watch | None = None, progress: Callable[[int, int], None] | None = None,
+) -> Run:  # fmt: skip
     """Measure every setting of a benchmark; resume an interrupted run.
 
     Args:
@@ -53,16 +53,20 @@ def run(
         fresh: remove an earlier run in that folder.
         retry_failed: measure failed trials again.
         explain: collect evidence on why neighbors were missed, even if the settings do not ask for it.
+        by: query columns to group queries by; by default those that the file names.
+        by_row: corpus columns to group true neighbors by; by default those that the file names.
         weight: query column to weight means by; by default the one that the file names.
         watch: called with the progress of the measurements.
         progress: called with the progress of the truth.
     """
     began = time.monotonic()
-    benchmark = _opened(settings, dataset, weight)
+    benchmark = _opened(settings, dataset, by=by, by_row=by_row, weight=weight)
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
     require_measurable(dataset, truth, timing.at)
+    judge = quality_judge(benchmark.settings, dataset)
+    judges = judges_of(dataset, timing.at, required=benchmark.settings.data.qrels is not None, quality=judge)
     filters = benchmark.filter_facts(progress)
     computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
@@ -72,7 +76,15 @@ def run(
         write_text(folder / BENCH_FILE, repeated.to_toml())
         earlier = dict(sink.described.seconds)
         runner = Runner(
-            plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters
+            plan,
+            dataset,
+            truth,
+            sink,
+            timing,
+            logs=folder / "logs",
+            watch=watch,
+            filters=filters,
+            judges=judges,
         )
         try:
             runner.run()
@@ -84,20 +96,32 @@ def run(
         if runner.worked:
             machine = {**sink.described.environment, "load_average_during": runner.loads}
             sink.update(environment=machine)
-        sink.update(cautions=(*labels_of(dataset), *conclude(sink.run()), *moved))
+        sink.update(cautions=(*labels_of(dataset, timing.at), *conclude(sink.run()), *moved))
         return sink.run()
 
 
-def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None, weight: str | None) -> Benchmark:
+def _opened(given: Benchmark | Settings | PathLike, dataset: Dataset | None, **changes: Any) -> Benchmark:
+    """The benchmark with these keys of its `[measure]` in place of those that it states."""
+    stated = {name: value for name, value in changes.items() if value is not None}
     if isinstance(given, Benchmark):
-        if weight is not None:
-            raise UsageError("weight cannot be combined with a Benchmark. State it in its settings")
+        if stated:
+            raise UsageError(
+                f"{', '.join(stated)} cannot be combined with a Benchmark. State it in its settings"
+            )
         return given
     settings = given if isinstance(given, Settings) else read_settings(given)
-    if weight is not None:
-        measure = settings.measure.model_copy(update={"weight": weight})
-        settings = settings.model_copy(update={"measure": measure})
-    return Benchmark(settings, dataset)
+    for name in {"by", "by_row"} & set(stated):
+        stated[name] = distinct_names(name, stated[name])
+    measure = settings.measure.model_copy(update=stated)
+    return Benchmark(settings.model_copy(update={"measure": measure}), dataset)
+
+
+def distinct_names(argument: str, given: Any) -> tuple[str, ...]:
+    """Names that an argument states, one or several, each once."""
+    found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(each, str) and each for each in found):
+        raise UsageError(f"{argument} = {given!r}. Accepted: a name or a list of names")
+    return tuple(dict.fromkeys(found))
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:
@@ -196,9 +220,16 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
     )
 
 
-def labels_of(dataset: Dataset) -> tuple[Caution, ...]:
-    """What every result on these data must say."""
-    return (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
+def labels_of(dataset: Dataset, cutoffs: Sequence[int]) -> tuple[Caution, ...]:
+    """What every result on these data must say.
+
+    Args:
+        dataset: the data.
+        cutoffs: the values of k of recall@k.
+    """
+    synthetic = (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
+    said = beyond_corpus(cutoffs, dataset.corpus.rows)
+    return (*synthetic, *([Caution(LARGE_K, said)] if said else []))
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:

@@ -68,6 +68,8 @@ class ProbeRequest:
     """Number of rows to request for a row's own vector."""
     seconds: float
     """Time to stop after."""
+    call_seconds: float
+    """Duration of a typical call of the trial, from which others are estimated."""
     seed: int = 0
 
 

@@ -12,11 +12,13 @@ import numpy as np
 from recallatk.adapters.batch import QueryBatch
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.measures import Recall, RecallWithin
-from recallatk.bench.job import query_sparse, query_texts
-from recallatk.core import Metric
-from recallatk.core.stages import StageResult, StageResults, widened
+from recallatk.analysis.stages import staged_recall
+from recallatk.bench.job import query_sparse
+from recallatk.core.stages import MeasuredStage, MeasuredStages, widened
 from recallatk.errors import UsageError
-from recallatk.pipeline.fusion import rrf, weighted
+from recallatk.pipeline.fusion import by_rank, by_score
+from recallatk.pipeline.hybrid_truth import exact_list, fusion_losses, hybrid_truth
+from recallatk.pipeline.lexical import query_texts
 from recallatk.pipeline.path import EXACT, RRF, Rerank, Retrieve
 from recallatk.pipeline.path_engine import TEXT, PathEngine, truth_depth
 from recallatk.pipeline.path_leg import PathLeg
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Trial, Truth
     from recallatk.core.stages import StageTrace
+    from recallatk.pipeline.fusion import Fuse
+    from recallatk.pipeline.hybrid_truth import FusionLoss
 
 
 class PathTruths:
@@ -44,18 +48,32 @@ class PathTruths:
         self._made: dict[Any, Truth] = {}
 
     def of(self, engine: type[PathEngine], trial: Trial, k: int) -> Truth:
-        """What the path returns for every query if its legs are exact."""
+        """What the path returns for every query if its legs are exact.
+
+        A fusion that ends the path is that of deeper lists than the trial retrieved, so that its depth can
+        lose neighbors. Whatever reranks gets the exact lists of the trial's own depth.
+        """
         if engine.path.by_vectors:
             return self.truth
         self.require_depth(engine, trial, k)
         wanted = max(k, engine.path.k or k)
-        later = bool(engine.path.reranks) or engine.path.post_filter is not None
-        deep = None if later and engine.path.reranks else self.truth.depth
-        key = (engine, self._apart(engine, trial), wanted)
+        key = (engine, self._deciding(engine, trial), wanted)
         if key not in self._made:
-            ranked = self._joined(engine, trial, wanted, self.exact_lists(engine, trial, wanted, deep))
-            self._made[key] = self._as_truth(ranked)
+            self._made[key] = self._truth(engine, trial, wanted)
         return self._made[key]
+
+    def _truth(self, engine: type[PathEngine], trial: Trial, k: int) -> Truth:
+        path = engine.path
+        if path.reranks:
+            lists = list(self.exact_lists(engine, trial, k).values())
+            return self._as_truth(self._joined(engine, trial, lists))
+        lists_by_leg = self.exact_lists(engine, trial, k, self.truth.depth)
+        if path.fuse is None:
+            return self._as_truth(lists_by_leg[path.legs[0].name])
+        depth = min(self.truth.depth, self.dataset.corpus.rows)
+        return hybrid_truth(
+            lists_by_leg, _fusion(engine, trial), depth, dense=self.truth, corpus=self.dataset.corpus
+        )
 
     def require_depth(self, engine: type[PathEngine], trial: Trial, k: int) -> None:
         """Refuse a truth by vectors that is too shallow for a trial of a path."""
@@ -70,28 +88,53 @@ class PathTruths:
 
     def exact_lists(
         self, engine: type[PathEngine], trial: Trial, k: int, depth: int | None = None
-    ) -> list[Ranked]:
-        """The exact list of every leg, of this depth or as long as the leg retrieves."""
-        found = []
+    ) -> dict[str, Ranked]:
+        """The exact list of every leg by name, of this depth or as long as the leg retrieves."""
+        found = {}
         for leg in engine.path.legs:
             width = depth or engine.knobs.depth(leg, dict(trial.search), k)
             width = min(width, self.dataset.corpus.rows)
-            found.append(self._by_vectors(width) if leg.dense else self._by_terms(engine, trial, leg, width))
+            by_terms = None if leg.dense else self._by_terms(engine, trial, leg, width)
+            found[leg.name] = by_terms or exact_list(self.truth, width, leg.name)
         return found
 
-    def results(self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int) -> StageResults:
-        """Recall of every stage of a trial: of the path's true top k, and against the stage's own truth."""
+    def results(self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int) -> MeasuredStages:
+        """Recall of every stage of a trial, what it lost, and its times."""
         wanted = max(k, engine.path.k or k)
-        truth = self.of(engine, trial, k)
+        truth, lists = self.of(engine, trial, k), self._everywhere(trace)
         cut = min(wanted, truth.depth)
+        own = self._own(engine, trial, trace, wanted)
         stages = tuple(
-            StageResult(name, lists, self._contained(truth, lists, cut), own)
-            for name, lists, own in zip(
-                trace.names, self._everywhere(trace), self._own(engine, trial, trace, wanted), strict=True
-            )
+            MeasuredStage(name, rows, _contained(truth, rows, cut), recall)
+            for name, rows, recall in zip(trace.names, lists, own, strict=True)
         )
+        lost = self._lost(engine, trial, lists, truth, cut)
         own_truth = None if truth is self.truth else _shallow(truth, wanted)
-        return StageResults(cut, stages, trace.spans_ns, own_truth)
+        return MeasuredStages(cut, stages, trace.spans_ns, own_truth, lost)
+
+    def _lost(
+        self,
+        engine: type[PathEngine],
+        trial: Trial,
+        lists: list[NDArray[np.int64]],
+        truth: Truth,
+        k: int,
+    ) -> dict[str, NDArray[np.float64]]:
+        """By cause, the share of each query's true top k that was lost to it."""
+        path = engine.path
+        legs = {leg.name: rows for leg, rows in zip(path.legs, lists, strict=False)}
+        if path.fuse is not None and path.fuse.method == RRF and len(lists) == len(legs) + 1:
+            exact = self.exact_lists(engine, trial, k)
+            found = {name: Ranked(rows, None) for name, rows in legs.items()}
+            exact = {name: Ranked(each.rows, None) for name, each in exact.items()}
+            losses = fusion_losses(truth, found, exact, _fusion(engine, trial), k)
+            return {name: _per_query(losses, number, len(truth)) for number, name in enumerate(losses.causes)}
+        later = list(path.stage_names[len(legs) :])
+        retrieved = np.concatenate(list(legs.values()), axis=1)
+        first = next(iter(legs)) if len(legs) == 1 else "retrieval"
+        if not later:
+            return {first: 1 - Recall(k).per_query(Compared(truth, retrieved))}
+        return dict(staged_recall([first, *later], [retrieved, *lists[len(legs) :]], truth, k).lost)
 
     def _everywhere(self, trace: StageTrace) -> list[NDArray[np.int64]]:
         """The lists of every query of the dataset; -1 for queries that were not sent."""
@@ -102,10 +145,6 @@ class PathTruths:
             found.append(whole)
         return found
 
-    def _contained(self, truth: Truth, rows: NDArray[np.int64], k: int) -> NDArray[np.float64]:
-        measure = RecallWithin(max(k, rows.shape[1]), k)
-        return measure.per_query(Compared(truth, rows))
-
     def _own(
         self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int
     ) -> list[NDArray[np.float64] | None]:
@@ -115,12 +154,11 @@ class PathTruths:
         found: list[NDArray[np.float64] | None] = []
         for number, stage in enumerate(each for each in path.read if each.name in trace.names):
             if isinstance(stage, Retrieve):
-                place = path.legs.index(stage)
-                right, depth = exact[place], lists[number].shape[1]
+                right, depth = exact[stage.name], lists[number].shape[1]
                 whole = right.rows.shape[1] >= depth and not stage.reduced
                 found.append(self._recall(right, lists[number], depth) if whole else None)
             elif path.fuse is not None and stage is path.fuse:
-                right = self._fused(engine, trial, k, exact)
+                right = self._fused(engine, trial, list(exact.values()))
                 found.append(self._recall(right, lists[number], min(k, right.rows.shape[1])))
             elif number == len(trace.names) - 1:
                 truth = self.of(engine, trial, k)
@@ -138,15 +176,9 @@ class PathTruths:
     def _batch(self) -> QueryBatch:
         queries = self.dataset.queries
         filters = None if queries.filters is None else list(queries.filters)
-        texts = None if queries.text_column is None else query_texts(self.dataset)
+        texts = None if queries.text_column is None else query_texts(queries)
         vectors = queries.vectors.read(0, queries.rows)
         return QueryBatch(vectors, filters, rows=np.arange(queries.rows), texts=texts)
-
-    def _by_vectors(self, depth: int) -> Ranked:
-        scores = self.truth.scores
-        if scores is not None and self.dataset.metric is Metric.L2:
-            scores = -scores
-        return Ranked(self.truth.rows, scores).cut(depth)
 
     def _by_terms(self, engine: type[PathEngine], trial: Trial, leg: Retrieve, depth: int) -> Ranked:
         """The exact list of a leg that ranks by terms, from an index of its own."""
@@ -166,29 +198,26 @@ class PathTruths:
 
     # The rest of the path over exact lists
 
-    def _joined(self, engine: type[PathEngine], trial: Trial, k: int, lists: list[Ranked]) -> Ranked:
+    def _joined(self, engine: type[PathEngine], trial: Trial, lists: list[Ranked]) -> Ranked:
         """The path after its legs, over these lists."""
-        found = self._fused(engine, trial, k, lists)
+        found = self._fused(engine, trial, lists)
         for stage in engine.path.reranks:
             found = Ranked(self._reranked(engine, trial, stage, found.rows), None)
         return found
 
-    def _fused(self, engine: type[PathEngine], trial: Trial, k: int, lists: list[Ranked]) -> Ranked:
-        fuse, search = engine.path.fuse, dict(trial.search)
-        if fuse is None:
+    def _fused(self, engine: type[PathEngine], trial: Trial, lists: list[Ranked]) -> Ranked:
+        if engine.path.fuse is None:
             return lists[0]
-        rows = [each.rows for each in lists]
-        width = int(search.get(f"{fuse.name}.depth") or sum(each.shape[1] for each in rows))
-        if fuse.method == RRF:
-            return rrf(rows, search["constant"], width)
-        share = float(search["weight"])
-        scores = [each.scores for each in lists if each.scores is not None]
-        return weighted(rows, scores, [share, 1 - share], width)
+        whole = sum(each.depth for each in lists)
+        search: dict[str, Any] = dict(trial.search)
+        return _fusion(engine, trial)(lists, int(search.get(f"{engine.path.fuse.name}.depth", whole)))
 
     def _reranked(
         self, engine: type[PathEngine], trial: Trial, stage: Rerank, rows: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        depth = int(dict(trial.search).get(f"{stage.name}.depth") or rows.shape[1])
+        search: dict[str, Any] = dict(trial.search)
+        width = int(rows.shape[1])
+        depth = int(search.get(f"{stage.name}.depth", width))
         first = rows[:, :depth]
         corpus = self.dataset.corpus
         if stage.by == EXACT:
@@ -199,7 +228,7 @@ class PathTruths:
             ordered = function.order(self._batch, first)
         return ordered if depth >= rows.shape[1] else np.concatenate([ordered, rows[:, depth:]], axis=1)
 
-    def _apart(self, engine: type[PathEngine], trial: Trial) -> tuple[Any, ...]:
+    def _deciding(self, engine: type[PathEngine], trial: Trial) -> tuple[Any, ...]:
         """The parameters of a trial that decide its truth: all but the effort of its indexes."""
         deciding = ["constant", "weight"]
         if engine.path.reranks:
@@ -227,6 +256,26 @@ class PathTruths:
             tie_counts=None,
             certificate=None,
         )
+
+
+def _fusion(engine: type[PathEngine], trial: Trial) -> Fuse:
+    """The fusion of a trial."""
+    search: dict[str, Any] = dict(trial.search)
+    if "weight" in search:
+        return by_score(float(search["weight"]), [leg.name for leg in engine.path.legs])
+    return by_rank(search["constant"])
+
+
+def _contained(truth: Truth, rows: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """The share of the true top k anywhere in these lists."""
+    return RecallWithin(max(k, rows.shape[1]), k).per_query(Compared(truth, rows))
+
+
+def _per_query(losses: FusionLoss, cause: int, queries: int) -> NDArray[np.float64]:
+    chosen = losses.cause == cause
+    lost = np.bincount(losses.query[chosen], losses.share[chosen], queries)
+    # Rounding must not carry a sum of shares beyond 1.
+    return np.minimum(lost, 1.0)
 
 
 def _shallow(truth: Truth, k: int) -> Truth:

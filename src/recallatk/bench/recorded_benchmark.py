@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 BENCH_FILE, _TRUTH_FILE = "bench.toml", "truth.parquet"
 _DATA_OPTIONS = "--corpus CORPUS --queries QUERIES"
+_NO_FILES = "the run does not record its data files"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,9 @@ class RecordedBenchmark:
     def no_truth(self) -> str:
         """Why the truth could not be opened; empty if it was."""
         why = self._found_truth[1]
+        if why and self.folder is None and not self._stated:
+            # A run of `measure` that was never in a folder, which only Python can report on.
+            return f"{_NO_FILES}. Pass truth=… and dataset=… to to_text, to_markdown or to_html"
         return f"{why} ({self.no_dataset})" if why and self.no_dataset else why
 
     @cached_property
@@ -119,11 +123,13 @@ class RecordedBenchmark:
                 return self._opened(settings), ""
             except (RecallError, OSError) as problem:
                 reasons.append(str(problem))
-        why = f"the run does not record its data files. Name them: {_DATA_OPTIONS}"
+        why = f"{_NO_FILES}. Name them: {_DATA_OPTIONS}"
         return None, reasons[0] if reasons else why
 
     def _opened(self, settings: Settings) -> Dataset:
-        dataset = open_data(settings)
+        # No fingerprint identifies the judgments, and the folder holds the judged values.
+        data = settings.data.model_copy(update={"qrels": None})
+        dataset = open_data(settings.model_copy(update={"data": data}))
         if self.same:
             require_same_data(self.run, dataset)
         return dataset

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.core import Caution, Failure, Measurement, Run, Trial
+    from recallatk.core.judged import Judged
     from recallatk.core.losses import LossEvidence
 
 
@@ -40,6 +41,12 @@ class RunSink(Protocol):
 
     def explain(self, trial: Trial, evidence: LossEvidence) -> None:
         """Save the evidence on what a finished trial missed."""
+
+    def unjudged(self, identity: str) -> tuple[Trial, ...]:
+        """Finished trials whose answers were not judged by this."""
+
+    def judge(self, trial: Trial, judged: Judged) -> None:
+        """Save how good the answers of a finished trial are downstream."""
 
     def update(
         self, *, cautions: tuple[Caution, ...] | None = None, seconds: Mapping[str, float] | None = None
@@ -81,6 +88,15 @@ class MemorySink:
     def explain(self, trial: Trial, evidence: LossEvidence) -> None:
         """Save the evidence on what a finished trial missed."""
         self.finished[trial] = replace(self.finished[trial], loss=evidence)
+
+    def unjudged(self, identity: str) -> tuple[Trial, ...]:
+        """Finished trials whose answers were not judged by this."""
+        judged = {trial: each.judged for trial, each in self.finished.items()}
+        return tuple(trial for trial, each in judged.items() if each is None or each.identity != identity)
+
+    def judge(self, trial: Trial, judged: Judged) -> None:
+        """Save how good the answers of a finished trial are downstream."""
+        self.finished[trial] = replace(self.finished[trial], judged=judged)
 
     def update(
         self, *, cautions: tuple[Caution, ...] | None = None, seconds: Mapping[str, float] | None = None

@@ -13,6 +13,7 @@ from recallatk.analysis.measures import parse_measure
 from recallatk.analysis.remedy import costlier
 from recallatk.analysis.score import score_repeated
 from recallatk.analysis.weighting import query_columns, weights_by_query
+from recallatk.bench.downstream import Panel
 from recallatk.bench.environment import load_average
 from recallatk.bench.full_effort import effort_knobs
 from recallatk.bench.job import Job, Task, insertion_order, write_data
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recallatk.adapters import Engine
+    from recallatk.bench.downstream import Judge
     from recallatk.bench.job import TrialSettings
     from recallatk.bench.load import Questions
     from recallatk.bench.loss_evidence import Ask
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from recallatk.bench.progress import Watch
     from recallatk.bench.run_sink import RunSink
     from recallatk.core import Dataset, FilterFacts, Trial, Truth
-    from recallatk.core.stages import StageResults
+    from recallatk.core.stages import MeasuredStages
 
 
 def _until_lost(
@@ -69,6 +71,7 @@ class Runner:
         logs: the folder for worker logs; by default they are discarded.
         watch: called with the progress.
         filters: what the filters of the queries admit, to be recorded with every trial.
+        judges: judges of the answers of every trial and of exact search.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Runner:
         logs: Path | None = None,
         watch: Watch | None = None,
         filters: FilterFacts | None = None,
+        judges: Sequence[Judge] = (),
     ) -> None:
         self.plan, self.dataset, self.truth = plan, dataset, truth
         self.sink, self.settings, self.logs, self.filters = sink, settings, logs, filters
@@ -89,6 +93,7 @@ class Runner:
         self.trials = plan.trials
         self.numbers = {trial: number for number, trial in enumerate(plan.trials)}
         self.k = min(settings.k, dataset.corpus.rows)
+        self.panel = Panel(judges, truth, self.k) if judges else None
         columns = query_columns(truth, dataset)
         self.weights = weights_by_query(columns, settings.weight, dataset.queries.rows)
         self.engines: dict[str, type[Engine]] = {}
@@ -110,6 +115,8 @@ class Runner:
 
     def run(self) -> None:
         """Measure all missing trials, each build in its own process."""
+        # Stored answers are judged without an index.
+        self._judge()
         self.worked = bool(self.sink.missing() or self._unexplained(self.trials))
         if not self.worked:
             return
@@ -123,6 +130,8 @@ class Runner:
             write_data(data, self.dataset, self.engines.values())
             for number, planned in enumerate(self.plan.builds, 1):
                 self._measure(planned, data, folder / f"build-{number}")
+                # After the process of the build ended: a judge may take longer than the trials.
+                self._judge()
 
     def run_here(self, engine: type[Engine], questions: Questions) -> None:
         """Measure the builds of the plan in this process, without limits."""
@@ -131,6 +140,14 @@ class Runner:
         for planned in self.plan.builds:
             with closing(self._in_this_process(engine, planned, questions)) as events:
                 self._take(planned, events)
+        self._judge()
+
+    def _judge(self) -> None:
+        """Judge the answers of all finished trials that were not judged by the same judges."""
+        if self.panel is None:
+            return
+        for trial in self.sink.unjudged(self.panel.identity):
+            self.sink.judge(trial, self.panel.judged(self.sink.finished[trial]))
 
     def _in_this_process(
         self, engine: type[Engine], planned: PlannedBuild, questions: Questions
@@ -178,7 +195,12 @@ class Runner:
     def _unexplained(self, trials: Sequence[Trial]) -> list[Trial]:
         """Finished trials that evidence is to be collected for."""
         waiting = set(self.sink.unexplained()) if self.settings.explain else set()
-        return [trial for trial in trials if trial in waiting]
+        return [trial for trial in trials if trial in waiting and self._explainable(trial)]
+
+    def _explainable(self, trial: Trial) -> bool:
+        """Whether evidence on vectors explains a trial; a fusion is explained by its stages."""
+        engine = get_engine(trial.engine) if trial.engine not in self.engines else self.engines[trial.engine]
+        return not issubclass(engine, PathEngine) or engine.path.by_vectors
 
     def _explain(
         self, planned: PlannedBuild, job: Job, engine: type[Engine], ask: Ask, *, rebuilt: bool = False
@@ -325,7 +347,7 @@ class Runner:
         self.progress.add(measurement)
         self.watch(self.progress)
 
-    def _stages(self, trial: Trial, result: TrialResult) -> StageResults | None:
+    def _stages(self, trial: Trial, result: TrialResult) -> MeasuredStages | None:
         engine = self.engines.get(trial.engine)
         if result.trace is None or engine is None or not issubclass(engine, PathEngine):
             return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.adapters.base import importing
+from recallatk.adapters.installation import importing
 from recallatk.analysis.latency import percentile
 from recallatk.bench.load import highest_rate, require_supported, run_block, warm_up
 from recallatk.bench.messages import Began, Blocked, Built, Failed, in_words
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from recallatk.adapters import Engine
     from recallatk.bench.job import Job, Task
     from recallatk.bench.load import Questions
-    from recallatk.bench.loss_probe import Probed
     from recallatk.bench.messages import AskRequest, Event, ProbeRequest
+    from recallatk.bench.probe_answers import Probed
     from recallatk.bench.trial_result import TrialResult
     from recallatk.core import Corpus
 

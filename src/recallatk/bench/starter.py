@@ -18,6 +18,7 @@ from recallatk.bench.settings.grid import is_json
 from recallatk.bench.settings.problems import Problems
 from recallatk.bench.settings.settings import toml_key, toml_text, toml_value
 from recallatk.bench.settings.sweeps import USUAL_K, build_values, effort_sweep, suitable_k
+from recallatk.datasets import read_qrels
 from recallatk.errors import UsageError
 from recallatk.redaction import is_url
 
@@ -35,6 +36,7 @@ def starter(
     queries: PathLike | None = None,
     *,
     metric: Metric | str | None = None,
+    qrels: PathLike | None = None,
     engine: str = "faiss-hnsw",
     folder: Path | None = None,
     format: str | None = None,
@@ -48,6 +50,7 @@ def starter(
         corpus: a file, a pattern, a folder or a URL; it holds the queries too if `queries` is None.
         queries: likewise.
         metric: cosine, ip or l2; required unless the file states it or all vectors have length 1.
+        qrels: a file of relevance judgments.
         engine: name of the first engine.
         folder: folder of the bench file, the base of its paths; by default the current one.
         format: format of the files, if it cannot be detected.
@@ -63,6 +66,9 @@ def starter(
     data = {"corpus": _path(corpus, place), "metric": str(profile.metric)}
     if queries is not None:
         data = {"corpus": data["corpus"], "queries": _path(queries, place), "metric": data["metric"]}
+    if qrels is not None:
+        read_qrels(qrels)
+        data["qrels"] = _path(qrels, place)
     data |= {key: text for key, text in opening.items() if text}
     k = suitable_k(profile.rows)
     parts = [_head(os.fspath(corpus), profile), _data(data, profile), _measure(k, profile), _REST]

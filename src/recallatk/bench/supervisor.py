@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.bench.job import Job
-    from recallatk.bench.loss_probe import Probed
     from recallatk.bench.messages import Event, ProbeRequest, Request
+    from recallatk.bench.probe_answers import Probed
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -162,7 +162,7 @@ class WorkerProcess:
         Raises:
             TrialFailed: the engine or its process failed.
         """
-        from recallatk.bench.loss_probe import Probed
+        from recallatk.bench.probe_answers import Probed
 
         remember_secrets(self.job.engine, request.search)
         self._number += 1

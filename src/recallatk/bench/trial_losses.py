@@ -12,7 +12,7 @@ from recallatk.analysis.distribution import mean_of
 from recallatk.analysis.loss import CAUSES, attribute, loss_by_cause
 from recallatk.analysis.remedy import remedy_of
 from recallatk.core import Run
-from recallatk.core.losses import ABSENT, NOT_ASKED, Cause, TrialLoss
+from recallatk.core.losses import ABSENT, NOT_ASKED, Cause, FilterWork, TrialLoss
 from recallatk.errors import UsageError
 from recallatk.goals.runs import trial_numbers
 from recallatk.storage import load_run
@@ -36,6 +36,8 @@ def explain(run: Run | PathLike, trial: int | None = None) -> list[TrialLoss]:
         run: the run, or its folder.
         trial: number of one trial, as in the name of its file; by default all.
 
+    Stages of paths say themselves what they lost: `Measurement.stages`.
+
     Raises:
         UsageError: there is no such trial, or no evidence.
     """
@@ -46,7 +48,7 @@ def explain(run: Run | PathLike, trial: int | None = None) -> list[TrialLoss]:
         listed = ", ".join(map(str, known)) or "none"
         raise UsageError(f"no measured trial {trial}. Measured trials: {listed}")
     chosen = known if trial is None else {trial: known[trial]}
-    if all(each.loss is None for each in chosen.values()):
+    if all(each.loss is None and each.stages is None for each in chosen.values()):
         which = "the run" if trial is None else f"trial {trial}"
         # A run of `measure` has no bench file.
         collect = _COLLECT if found.settings.get("engine") else _MEASURE_AGAIN
@@ -77,8 +79,19 @@ def _loss(number: int, measurement: Measurement, run: Run) -> TrialLoss | None:
         recall=replace(recall, ids=None),
         causes=causes,
         remedy=remedy_of(measurement, causes, run.measurements),
+        filtering=_filtering(evidence),
         notes=tuple(_notes(evidence)),
     )
+
+
+def _filtering(evidence: LossEvidence) -> FilterWork | None:
+    """Medians of what the filters did, over the queries for which the engine counted it."""
+    _, first = np.unique(evidence.query, return_index=True)
+    asked = first[evidence.returned[first] != NOT_ASKED]
+    if not len(asked):
+        return None
+    returned, removed = (float(np.median(each[asked])) for each in (evidence.returned, evidence.removed))
+    return FilterWork(len(asked), returned, removed)
 
 
 def _notes(evidence: LossEvidence) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recallatk.cli.options import CorpusPath, IdColumn, MetricName, QueriesPath, VectorColumn
+from recallatk.cli.options import CorpusPath, IdColumn, MetricName, Qrels, QueriesPath, VectorColumn
 from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
@@ -18,6 +18,7 @@ def init(
     queries: QueriesPath = None,
     out: Annotated[Path, typer.Option(help="Output file.")] = Path("bench.toml"),
     metric: MetricName = None,
+    qrels: Qrels = None,
     engine: Annotated[str, typer.Option(help="Engine of the first [[engine]] entry.")] = "faiss-hnsw",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     format: Annotated[str | None, typer.Option(help="Format of the files, if not detected.")] = None,
@@ -40,6 +41,7 @@ def init(
             corpus,
             queries,
             metric=metric,
+            qrels=qrels,
             engine=engine,
             folder=out.absolute().parent,
             format=format,

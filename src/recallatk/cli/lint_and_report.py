@@ -134,5 +134,5 @@ def _after_tuning(tuned: Tuned, before: Evidence, benchmark: Benchmark, seed: in
 
 def _tuning_truth(benchmark: Benchmark, targets: Sequence[Target]) -> Truth | None:
     """The truth that tuning to these targets stores, or the one that a run uses."""
-    depth = min(max(each.measure.deepest for each in targets), benchmark.dataset.corpus.rows)
+    depth = max(each.measure.deepest for each in targets)
     return benchmark.find_truth(depth)

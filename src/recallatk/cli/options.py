@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recallatk.errors import RecallError, UsageError
+from recallatk.redaction import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,9 +29,10 @@ _OPTIONS = {
     "measure.by_row": "--by-row",
     "tune.target": "--target",
     "tune.budget": "--budget",
+    "quality.function": "--quality",
     **{
         f"data.{name.replace('-', '_')}": f"--{name}"
-        for name in ("metric", "where", "id-column", "vector-column")
+        for name in ("metric", "where", "qrels", "id-column", "vector-column")
     },
     **{f"measure.{name}": f"--{name}" for name in ("at", "by", "weight", "rounds")},
 }
@@ -63,6 +65,10 @@ Weight = Annotated[
 ByRow = Annotated[
     list[str] | None,
     typer.Option("--by-row", help="Corpus column to group true neighbors by: who is not found; repeatable."),
+]
+Qrels = Annotated[
+    str | None,
+    typer.Option(help="Relevance judgments (BEIR or TREC qrels), for nDCG and others against exact search."),
 ]
 IdColumn = Annotated[str | None, typer.Option(help="Column with the ids.")]
 VectorColumn = Annotated[str | None, typer.Option(help="Column with the vectors.")]
@@ -149,9 +155,11 @@ class GivenOptions:
     corpus_sample: int | None = None
     rounds: int | None = None
     explain: bool = False
+    quality: str | None = None
     target: Sequence[str] | None = None
     budget: Sequence[str] | None = None
     price: str | None = None
+    qrels: str | None = None
 
     @property
     def described(self) -> dict[str, Any]:
@@ -180,7 +188,11 @@ class GivenOptions:
 
         price = None if self.price is None else parse_price(self.price)
         tables: dict[str, dict[str, Any]] = {
-            "data": {"sample_queries": self.sample, "sample_corpus": self.corpus_sample},
+            "data": {
+                "qrels": None if self.qrels is None else placed(self.qrels),
+                "sample_queries": self.sample,
+                "sample_corpus": self.corpus_sample,
+            },
             "measure": {
                 "by": list(self.by or ()),
                 "by_row": list(self.by_row or ()),
@@ -190,12 +202,18 @@ class GivenOptions:
             },
             "tune": {"target": list(self.target or ()), "budget": list(self.budget or ())},
             "cost": {} if price is None else {"per_hour": price.per_hour, "currency": price.currency},
+            "quality": {"function": self.quality},
         }
         given = {
             table: {key: value for key, value in keys.items() if value not in (None, [])}
             for table, keys in tables.items()
         }
         return {table: keys for table, keys in given.items() if keys}
+
+
+def placed(path: str) -> str:
+    """A path that means the same wherever the bench file is."""
+    return path if is_url(path) else str(Path(path).absolute())
 
 
 def open_benchmark(file: str, asked: GivenOptions, *, at: str = "1", usual: Sequence[str] = ()) -> Benchmark:

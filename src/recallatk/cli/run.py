@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -24,6 +25,7 @@ from recallatk.cli.options import (
     ModelColumn,
     ModelName,
     PriceOption,
+    Qrels,
     QueryModel,
     Quiet,
     Sample,
@@ -68,6 +70,12 @@ Explain = Annotated[
         "--explain", help="Find out why neighbors were missed; takes at most as long as the trials."
     ),
 ]
+QualityName = Annotated[
+    str | None,
+    typer.Option(
+        "--quality", help="Function that judges answers, as module:function; called as (query, retrieved)."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. Default: the one in the bench file, else runs/NAME.")
 ]
@@ -90,6 +98,7 @@ def run(
     at: At = None,
     rounds: Rounds = None,
     explain: Explain = False,
+    quality: QualityName = None,
     target: Targets = None,
     budget: Budgets = None,
     price: PriceOption = None,
@@ -97,6 +106,7 @@ def run(
     by: By = None,
     by_row: ByRow = None,
     weight: Weight = None,
+    qrels: Qrels = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     model: ModelName = None,
@@ -116,8 +126,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample,
-    --by, --by-row, --weight, --corpus-sample, --rounds, --explain, --target, --budget and --price win.
+    Each trial is saved once measured; the same command resumes a run. With a bench file, options about
+    queries, groups, rounds, judges, goals and price win.
 
     Example: recallatk run bench.toml
 
@@ -128,6 +138,7 @@ def run(
         queries, metric, where, id_column, vector_column, model, query_model, model_column, engine, search,
         build, settings, at=at, by=by, by_row=by_row, weight=weight, sample=sample, price=price,
         corpus_sample=corpus_sample, rounds=rounds, explain=explain, target=target, budget=budget,
+        qrels=qrels, quality=quality,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
@@ -135,10 +146,14 @@ def run(
         _show_plan(benchmark, folder, as_json=as_json)
         return
     _require_run(folder, resume=resume)
-    manner = Manner(fresh, retry_failed, strict, as_json, quiet, verbose)
-    found, findings = _measured_and_shown(benchmark, folder, manner)
-    if (found.failures and not found.measurements) or (strict and any(each.counts for each in findings)):
-        raise typer.Exit(FAILED)
+    _measure_and_show(benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose))
+
+
+def _import_from_here() -> None:
+    """Find the judge in the current folder, where workers find the functions of engines."""
+    if not sys.flags.safe_path and str(Path.cwd()) not in sys.path:
+        # Last, so that no file in the folder hides an installed module.
+        sys.path.append(str(Path.cwd()))
 
 
 def _require_run(folder: Path, *, resume: bool) -> None:
@@ -157,15 +172,20 @@ class Manner(NamedTuple):
     verbose: bool
 
 
-def _measured_and_shown(benchmark: Benchmark, folder: Path, manner: Manner) -> tuple[Run, list[Finding]]:
-    """Lint, measure, write the reports and print the result."""
+def _measure_and_show(benchmark: Benchmark, folder: Path, manner: Manner) -> None:
+    """Lint, measure, write the reports, print the result and exit with its code."""
     from recallatk.cli.lint_and_report import lint
     from recallatk.linter import Evidence
 
+    if benchmark.settings.quality.function is not None:
+        _import_from_here()
     known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
     lint(known, strict=manner.strict)
     found = _measured(benchmark, folder, fresh=manner.fresh, retry_failed=manner.retry_failed)
-    return found, _report(found, folder, known, benchmark.truth(), manner)
+    findings = _report(found, folder, known, benchmark.truth(), manner)
+    nothing = found.failures and not found.measurements
+    if nothing or (manner.strict and any(each.counts for each in findings)):
+        raise typer.Exit(FAILED)
 
 
 def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:

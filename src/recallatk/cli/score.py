@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from recallatk.cli.options import (
     MetricName,
     ModelColumn,
     ModelName,
+    Qrels,
     QueryModel,
     Quiet,
     Sample,
@@ -25,11 +26,12 @@ from recallatk.cli.options import (
     Where,
     cutoffs,
 )
+from recallatk.cli.progress import progress
 from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.core import Answers, Corpus, Dataset, Truth
+    from recallatk.core import Answers, Corpus, Dataset, FilterFacts, Truth
     from recallatk.datasets.model_labels import ModelLabels
 
 
@@ -37,7 +39,14 @@ TruthPath = Annotated[
     str, typer.Argument(help="Truth file: of `recallatk truth`, ann-benchmarks HDF5, ivecs, ibin, npy.")
 ]
 AnswersPath = Annotated[
-    str, typer.Argument(help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5.")
+    str | None,
+    typer.Argument(
+        help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5; omit it with --stage."
+    ),
+]
+Stage = Annotated[
+    list[str] | None,
+    typer.Option(help="List of one stage of a path as NAME=FILE, first stage first; repeatable."),
 ]
 At = Annotated[
     str | None,
@@ -51,7 +60,6 @@ Measures = Annotated[
 Against = Annotated[
     list[str] | None, typer.Option(help="Other answers to compare with, query by query; repeatable.")
 ]
-Qrels = Annotated[str | None, typer.Option(help="Relevance judgments, for nDCG@10 and others.")]
 KnownCorpus = Annotated[
     str | None, typer.Option(help="Corpus, to detect unknown ids; with --queries also ineligible ones.")
 ]
@@ -62,7 +70,8 @@ RowNumbers = Annotated[bool, typer.Option("--row-numbers", help="Read the answer
 
 def score(
     truth: TruthPath,
-    answers: AnswersPath,
+    answers: AnswersPath = None,
+    stage: Stage = None,
     at: At = None,
     by: By = None,
     by_row: ByRow = None,
@@ -91,14 +100,15 @@ def score(
 
     Example: recallatk score truth.parquet answers.parquet --at 1,10 --by category
     """
-    from recallatk.analysis import assess
     from recallatk.analysis.compatibility import require_same_models
     from recallatk.bench.truth_lookup import TruthFile
+    from recallatk.cli.scored_stages import stage_files
     from recallatk.datasets import read_qrels
     from recallatk.datasets.model_labels import ModelLabels
-    from recallatk.reporting import assessment_to_dict, assessment_to_text
 
     set_quiet(quiet)
+    alone: dict[str, Any] = {"against": against or (), "measures": measure or (), "by_row": by_row or ()}
+    files = stage_files(answers, stage, alone)
     file = TruthFile(truth)
     stated = metric or file.metric
     labels = ModelLabels(model, query_model, model_column)
@@ -106,19 +116,53 @@ def score(
     right = file.read(known, stated)
     require_same_models(right, labels.models)
     warn_if_swapped(right.sampled_from or right.corpus_rows, len(right))
-    given = [_read_answers(each, format) for each in (answers, *(against or ()))]
+    given = [_read_answers(each, format) for each in files.values() or (str(answers), *(against or ()))]
     if sample is not None:
         right, dataset, given = _sampled(right, dataset, given, sample, seed)
-    found = assess(
-        right, given[0], None if at is None else cutoffs(at),
-        measures=measure or (), by=by or (), by_row=by_row or (), against=given[1:],
-        qrels=None if qrels is None else read_qrels(qrels),
-        corpus=known, dataset=dataset, row_numbers=row_numbers, weight=weight,
-    )  # fmt: skip
-    if as_json:
-        typer.echo(json.dumps(assessment_to_dict(found), ensure_ascii=False))
+    options: dict[str, Any] = {
+        "at": None if at is None else cutoffs(at), "by": by or (), "weight": weight,
+        "qrels": None if qrels is None else read_qrels(qrels),
+        "corpus": known, "dataset": dataset, "row_numbers": row_numbers,
+    }  # fmt: skip
+    if files:
+        _assess_stages(right, dict(zip(files, given, strict=True)), options, as_json, verbose)
     else:
-        typer.echo(assessment_to_text(found, verbose=verbose))
+        own = alone | {"against": given[1:], "missed": verbose, "facts": _correlation(dataset, by)}
+        _assess(right, given, options | own, as_json, verbose)
+
+
+def _assess(truth: Truth, answers: list[Answers], options: Any, as_json: bool, verbose: bool) -> None:
+    from recallatk.analysis import assess
+    from recallatk.reporting import assessment_to_dict, assessment_to_text
+
+    found = assess(truth, answers[0], **options)
+    _print(assessment_to_dict(found) if as_json else assessment_to_text(found, verbose=verbose))
+
+
+def _assess_stages(
+    truth: Truth, stages: dict[str, Answers], options: Any, as_json: bool, verbose: bool
+) -> None:
+    from recallatk.analysis import assess_stages
+    from recallatk.reporting import stages_to_dict, stages_to_text
+
+    found = assess_stages(truth, stages, **options)
+    _print(stages_to_dict(found) if as_json else stages_to_text(found, verbose=verbose))
+
+
+def _print(result: dict[str, Any] | str) -> None:
+    """Text as it is, anything else as one JSON object."""
+    typer.echo(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
+
+
+def _correlation(dataset: Dataset | None, by: list[str] | None) -> FilterFacts | None:
+    """What grouping by the correlation of filter and query needs; None if nothing groups by it."""
+    from recallatk.analysis.query_groupings import names_correlation
+    from recallatk.api import filter_facts
+
+    if dataset is None or not names_correlation(by or (), dataset.queries.metadata_names):
+        return None
+    with progress("truth without filters") as line:
+        return filter_facts(dataset, progress=line)
 
 
 def _sampled(

@@ -23,6 +23,7 @@ from recallatk.cli.options import (
     ModelColumn,
     ModelName,
     PriceOption,
+    Qrels,
     QueryModel,
     Quiet,
     Sample,
@@ -82,6 +83,7 @@ def tune(
     where: Where = None,
     by: By = None,
     weight: Weight = None,
+    qrels: Qrels = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     model: ModelName = None,
@@ -111,7 +113,7 @@ def tune(
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, model, query_model, model_column,
         sample=sample, corpus_sample=corpus_sample,
-        weight=weight, target=target, budget=budget, price=price,
+        weight=weight, target=target, budget=budget, price=price, qrels=qrels,
     )  # fmt: skip
     benchmark = open_benchmark(file, asked)
     wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
@@ -169,7 +171,7 @@ def _wanted(
         target=tuple(target or table.target),
         budget=tuple(budget or table.budget),
         prefer=prefer or table.prefer,
-        engine=tuple(engine or table.engine or (each.name for each in settings.engine)),
+        engine=tuple(engine or table.engine or (each.engine.name for each in settings.entries)),
         seconds=table.time if time is None else parse_duration(time),
         by=tuple(by or table.by or settings.measure.by),
         price=price_of(settings.model_dump(include={"cost"})),

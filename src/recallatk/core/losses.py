@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from recallatk.units import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,7 +22,7 @@ ABSENT, NOT_ASKED = -1, -2
 
 COLUMNS = (
     *("query", "row", "share", "limit", "filtered", "lacking", "held"),
-    *("deeper", "reranked", "unfiltered", "full", "visited"),
+    *("deeper", "reranked", "unfiltered", "full", "visited", "returned", "removed"),
 )
 """Fields of the evidence with one entry per missed neighbor."""
 
@@ -74,6 +76,10 @@ class LossEvidence:
     """Rank at full effort."""
     visited: NDArray[np.int8]
     """Whether the search visited the part of the index that holds the row; `ABSENT` if unknown."""
+    returned: NDArray[np.int64]
+    """Number of rows that the index returned to the filter of the query; `NOT_ASKED` if not counted."""
+    removed: NDArray[np.int64]
+    """Number of these rows that the filter removed; `NOT_ASKED` if not counted."""
     scans: bool = False
     """Whether the search of the trial compares every row."""
     full_scans: bool = False
@@ -126,6 +132,24 @@ class Remedy:
         return f"{self.action}: {gain}, {price}{', measured in this run' if self.measured else ''}"
 
 
+@dataclass(frozen=True)
+class FilterWork:
+    """Medians over filtered queries that missed something and whose rows the engine counted."""
+
+    queries: int
+    returned: float
+    """Rows that the index returned to the filter."""
+    removed: float
+    """Rows among them that the filter removed."""
+
+    def __str__(self) -> str:
+        over = counted(self.queries, "filtered query", "filtered queries")
+        return (
+            f"the index returned {self.returned:,.10g} rows, the filter removed {self.removed:,.10g} "
+            f"(median over {over} that missed something)"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class TrialLoss:
     """Where one trial lost recall: the shares of all causes add up to 1 - recall."""
@@ -140,5 +164,7 @@ class TrialLoss:
     """Recall lost to each cause, in the order of the causes."""
     remedy: Remedy | None
     """The remedy with the largest effect; None if nothing was lost or nothing can be named."""
+    filtering: FilterWork | None = None
+    """What the engine counted while it filtered; None if it did not count."""
     notes: tuple[str, ...] = field(default=())
     """Facts about the evidence, and what the engine showed beyond it."""

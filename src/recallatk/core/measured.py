@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from recallatk.core.data import Metric
     from recallatk.core.filtering import FilterFacts, Refusals
+    from recallatk.core.judged import Judged
     from recallatk.core.losses import LossEvidence
-    from recallatk.core.stages import StageResults
+    from recallatk.core.stages import MeasuredStages
     from recallatk.core.trials import Parameters, Trial
     from recallatk.core.weights import Weights
 
@@ -213,8 +214,10 @@ class Measurement:
     """What the filters of the queries admit; None without filters, and in run formats before 4."""
     violations: NDArray[np.int64] | None = None
     """Number of rows in the first answer to each query that its filter does not admit."""
-    stages: StageResults | None = None
+    stages: MeasuredStages | None = None
     """What the stages of a path returned and took; None for an engine without stages."""
+    judged: Judged | None = None
+    """How good its first answers are downstream; None if nothing judged them."""
 
     @property
     def asked(self) -> NDArray[np.bool_]:
@@ -287,6 +290,10 @@ class Caution:
     limit: float | None = None
 
 
+LARGE_K, FEW_EFFECTIVE = "large k", "weights"
+"""Kinds of cautions: k beyond the corpus, and a few queries that carry a weighted mean."""
+SHOWN_FIRST = (LARGE_K, FEW_EFFECTIVE)
+"""Kinds that a terminal always shows: no rule of the linter repeats them."""
 SYNTHETIC_FILTERS = Caution(
     "synthetic filters",
     "the filters were made by recallatk workload and were not taken from real queries",

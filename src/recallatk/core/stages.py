@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -34,7 +36,7 @@ def widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class StageResult:
+class MeasuredStage:
     """One stage of a measured path."""
 
     name: str
@@ -47,13 +49,15 @@ class StageResult:
 
 
 @dataclass(frozen=True, eq=False)
-class StageResults:
+class MeasuredStages:
     """The stages of one trial."""
 
     k: int
     """Number of results of the path."""
-    stages: tuple[StageResult, ...]
+    stages: tuple[MeasuredStage, ...]
     spans_ns: NDArray[np.int64]
     """(calls, stages) nanoseconds of every timed call."""
     truth: Truth | None = None
     """What the path returns if its legs are exact; None if that is exact search by vectors."""
+    lost: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """By cause, the share of each query's true top k that was lost to it; they add up to 1 - recall."""

@@ -3,7 +3,6 @@
 from recallatk.datasets.answer_sources import read_answers
 from recallatk.datasets.conversion import convert
 from recallatk.datasets.demo import open_demo
-from recallatk.datasets.imported import read_qrels
 from recallatk.datasets.inspection import inspect
 from recallatk.datasets.opening import (
     make_corpus,
@@ -13,6 +12,7 @@ from recallatk.datasets.opening import (
     open_queries,
     read_truth,
 )
+from recallatk.datasets.qrels import read_qrels
 from recallatk.datasets.sampling import (
     queries_from_corpus,
     sample_corpus,

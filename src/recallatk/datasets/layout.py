@@ -121,6 +121,12 @@ def holds_text(kind: pa.DataType) -> bool:
     return is_text(_decoded(kind))
 
 
+def text_column(schema: pa.Schema) -> str | None:
+    """The column with the text of a row, by its usual names; None if there is none."""
+    usual = (name for name in TEXT_NAMES if name in schema.names)
+    return next((name for name in usual if holds_text(schema.field(name).type)), None)
+
+
 def _decoded(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 

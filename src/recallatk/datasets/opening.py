@@ -14,8 +14,9 @@ from recallatk.datasets.assembly import assembled
 from recallatk.datasets.checks import checked, require_vectors
 from recallatk.datasets.imported import belonging
 from recallatk.datasets.in_memory import is_path
-from recallatk.datasets.layout import FILTER_NAME, TEXT_NAMES, holds_text
+from recallatk.datasets.layout import FILTER_NAME, holds_text, text_column
 from recallatk.datasets.model_labels import ModelLabels
+from recallatk.datasets.qrels import judgments
 from recallatk.datasets.registry import detect, get_format, open_source
 from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
 from recallatk.errors import FilterError, FormatError, MismatchError, UsageError
@@ -24,6 +25,8 @@ from recallatk.filters import Filter, filter_from_json, parse_filter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from recallatk.datasets.source import Qrels
 
 
 def open_corpus(
@@ -83,6 +86,7 @@ def open_dataset(
     model: str | None = None,
     query_model: str | None = None,
     model_column: str | None = None,
+    qrels: Any = None,
 ) -> Dataset:
     """Open a corpus with its queries; without `queries`, one file or folder holds both.
 
@@ -97,10 +101,12 @@ def open_dataset(
         model: the embedding model of all vectors, recorded in truth and runs and compared.
         query_model: that of the queries, if it is another one.
         model_column: the column with the model of each vector, in the corpus, the queries or both.
+        qrels: relevance judgments: a file, or grades by query id and corpus id. By default those that the
+            folder of the data holds.
     """
     labels = ModelLabels(model, query_model, model_column)
     if isinstance(corpus, Dataset) and queries is None:
-        return labels.on(_restated(corpus, metric, where))
+        return labels.on(_restated(corpus, metric, where, judgments(qrels)))
     options = OpenOptions(id_column, vector_column)
     source = None if isinstance(corpus, Corpus) else _open(corpus, CORPUS, format, options)
     opened = corpus if isinstance(corpus, Corpus) else _corpus(_known(source))
@@ -115,10 +121,15 @@ def open_dataset(
         corpus=dataclasses.replace(opened, vectors=checked(opened, chosen)),
         queries=dataclasses.replace(_filtered(asked, where), vectors=checked(asked, chosen)),
         metric=chosen,
-        qrels=source.qrels() if source is not None and source.qrels else None,
+        qrels=_judged(source) if qrels is None else judgments(qrels),
         name=PurePath(opened.name).name,
     )
     return labels.on(dataset)
+
+
+def _judged(source: Source | None) -> Qrels | None:
+    """The judgments that came with the data."""
+    return source.qrels() if source is not None and source.qrels else None
 
 
 def _open(data: Any, role: str, format: str | None, options: OpenOptions) -> Source:
@@ -126,11 +137,14 @@ def _open(data: Any, role: str, format: str | None, options: OpenOptions) -> Sou
     return open_source(data, format=format if is_path(data) else None, options=options, name=role)
 
 
-def _restated(dataset: Dataset, metric: Metric | str | None, where: Filter | str | None) -> Dataset:
-    """An open dataset with its metric confirmed and its filter replaced if one is given."""
+def _restated(
+    dataset: Dataset, metric: Metric | str | None, where: Filter | str | None, qrels: Qrels | None
+) -> Dataset:
+    """An open dataset with its metric confirmed, and its filter and judgments replaced if some are given."""
     if metric is not None and Metric(metric) is not dataset.metric:
         raise MismatchError(f"metric mismatch: the dataset uses {dataset.metric}, not {Metric(metric)}")
-    return dataclasses.replace(dataset, queries=_filtered(dataset.queries, where))
+    queries = _filtered(dataset.queries, where)
+    return dataclasses.replace(dataset, queries=queries, qrels=dataset.qrels if qrels is None else qrels)
 
 
 def _filtered(queries: QuerySet, where: Filter | str | None) -> QuerySet:
@@ -262,7 +276,6 @@ def query_set(records: Records) -> QuerySet:
     """The records as queries: which column is their text, and which their filter."""
     require_vectors(records)
     schema = records.columns.schema
-    texts = [n for n in TEXT_NAMES if n in schema.names and holds_text(schema.field(n).type)]
     has_filter = FILTER_NAME in schema.names and not pa.types.is_null(schema.field(FILTER_NAME).type)
     if has_filter and not holds_text(schema.field(FILTER_NAME).type):
         raise FormatError(
@@ -276,7 +289,7 @@ def query_set(records: Records) -> QuerySet:
         vectors=checked(records),
         columns=records.columns,
         id_column=records.id_column,
-        text_column=texts[0] if texts else None,
+        text_column=text_column(schema),
         filters=_filters(records) if has_filter else None,
     )
 

@@ -30,7 +30,7 @@ _ROWS_AT_ONCE = 65_536
 
 def sample_queries(queries: QuerySet, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
     """A sample without replacement, in the order of the file; `by` keeps a column's proportions."""
-    chosen = _sample(queries, count, seed, by)
+    chosen = sample_rows(queries, count, seed=seed, by=by)
     return take_queries(queries, chosen)
 
 
@@ -39,7 +39,7 @@ def sample_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None =
 
     Recall on a sample does not carry over to the whole, which is another problem.
     """
-    rows = _sample(corpus, count, seed, by)
+    rows = sample_rows(corpus, count, seed=seed, by=by)
     columns, identifier = _taken_columns(corpus, corpus.columns.schema.names, rows)
     name = f"{count:,} of the {corpus.rows:,} rows of {corpus.name}"
     sample = Corpus(
@@ -74,7 +74,7 @@ def split_queries(
 
 def queries_from_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | None = None) -> QuerySet:
     """Corpus rows as queries: each knows its own row, which it may not find."""
-    rows = _sample(corpus, count, seed, by)
+    rows = sample_rows(corpus, count, seed=seed, by=by)
     # A column called filter is the row's own here, not what the query may return.
     names = [name for name in corpus.columns.schema.names if name != FILTER_NAME]
     columns, identifier = _taken_columns(corpus, names, rows)
@@ -91,7 +91,8 @@ def _draws(ids: pa.Array, seed: int, purpose: str) -> NDArray[np.float64]:
     return result
 
 
-def _sample(records: Records, count: int, seed: int, by: str | None) -> NDArray[np.int64]:
+def sample_rows(records: Records, count: int, *, seed: int = 0, by: str | None = None) -> NDArray[np.int64]:
+    """The row numbers of a sample without replacement, in order."""
     if not 1 <= count <= records.rows:
         raise UsageError(f"{records.name}: a sample of {count}. Accepted: 1 to {records.rows}")
     draws = _draws(records.ids, seed, "sample")
@@ -131,7 +132,7 @@ def _shares(sizes: list[int], count: int) -> list[int]:
 
 def _taken_columns(records: Records, names: list[str], rows: NDArray[np.int64]) -> tuple[TableColumns, str]:
     """Some columns of some rows, with the ids that they had: row numbers become a column."""
-    taken = _gathered(records, names, rows) if names else pa.table({})
+    taken = gathered_columns(records, names, rows) if names else pa.table({})
     columns = dict(zip(taken.column_names, taken.columns, strict=True))
     identifier = records.id_column
     if identifier is None:
@@ -142,8 +143,8 @@ def _taken_columns(records: Records, names: list[str], rows: NDArray[np.int64]) 
     return TableColumns(pa.table(columns)), identifier
 
 
-def _gathered(records: Records, names: list[str], rows: NDArray[np.int64]) -> pa.Table:
-    """Some rows, which are in order, read in one pass that holds few others."""
+def gathered_columns(records: Records, names: list[str], rows: NDArray[np.int64]) -> pa.Table:
+    """Some columns of some rows, which are in order, read in one pass that holds few others."""
     parts = []
     for start in range(0, records.rows, _ROWS_AT_ONCE):
         stop = min(start + _ROWS_AT_ONCE, records.rows)

@@ -20,6 +20,10 @@ _NEIGHBORS = 10
 SMALLEST_PART = 0.05
 # Two topics of one model may share as few neighbors as two models do, but they spread the same coordinates.
 MOST_LEAVING, MOST_ALIKE = 0.04, 0.2
+# Round clusters spread all coordinates alike: their variances differ by chance, and say nothing of models.
+LEAST_STABLE = 0.5
+# The order of fewer variances is mostly chance.
+FEWEST_COORDINATES = 32
 # A corpus with more parts has clusters, not models.
 _MOST_PARTS = 3
 
@@ -32,7 +36,8 @@ class Separation(NamedTuple):
     smaller: float
     """Share of the vectors in the smaller part."""
     alike: float
-    """Rank correlation of the parts' variances per coordinate: each model spreads its own coordinates."""
+    """Rank correlation of the parts' variances per coordinate: each model spreads its own coordinates. 1 if
+    the variances are few or differ by chance alone, because then they cannot tell models apart."""
 
     @property
     def unrelated(self) -> bool:
@@ -68,9 +73,33 @@ def separation(vectors: NDArray[Any]) -> Separation | None:
 
 
 def _alike(one: Floats, other: Floats) -> float:
+    if one.shape[1] < FEWEST_COORDINATES:
+        return 1.0
+    if max(_stability(part) for part in (one, other)) < LEAST_STABLE:
+        return 1.0
+    return _rank_correlation(one.var(axis=0), other.var(axis=0))
+
+
+def _stability(part: Floats) -> float:
+    """Rank correlation between halves of a part in how far each coordinate is from that of the nearest row.
+
+    Nearest rows are in one cluster, so that the distance between clusters has no part in it.
+    """
+    mixed = part[np.random.default_rng(0).permutation(len(part))]
+    return _rank_correlation(_local_variance(mixed[::2]), _local_variance(mixed[1::2]))
+
+
+def _local_variance(points: Floats) -> Floats:
+    near = points @ points.T
+    np.fill_diagonal(near, -np.inf)
+    return np.asarray(((points - points[near.argmax(axis=1)]) ** 2).mean(axis=0))
+
+
+def _rank_correlation(one: Floats, other: Floats) -> float:
+    """Rank correlation of one number per coordinate; 1 if all are equal."""
     from scipy.stats import rankdata
 
-    ranks = [rankdata(part.var(axis=0)) for part in (one, other)]
+    ranks = [rankdata(each) for each in (one, other)]
     if any(np.ptp(each) == 0 for each in ranks):
         return 1.0
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -69,6 +69,11 @@ class PathKnobs:
         later = self.path.post_filter is not None or (self.path.reranks and not self.native)
         return _OVERSAMPLE if later else None
 
+    def list_knob(self) -> str | None:
+        """The knob for the number of lists of the first leg that has one."""
+        found = [(self.prefix(leg), self.engines[leg.name].list_knob) for leg in self.path.legs]
+        return next((f"{prefix}{name}" for prefix, name in found if name is not None), None)
+
     def build(self) -> tuple[Knob, ...]:
         """All build knobs."""
         return tuple(knob for leg in self.path.legs for knob in self._leg_build(leg))

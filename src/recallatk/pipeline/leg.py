@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.base import Abilities, Library
-from recallatk.core import Metric
+from recallatk.core import Metric, QuerySet
 from recallatk.errors import UsageError, choices
-from recallatk.pipeline.ranking import Ranked, best, lists_of
+from recallatk.pipeline.ranking import Ranked, Scores, contenders, ranked
 from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from recallatk.adapters.batch import QueryBatch
-    from recallatk.core import Corpus
+    from recallatk.core import Corpus, Records
     from recallatk.filters import Filter
-    from recallatk.pipeline.ranking import Scores
 
 
 class TermLeg(Library):
@@ -60,12 +60,17 @@ class TermLeg(Library):
         """
         if self.index is None or self.allowed is None:
             raise self.unbuilt()
-        found: list[tuple[list[int], list[float]]] = [([], [])] * batch.count
+        found: list[Scores | None] = [None] * batch.count
         for condition, places in batch.by_filter():
             mask = None if condition is None else self.allowed.of(condition)
             for query in places:
-                found[query] = best(*self.term_scores(batch, query, mask, exact=exact), k)
-        return lists_of(found, k)
+                found[query] = contenders(self.term_scores(batch, query, mask, exact=exact), k)
+        answered = [each for each in found if each is not None]
+        if not answered:
+            return Ranked(np.empty((0, k), np.int64), np.empty((0, k)))
+        numbers = np.repeat(np.arange(batch.count), [len(each.rows) for each in answered])
+        together = Scores(*(np.concatenate(parts) for parts in zip(*answered, strict=True)))
+        return ranked(numbers, together, batch.count, k)
 
     def nearest(self, batch: QueryBatch, k: int) -> NDArray[np.int64]:
         """The best k rows of each query."""
@@ -107,18 +112,27 @@ class AllowedMasks(AllowedRows):
 
 
 def leg_column(
-    corpus: Corpus, name: str, stage: str, kind: str, fits: Callable[[pa.DataType], bool]
+    records: Records, name: str, stage: str, kind: str, fits: Callable[[pa.DataType], bool]
 ) -> pa.ChunkedArray:
-    """All values of the column that a leg ranks; other columns are refused, with those that fit."""
-    schema = corpus.columns.schema
+    """All values of the column that a leg ranks by; other columns are refused, with those that fit.
+
+    Args:
+        records: the corpus or the queries.
+        name: name of the column.
+        stage: name of the leg, for messages.
+        kind: what the column has to hold, in words.
+        fits: whether a type is of that kind.
+    """
+    schema = records.columns.schema
     fitting = [field.name for field in schema if fits(field.type)]
     if name in fitting:
-        return corpus.columns.read([name], 0, corpus.rows)[name]
+        return records.columns.read([name], 0, records.rows)[name]
+    part, have = ("queries", "have") if isinstance(records, QuerySet) else ("corpus", "has")
     said = f"no column {name!r}" if name not in schema.names else f"{schema.field(name).type} in {name!r}"
-    remedy = f"Set column to a {kind} column of the corpus: {choices(fitting)}"
+    remedy = f"Set column to a {kind} column of the {part}: {choices(fitting)}"
     if not fitting:
-        remedy = f"The corpus has no {kind} column. Add one, or remove the stage from the path"
-    raise UsageError(f"{stage}: the corpus {corpus.name} has {said}. {remedy}")
+        remedy = f"The {part} {have} no {kind} column. Add one, or remove the stage from the path"
+    raise UsageError(f"{stage}: the {part} {records.name} {have} {said}. {remedy}")
 
 
 def array_bytes(*arrays: Any) -> int:

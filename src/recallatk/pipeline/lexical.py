@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recallatk.adapters.base import importing
+from recallatk.adapters.installation import importing
 from recallatk.core import Corpus, Knob, Metric
 from recallatk.errors import EngineError
 from recallatk.filters.columns import is_text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.adapters.batch import QueryBatch
+    from recallatk.core import QuerySet
 
 _METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _LANGUAGES = ("en", "en_plus", "da", "de", "es", "fr", "it", "ko", "nl", "no", "pt", "ru", "sv", "tr", "zh")
@@ -130,6 +131,18 @@ class Bm25(TermLeg):
         """Bytes of the word scores."""
         held = self.index.scores
         return array_bytes(held["data"], held["indices"], held["indptr"])
+
+
+def query_texts(queries: QuerySet, column: str | None = None) -> list[str]:
+    """The text of each query, for a batch; null is an empty text.
+
+    Args:
+        queries: the queries.
+        column: their text column; by default the one that was found when they were opened, or `text`.
+    """
+    name = column or queries.text_column or "text"
+    texts = leg_column(queries, name, Bm25.name, "text", _holds_text)
+    return [each or "" for each in texts.cast(pa.large_string()).to_pylist()]
 
 
 def _holds_text(kind: pa.DataType) -> bool:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from recallatk.adapters.allowed_rows import AllowedRows
-from recallatk.adapters.base import Abilities, Engine, Inputs
+from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.batch import QueryBatch
+from recallatk.adapters.inputs import Inputs
 from recallatk.core import Metric
 from recallatk.core.stages import StageTrace, widened
 from recallatk.errors import EngineError
@@ -331,6 +332,7 @@ def path_engine(path: Path) -> type[PathEngine]:
         "search_knobs": knobs.search(),
         "constraints": knobs.constraints(),
         "inputs": _inputs(path, knobs),
+        "list_knob": knobs.list_knob(),
         "declaration": path.to_plain() if path.portable else None,
         "__doc__": f"The path {path.name}: {' → '.join(path.stage_names)}.",
     }

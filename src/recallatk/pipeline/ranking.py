@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,8 +9,6 @@ import numpy as np
 from recallatk.errors import EngineError, MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -46,63 +43,53 @@ class Ranked(NamedTuple):
         return Ranked(self.rows[:, :depth], None if self.scores is None else self.scores[:, :depth])
 
 
-def settled(
-    rows: list[int], scores: list[float], errors: list[float], k: int
-) -> tuple[list[int], list[float]]:
-    """The best k rows, where scores tie if their errors overlap: ties get one score and the order of rows.
+def contenders(found: Scores, k: int) -> Scores:
+    """The rows that can be among the best k: those that reach the k-th best score or tie with it."""
+    rows, scores, errors = found
+    if len(rows) <= k:
+        return found
+    lowest = np.partition(scores, len(rows) - k)[len(rows) - k]
+    slack = 2 * float(errors.max())
+    # Ties beyond rank k decide which rows are returned.
+    while len(near := scores[(scores < lowest) & (scores >= lowest - slack)]):
+        lowest = near.min()
+    kept = np.flatnonzero(scores >= lowest)
+    return Scores(rows[kept], scores[kept], errors[kept])
+
+
+def ranked(query: NDArray[np.int64], found: Scores, queries: int, k: int) -> Ranked:
+    """The best k rows of every query: by score, and by row where scores tie.
+
+    Scores tie if their errors overlap, also from one to the next. They all get the best score among them.
 
     Args:
-        rows: rows by falling score; rows of equal score ascend.
-        scores: their scores.
-        errors: maximum error of each score.
-        k: number of rows to return.
+        query: query of each row, ascending; ignored if there is one query.
+        found: rows, ascending for each query, with scores and their errors.
+        queries: number of queries.
+        k: maximum number of rows per query.
     """
-    end, differ = len(rows), False
-    for place in range(1, len(rows)):
-        gap = scores[place - 1] - scores[place]
-        if gap <= errors[place - 1] + errors[place]:
-            differ = differ or gap > 0
-        elif place >= k:
-            end = place
-            break
-    if not differ:
-        return rows[:k], scores[:k]
-    ordered: list[int] = []
-    equal: list[float] = []
-    for place in range(1, end + 1):
-        first = len(ordered)
-        if place < end and scores[place - 1] - scores[place] <= errors[place - 1] + errors[place]:
-            continue
-        ordered += sorted(rows[first:place])
-        equal += [scores[first]] * (place - first)
-    return ordered[:k], equal[:k]
-
-
-def best(
-    rows: NDArray[np.int64], scores: NDArray[np.float64], errors: NDArray[np.float64], k: int
-) -> tuple[list[int], list[float]]:
-    """The best k of many rows, in ascending order, with ties settled as in `settled`."""
-    if len(rows) > k:
-        lowest = np.partition(scores, len(rows) - k)[len(rows) - k]
-        slack = 2 * float(errors.max())
-        # Ties beyond rank k decide which rows are returned, so they stay until they are settled.
-        while len(near := scores[(scores < lowest) & (scores >= lowest - slack)]):
-            lowest = near.min()
-        kept = np.flatnonzero(scores >= lowest)
-        rows, scores, errors = rows[kept], scores[kept], errors[kept]
-    order = np.argsort(-scores, kind="stable")
-    return settled(rows[order].tolist(), scores[order].tolist(), errors[order].tolist(), k)
-
-
-def lists_of(found: Sequence[tuple[Sequence[int], Sequence[float]]], k: int) -> Ranked:
-    """Rows and scores of each query as two matrices with k columns, padded with -1 and NaN."""
-    rows, scores = np.empty((len(found), k), np.int64), np.empty((len(found), k))
-    rows.fill(-1)
-    scores.fill(np.nan)
-    for query, (listed, values) in enumerate(found):
-        rows[query, : len(listed)] = listed
-        scores[query, : len(listed)] = values
-    return Ranked(rows, scores)
+    one = queries == 1
+    order = (-found.scores).argsort(kind="stable") if one else np.lexsort((-found.scores, query))
+    rows, scores, errors = found.rows[order], found.scores[order], found.errors[order]
+    gap = scores[:-1] - scores[1:]
+    tied = gap <= errors[:-1] + errors[1:]
+    if not one:
+        tied &= query[:-1] == query[1:]
+    if (tied & (gap > 0)).any():
+        fresh = np.concatenate([[True], ~tied])
+        block = np.cumsum(fresh) - 1
+        rows, scores = rows[np.lexsort((rows, block))], scores[fresh][block]
+    if one and len(rows) >= k:
+        return Ranked(rows[None, :k], scores[None, :k])
+    lists = np.full((queries, k), -1, np.int64), np.full((queries, k), np.nan)
+    if one:
+        lists[0][0, : len(rows)], lists[1][0, : len(rows)] = rows, scores
+        return Ranked(*lists)
+    counts = np.bincount(query, minlength=queries)
+    rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = rank < k
+    lists[0][query[kept], rank[kept]], lists[1][query[kept], rank[kept]] = rows[kept], scores[kept]
+    return Ranked(*lists)
 
 
 def require_rows(lists: Ranked, stage: str, corpus_rows: int) -> None:
@@ -116,11 +103,9 @@ def require_rows(lists: Ranked, stage: str, corpus_rows: int) -> None:
         )
 
 
-def unusable_score(stage: str, leg: str, query: int, scores: Mapping[int, float]) -> EngineError:
-    """The error for scores, by row, that cannot be fused."""
-    wrong = [row for row, score in scores.items() if not math.isfinite(score)]
-    said = f"gave row {wrong[0]} the score {scores[wrong[0]]}" if wrong else "gave scores too far apart"
+def unusable_score(stage: str, leg: str, query: int, said: str) -> EngineError:
+    """The error for scores that cannot be fused."""
     return EngineError(
-        f"{stage}: query {query}: {leg} {said}. Accepted: finite numbers. "
+        f"{stage}: query {query}: {leg} gave {said}. Accepted: finite numbers. "
         'Repair the scores of that stage, or fuse by rank: fuse = "rrf"'
     )

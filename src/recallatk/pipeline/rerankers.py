@@ -71,7 +71,7 @@ class RerankQuery:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RerankCandidate:
     """A row that a reranking function has to place."""
 
     id: Any
@@ -115,7 +115,7 @@ class FunctionOrder:
             batch.vectors[place],
         )
         candidates = [
-            Candidate(
+            RerankCandidate(
                 row if self.ids is None else self.ids[row],
                 rank,
                 None if self.texts is None else self.texts[row],
@@ -133,7 +133,9 @@ class FunctionOrder:
             raise self._refused(query, said) from problem
         return known[self._places(query, candidates, returned)]
 
-    def _places(self, query: RerankQuery, candidates: list[Candidate], returned: Any) -> NDArray[np.int64]:
+    def _places(
+        self, query: RerankQuery, candidates: list[RerankCandidate], returned: Any
+    ) -> NDArray[np.int64]:
         """The places of the candidates in their new order, from what the function returned."""
         plain = returned.tolist() if hasattr(returned, "tolist") else returned
         if isinstance(plain, Mapping):
@@ -146,7 +148,7 @@ class FunctionOrder:
             raise self._refused(
                 query, f"it returned a {type(returned).__name__}. Return one score per candidate"
             )
-        if plain and all(isinstance(each, str | Candidate) for each in plain):
+        if plain and all(isinstance(each, str | RerankCandidate) for each in plain):
             return self._listed(query, candidates, plain)
         if len(plain) != len(candidates):
             scores = counted(len(plain), "score", "scores")
@@ -168,16 +170,16 @@ class FunctionOrder:
         return np.argsort(-values, kind="stable")
 
     def _listed(
-        self, query: RerankQuery, candidates: list[Candidate], returned: list[Any] | tuple[Any, ...]
+        self, query: RerankQuery, candidates: list[RerankCandidate], returned: list[Any] | tuple[Any, ...]
     ) -> NDArray[np.int64]:
         """Candidates or ids in their new order; those left out follow in their old order."""
-        ids = [each.id if isinstance(each, Candidate) else each for each in returned]
+        ids = [each.id if isinstance(each, RerankCandidate) else each for each in returned]
         self._require_given(query, candidates, ids)
         places = {str(each.id): place for place, each in enumerate(candidates)}
         first = dict.fromkeys(places[str(each)] for each in ids)
         return np.array([*first, *(each for each in range(len(candidates)) if each not in first)], np.int64)
 
-    def _require_given(self, query: RerankQuery, candidates: list[Candidate], ids: Any) -> None:
+    def _require_given(self, query: RerankQuery, candidates: list[RerankCandidate], ids: Any) -> None:
         given = {str(each.id) for each in candidates}
         strangers = [each for each in ids if str(each) not in given]
         if strangers:

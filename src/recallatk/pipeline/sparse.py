@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.adapters.batch import QueryBatch
+    from recallatk.core import Records
     from recallatk.datasets.sparse_vectors import SparseMatrix
 
 
@@ -59,29 +60,13 @@ class Sparse(TermLeg):
         from scipy.sparse import csr_array
 
         self.close()
-        vectors = self._vectors(corpus, parameters.get("column", ""), parameters.get("file", ""))
+        vectors = sparse_vectors(corpus, parameters.get("column", ""), parameters.get("file", ""))
         terms, lines = np.unique(vectors.indices, return_inverse=True)
         compact = csr_array((vectors.data, lines, vectors.indptr), shape=(corpus.rows, len(terms)))
         lists = compact.T.tocsr()
         numbers = dict(zip(terms.tolist(), range(len(terms)), strict=True))
         self.index = Postings(lists, numbers, bool((lists.data < 0).any()))
         self.rows, self.allowed = corpus.rows, AllowedMasks(corpus)
-
-    def _vectors(self, corpus: Corpus, column: str, file: str) -> SparseMatrix:
-        if column and file:
-            raise UsageError(f"{self.name}: column and file are both set. Accepted: one of them")
-        if not file:
-            fitting = [each.name for each in corpus.columns.schema if is_sparse(each.type)]
-            name = fitting[0] if not column and len(fitting) == 1 else column
-            values = leg_column(corpus, name, self.name, "sparse", is_sparse)
-            return column_vectors(values, f"{corpus.name}, column {name!r}")
-        vectors = read_csr(file)
-        if vectors.shape[0] != corpus.rows:
-            raise MismatchError(
-                f"{self.name}: {locate(file).text} has {vectors.shape[0]:,} sparse vectors, but the corpus "
-                f"{corpus.name} has {corpus.rows:,} rows. Write one sparse vector per row, in the same order"
-            )
-        return vectors
 
     def term_scores(
         self, batch: QueryBatch, query: int, mask: NDArray[np.bool_] | None, *, exact: bool
@@ -147,6 +132,31 @@ class Sparse(TermLeg):
         """Bytes of the inverted index."""
         lists = self.index.lists
         return array_bytes(lists.data, lists.indices, lists.indptr)
+
+
+def sparse_vectors(records: Records, column: str = "", file: str = "") -> SparseMatrix:
+    """The sparse vectors of a corpus or of queries, one per row.
+
+    Args:
+        records: the corpus or the queries.
+        column: their sparse column; by default the only one.
+        file: a `.csr` file in the same order, in place of a column.
+    """
+    stage = Sparse.name
+    if column and file:
+        raise UsageError(f"{stage}: column and file are both set. Accepted: one of them")
+    if not file:
+        fitting = [each.name for each in records.columns.schema if is_sparse(each.type)]
+        name = fitting[0] if not column and len(fitting) == 1 else column
+        values = leg_column(records, name, stage, "sparse", is_sparse)
+        return column_vectors(values, f"{records.name}, column {name!r}")
+    vectors = read_csr(file)
+    if vectors.shape[0] != records.rows:
+        raise MismatchError(
+            f"{stage}: {locate(file).text} has {vectors.shape[0]:,} sparse vectors, but {records.name} has "
+            f"{records.rows:,} rows. Write one sparse vector per row, in the same order"
+        )
+    return vectors
 
 
 def kept_weights(pairs: list[tuple[int, float]], drop_ratio: float) -> list[tuple[int, float]]:

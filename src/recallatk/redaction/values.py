@@ -15,7 +15,7 @@ Hide = Callable[[str], str]
 
 _HEADERS = "headers"
 # Paths: a folder name may equal a secret by chance, and the path must stay usable.
-_PATHS = frozenset(["corpus", "queries", "file", "store", "folder"])
+_PATHS = frozenset(["corpus", "queries", "file", "store", "folder", "cache"])
 # A filter contains column names and values of the data.
 _FILTER = "where"
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from recallatk.reporting.charts import charts_of
     from recallatk.reporting.exports import export
     from recallatk.reporting.run_report import to_html, to_markdown, to_text
+    from recallatk.reporting.stages import stages_to_dict, stages_to_text
     from recallatk.reporting.tuned import tuned_to_html, tuned_to_markdown, tuned_to_text
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "charts_of",
     "export",
     "run_to_dict",
+    "stages_to_dict",
+    "stages_to_text",
     "to_html",
     "to_markdown",
     "to_text",
@@ -32,6 +35,7 @@ _HOMES = {
     "charts": ("charts_of",),
     "exports": ("export",),
     "run_report": ("to_html", "to_markdown", "to_text"),
+    "stages": ("stages_to_dict", "stages_to_text"),
     "tuned": ("tuned_to_html", "tuned_to_markdown", "tuned_to_text"),
 }
 

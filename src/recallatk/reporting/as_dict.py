@@ -66,6 +66,7 @@ def run_to_dict(
             **weight_to_dict(weights_of_run(run)),
             "trials": _trials(run),
             "segments": [each.to_dict() for each in segments],
+            **_downstream(run),
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
@@ -77,6 +78,15 @@ def run_to_dict(
     )
     shown: dict[str, Any] = public(found)
     return shown
+
+
+def _downstream(run: Run) -> dict[str, Any]:
+    """The key `downstream`, where answers were judged."""
+    if all(each.judged is None for each in run.measurements):
+        return {}
+    from recallatk.reporting.downstream import downstream_to_dict
+
+    return {"downstream": downstream_to_dict(run)}
 
 
 def _rows(run: Run, rows: Sequence[SettingRows]) -> list[dict[str, Any]]:
@@ -175,7 +185,15 @@ def _measured(line: TrialLine, measure: str | None) -> dict[str, Any]:
         "anomalies": measurement.score.anomalies,
         "pareto": line.front,
         "failure": None,
+        **({} if measurement.stages is None else {"path": _stages(measurement)}),
     }
+
+
+def _stages(measurement: Measurement) -> dict[str, Any] | None:
+    """What the stages of a path returned and took."""
+    from recallatk.reporting.path_stages import stages_to_dict
+
+    return stages_to_dict(measurement)
 
 
 def _filters(measurement: Measurement, measure: str | None) -> dict[str, Any] | None:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recallatk.analysis.answer_scores import OTHER_TOOLS
-from recallatk.analysis.segments import AUTOMATIC, FEW, FEW_SAID, FEWEST, FREQUENCY, SELECTIVITY
-from recallatk.analysis.weighting import few_effective
+from recallatk.analysis.headline import beyond_corpus, recall_cutoffs
+from recallatk.analysis.segments import (
+    AUTOMATIC,
+    CORRELATION,
+    FEW,
+    FEW_SAID,
+    FEWEST,
+    FREQUENCY,
+    SELECTIVITY,
+)
+from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import LOWER_BOUND, by_grouping, number, weighted_by, with_margin
@@ -21,7 +28,9 @@ if TYPE_CHECKING:
     from recallatk.analysis.assessment import Assessment
     from recallatk.analysis.comparison import Difference
     from recallatk.analysis.distribution import Distribution
+    from recallatk.analysis.missed import MissedNeighbors
     from recallatk.analysis.segments import Segment
+    from recallatk.core import Score
     from recallatk.reporting.document import Builders
 
 _SHOWN = 12
@@ -171,11 +180,11 @@ def _segments(assessment: Assessment) -> list[Section]:
 
 
 def _named_segments(assessment: Assessment) -> list[Section]:
-    """The groupings that the user named, filter selectivity and frequency; --verbose has the others."""
+    """The groupings that the user named, those by filter, and frequency; --verbose has the others."""
     shown = {
         name: found
         for name, found in assessment.segments.items()
-        if found and (name not in AUTOMATIC or name in (SELECTIVITY, FREQUENCY))
+        if found and (name not in AUTOMATIC or name in (SELECTIVITY, CORRELATION, FREQUENCY))
     }
     more = [name for name in assessment.segments if name not in shown]
     sections = [_segment_section(name, found) for name, found in shown.items()]
@@ -207,26 +216,62 @@ def _rows(assessment: Assessment) -> Section | None:
     return None if assessment.rows is None else Section("", row_blocks(assessment.rows))
 
 
+def _missed(assessment: Assessment) -> Section | None:
+    """Which missed neighbors mattered."""
+    return None if assessment.missed is None else Section("", [Sentences(missed_lines(assessment.missed))])
+
+
+def missed_lines(found: MissedNeighbors) -> list[str]:
+    """The missed neighbors that mattered, in sentences."""
+    sample = "" if found.sampled_from is None else f", random sample of {found.queries:,} queries"
+    missed = counted(found.count, "neighbor", "neighbors")
+    lines = [f"Missed: {with_margin(found.lost)} of the true top {found.k} ({missed}{sample})."]
+    if found.stood_in is not None:
+        lines.append(
+            f"  {with_margin(found.stood_in)} have a stand-in among the answers: a wrong row that is nearer "
+            "to the missed one than the query and every other true neighbor are. "
+            f"{with_margin(found.without)} have none."
+        )
+    if found.relevant is not None and found.relevant_count is not None:
+        relevant = counted(found.relevant_count, "neighbor", "neighbors")
+        judged = counted(found.relevant.n, "query", "queries")
+        lines.append(
+            f"  {with_margin(found.relevant)} were judged relevant ({relevant}, {judged} with judgments)."
+        )
+    return lines
+
+
 def _differences(assessment: Assessment) -> Section:
     return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
 
 
 def _warnings(assessment: Assessment) -> Section:
+    lines = [f"warning: {each}" for each in anomaly_lines(assessment.score)]
+    lines += _tie_warnings(assessment)
+    large = beyond_corpus(recall_cutoffs(assessment.score.measures), assessment.corpus_rows)
+    lines += [f"note: {large}"] if large else []
+    few = few_effective(scored_weights(assessment.score))
+    lines += [] if few is None else [f"warning: {few.message}"]
+    return Section("", [Sentences([*lines, *unchecked_lines(assessment.score)])])
+
+
+def anomaly_lines(score: Score) -> list[str]:
+    """A sentence for each kind of anomaly that the answers have."""
     lines = []
     for kind, (one, several, said) in _ANOMALIES.items():
-        count = assessment.score.anomalies.get(kind)
+        count = score.anomalies.get(kind)
         if count:
-            names = _names(assessment) if kind == "missing" else ""
-            lines.append(f"warning: {counted(count, one, several)} {said}{names}")
-    lines += _tie_warnings(assessment)
-    # Only scored queries count, as in the mean.
-    values = assessment.score.per_query.get(f"recall@{assessment.k}")
-    few = few_effective(assessment.score.weights, None if values is None else ~np.isnan(values))
-    lines += [f"warning: {few}"] if few else []
-    unchecked = [kind for kind in ("unknown", "ineligible") if assessment.score.anomalies.get(kind) is None]
-    if unchecked:
-        lines.append(f"not checked: {' and '.join(unchecked)} ids. Give --corpus and --queries to count them")
-    return Section("", [Sentences(lines)])
+            names = _names(score) if kind == "missing" else ""
+            lines.append(f"{counted(count, one, several)} {said}{names}")
+    return lines
+
+
+def unchecked_lines(score: Score) -> list[str]:
+    """The anomalies that could not be counted, and what is needed to count them."""
+    unchecked = [kind for kind in ("unknown", "ineligible") if score.anomalies.get(kind) is None]
+    if not unchecked:
+        return []
+    return [f"not checked: {' and '.join(unchecked)} ids. Give --corpus and --queries to count them"]
 
 
 def _tie_warnings(assessment: Assessment) -> list[str]:
@@ -242,8 +287,8 @@ def _tie_warnings(assessment: Assessment) -> list[str]:
     ]
 
 
-def _names(assessment: Assessment) -> str:
-    missing = assessment.score.missing
+def _names(score: Score) -> str:
+    missing = score.missing
     more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     return f" ({', '.join(map(str, missing[:_NAMED]))}{more})"
 
@@ -252,6 +297,7 @@ SECTIONS: Builders = (
     (Form.ALL, _heading),
     (Form.ALL, _measures),
     (Form.ALL, _explained),
+    (Form.ALL, _missed),
     (Form.TEXT, _planning),
     (Form.ALL, _relevance),
     (Form.SCREEN, _named_segments),
@@ -270,7 +316,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "queries": score.queries,
         "scored": score.scored,
         "k": assessment.k,
-        **weight_to_dict(score.weights),
+        **weight_to_dict(scored_weights(score)),
         "measures": {name: mean_to_dict(mean) for name, mean in score.measures.items()},
         "at_least": dict(assessment.at_least),
         "distribution": {name: _distribution(found) for name, found in assessment.distribution.items()},
@@ -281,14 +327,29 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         },
         "by_row": None if assessment.rows is None else row_segments_to_dict(assessment.rows),
         "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
+        "missed": None if assessment.missed is None else missed_to_dict(assessment.missed),
         "planning": assessment.planning or None,
         "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
         "comparisons": [_comparison(each) for each in assessment.differences],
+        "corpus_rows": assessment.corpus_rows,
         "sampled_from": score.sampled_from,
         "synthetic_filters": score.synthetic,
         "unreached": list(score.unreached),
+    }
+
+
+def missed_to_dict(found: MissedNeighbors) -> dict[str, Any]:
+    """The missed neighbors that mattered as plain values, for JSON."""
+    means = {name: getattr(found, name) for name in ("lost", "stood_in", "without", "relevant")}
+    return {
+        "k": found.k,
+        "queries": found.queries,
+        "sampled_from": found.sampled_from,
+        "count": found.count,
+        **{name: None if mean is None else mean_to_dict(mean) for name, mean in means.items()},
+        "relevant_count": found.relevant_count,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from recallatk.analysis.filtered import FILTERED, UNFILTERED
@@ -85,9 +86,9 @@ def _compact(run: Run, lines: list[TrialLine], names: Naming, title: str, width:
         if any(column.name == name for column in kept):
             kept = [column for column in kept if column.name != name]
             dropped.append(name)
-    cells = _narrowed([cells_of(column, shown, wide=False) for column in kept], kept, width)
+    cells = [cells_of(column, shown, wide=False) for column in kept]
     said = [_same_in_words(column.name, value) for column, value in same if value != "-"]
-    return CompactTable(filled(title, kept, cells), said, dropped, len(ordered) - len(shown))
+    return CompactTable(narrowed(filled(title, kept, cells), width), said, dropped, len(ordered) - len(shown))
 
 
 def _drop_order(run: Run, headline: str | None) -> list[str]:
@@ -100,16 +101,15 @@ def _taken(cells: list[list[str]], columns: list[Column]) -> int:
     return columns_taken([column.name for column in columns], rows)
 
 
-def _narrowed(cells: list[list[str]], columns: list[Column], width: int) -> list[list[str]]:
-    """Labels cut, the longest first, until the table fits."""
+def narrowed(table: Table, width: int) -> Table:
+    """The table with its labels cut, the longest first, until it fits."""
     for longest in range(LONGEST_CELL, _NARROWEST_CELL - 1, -4):
-        if _taken(cells, columns) <= width:
+        if columns_taken(table.header, table.rows) <= width:
             break
-        cells = [
-            fitted(found, longest) if column.words else found
-            for column, found in zip(columns, cells, strict=True)
-        ]
-    return cells
+        columns = [list(column) for column in zip(*table.rows, strict=True)]
+        columns[: table.words] = [fitted(column, longest) for column in columns[: table.words]]
+        table = replace(table, rows=[list(row) for row in zip(*columns, strict=True)])
+    return table
 
 
 def _same_in_words(name: str, value: str) -> str:

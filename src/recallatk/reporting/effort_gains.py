@@ -13,7 +13,8 @@ from recallatk.analysis.intervals import mean_interval
 from recallatk.analysis.segments import FEWEST
 from recallatk.core import Mean
 from recallatk.core.weights import effective_number
-from recallatk.reporting.labels import cut, with_margin
+from recallatk.reporting.document import Table
+from recallatk.reporting.labels import cut, fitted, with_margin
 from recallatk.reporting.per_query import recall_per_query
 from recallatk.reporting.text import printable
 
@@ -50,6 +51,18 @@ class EffortGains:
         return (
             f"{cut(printable(name), _LONGEST)} gains most from effort: {_signed(gain)} from {self.lowest} to "
             f"{self.highest}; all queries {_signed(self.overall)}{chance}."
+        )
+
+    def table(self) -> Table:
+        """Every segment with its gain and its number of queries, the largest gain first."""
+        names = fitted([printable(each) for each in self.segments], _LONGEST)
+        rows = [
+            [name, _signed(gain), f"{gain.n:,}"]
+            for name, gain in zip(names, self.segments.values(), strict=True)
+        ]
+        rows.append(["all queries", _signed(self.overall), f"{self.overall.n:,}"])
+        return Table(
+            f"From {self.lowest} to {self.highest}", ["Segment", "Gain", "Queries"], rows, 1, "narrow"
         )
 
     def to_dict(self) -> dict[str, Any]:

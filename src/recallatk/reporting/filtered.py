@@ -14,8 +14,8 @@ from recallatk.analysis.fall_off import (
     find_scan_switch,
     find_undecided_fall,
 )
-from recallatk.analysis.filtered import CORRELATION, FILTER, filter_groups
-from recallatk.analysis.segments import SELECTIVITY
+from recallatk.analysis.filtered import FILTER, filter_groups
+from recallatk.analysis.segments import CORRELATION, SELECTIVITY
 from recallatk.core import FilterFacts
 from recallatk.reporting.document import Table
 from recallatk.reporting.engine_segments import recall_cell, settings_by_engine

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.trial_losses import losses_of
 from recallatk.core.losses import Cause
 from recallatk.redaction import public
 from recallatk.reporting.document import Document, Items, Section, Sentences, Table
-from recallatk.reporting.labels import naming, with_margin
-from recallatk.reporting.text import for_console, render_text
+from recallatk.reporting.labels import fitted, naming, with_margin
+from recallatk.reporting.text import columns_taken, for_console, render_text, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 TITLE = "Where recall was lost"
 # A terminal at a glance has room for this many trials, those that lost most.
 _BRIEF = 3
+# Lengths of settings that a narrow terminal tries in turn.
+_SETTINGS = (40, 24, 16)
+_BY_CAUSE = "Trial and setting"
 _MEANINGS = {
     Cause.MISSING: "the index does not have the row",
     Cause.RANKING: "the search reached the row and ranked it below k (quantization, rerank depth)",
@@ -49,10 +52,17 @@ def losses_in_brief(report: RunReport) -> Section | None:
     return Section("", [Sentences(lines)])
 
 
-def losses_to_text(run: Run, found: Sequence[TrialLoss]) -> str:
-    """The losses of a run's trials, for the terminal."""
-    document = Document("", [Section(TITLE, _blocks(found, naming(run)))])
-    return for_console(render_text(document, None))
+def losses_to_text(run: Run, found: Sequence[TrialLoss], width: int | None = None) -> str:
+    """The losses of a run's trials, for the terminal.
+
+    Args:
+        run: the run.
+        found: the losses of its trials.
+        width: columns of the terminal; by default those of the current one.
+    """
+    columns = terminal_width() if width is None else width
+    document = Document("", [Section(TITLE, _blocks(found, naming(run), columns))])
+    return for_console(render_text(document, columns))
 
 
 def losses_to_dict(found: Sequence[TrialLoss]) -> list[dict[str, Any]]:
@@ -70,6 +80,7 @@ def loss_to_dict(found: TrialLoss) -> dict[str, Any]:
             "recall": _ends("value", found.recall),
             "loss": [{"cause": str(cause), **_ends("share", share)} for cause, share in found.causes.items()],
             "remedy": None if found.remedy is None else _remedy(found.remedy),
+            "filtering": None if found.filtering is None else asdict(found.filtering),
             "notes": list(found.notes),
         }
     )
@@ -96,34 +107,72 @@ def _lost(found: TrialLoss) -> float:
     return 0.0 if found.recall.value is None else 1 - found.recall.value
 
 
-def _blocks(found: Sequence[TrialLoss], labels: Naming) -> list[Block]:
+def _blocks(found: Sequence[TrialLoss], labels: Naming, width: int | None = None) -> list[Block]:
     shown = [cause for cause in Cause if any(each.causes[cause].value for each in found)]
     meanings = [f"{cause}: {_MEANINGS[cause]}" for cause in shown]
     remedies = [f"{_name(each, labels)}: {each.remedy}" for each in found if each.remedy is not None]
-    notes = [f"{_name(each, labels)}: {note}" for each in found for note in each.notes]
-    said = "Recall lost to each cause, with 95 % intervals over queries. A row adds up to 1 - recall."
+    notes = [f"{_name(each, labels)}: {note}" for each in found for note in _said(each)]
+    table = _table(found, shown, labels) if width is None else _table_within(found, shown, labels, width)
+    whole = "The causes of a trial add up" if _BY_CAUSE in table.header else "A row adds up"
+    said = f"Recall lost to each cause, with 95 % intervals over queries. {whole} to 1 - recall."
     return [
         Sentences([said if shown else "No recall was lost."]),
-        _table(found, shown, labels),
+        table,
         Items(meanings),
         Items(remedies, "remedy"),
         Items(notes, "note"),
     ]
 
 
-def _table(found: Sequence[TrialLoss], shown: Sequence[Cause], labels: Naming) -> Table:
-    measure = found[0].measure if found else "recall"
-    header = ["Trial", "Setting", measure, *(str(cause).capitalize() for cause in shown)]
+def _said(found: TrialLoss) -> list[str]:
+    counted = [] if found.filtering is None else [f"{found.trial.engine}: {found.filtering}"]
+    return [*counted, *found.notes]
+
+
+def _table(
+    found: Sequence[TrialLoss],
+    shown: Sequence[Cause],
+    labels: Naming,
+    longest: int | None = None,
+) -> Table:
+    """One row per trial and one column per cause, with settings truncated to a length if given."""
+    header = ["Trial", "Setting", _measure(found), *(str(cause).capitalize() for cause in shown)]
     rows = [
         [
             str(each.number),
-            labels.label(each.trial),
+            label,
             with_margin(each.recall),
             *(with_margin(each.causes[cause]) if each.causes[cause].value else "0" for cause in shown),
         ]
-        for each in found
+        for each, label in zip(found, _settings(found, labels, longest), strict=True)
     ]
     return Table(TITLE, header, rows, 2)
+
+
+def _table_within(found: Sequence[TrialLoss], shown: Sequence[Cause], labels: Naming, width: int) -> Table:
+    """The table that shows most within the columns of a terminal; without room, causes are rows."""
+    made = [_table(found, shown, labels, longest) for longest in (None, *_SETTINGS)]
+    made += [_by_cause(found, labels, longest) for longest in _SETTINGS]
+    return next((each for each in made if columns_taken(each.header, each.rows) <= width), made[-1])
+
+
+def _by_cause(found: Sequence[TrialLoss], labels: Naming, longest: int) -> Table:
+    """The recall of every trial, and below it the recall that it lost to each cause."""
+    rows = []
+    for each, label in zip(found, _settings(found, labels, longest), strict=True):
+        rows.append([f"{each.number} {label}", with_margin(each.recall)])
+        lost = [(cause, share) for cause, share in each.causes.items() if share.value]
+        rows += [[f"  lost to {cause}", with_margin(share)] for cause, share in lost]
+    return Table(TITLE, [_BY_CAUSE, _measure(found)], rows, 1)
+
+
+def _settings(found: Sequence[TrialLoss], labels: Naming, longest: int | None) -> list[str]:
+    names = [labels.label(each.trial) for each in found]
+    return names if longest is None else fitted(names, longest)
+
+
+def _measure(found: Sequence[TrialLoss]) -> str:
+    return found[0].measure if found else "recall"
 
 
 def _name(found: TrialLoss, labels: Naming) -> str:

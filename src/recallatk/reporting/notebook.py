@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from recallatk.analysis import Assessment
+    from recallatk.analysis import Assessment, StagedAssessment
     from recallatk.core import Measurement, Run, Score
     from recallatk.core.judgments import GoalResult
     from recallatk.core.tuned import Tuned
@@ -46,6 +46,13 @@ def assessment_text(assessment: Assessment) -> str:
     from recallatk.reporting import assessment_to_text
 
     return assessment_to_text(assessment)
+
+
+def stages_text(assessment: StagedAssessment) -> str:
+    """Assessed stages as `print` shows them."""
+    from recallatk.reporting import stages_to_text
+
+    return stages_to_text(assessment)
 
 
 def run_repr_html(run: Run) -> str:

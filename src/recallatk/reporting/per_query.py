@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,13 @@ from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
 from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
-from recallatk.analysis.query_groupings import KnownQueries, query_grouping, without_effort
-from recallatk.analysis.segments import FEWEST, Grouping, automatic, segments
+from recallatk.analysis.query_groupings import (
+    KnownQueries,
+    automatic_groupings,
+    query_grouping,
+    without_effort,
+)
+from recallatk.analysis.segments import FEWEST, Grouping, segments
 from recallatk.analysis.weighting import weights_of_run
 from recallatk.core import Score
 from recallatk.errors import RecallError
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
     from recallatk.analysis.distribution import Distribution
     from recallatk.analysis.segments import Segment
-    from recallatk.core import Dataset, Mean, Measurement, Truth, Weights
+    from recallatk.core import Dataset, FilterFacts, Mean, Measurement, Truth, Weights
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Row
 
@@ -134,8 +139,11 @@ def recall_per_query(measurement: Measurement, truth: Truth, k: int) -> NDArray[
 
 
 def compared_queries(measurement: Measurement, truth: Truth) -> Compared:
-    """The queries that a setting was asked, compared with their truth."""
+    """The queries that a setting was asked, compared with their truth: of the run, or of a path's fusion."""
     places = np.flatnonzero(measurement.asked)
+    own = None if measurement.stages is None else measurement.stages.truth
+    if own is not None:
+        truth = replace(truth, rows=own.rows, scores=own.scores, tied=None, overflow=None, tie_counts=None)
     some = truth if len(places) == len(truth) else truth.take(places)
     return Compared(some, bounded(measurement.answers[places], truth.corpus_rows))
 
@@ -206,17 +214,15 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[MissedNeighbor, ...
 
 def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:
     """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
-    columns = query_columns(truth, dataset)
-    text = None if dataset is None else dataset.queries.text_column
     known = known_queries(curve, truth, dataset)
-    asked = without_effort(curve.run.by, known.names)[0] or _few_valued(columns)
+    asked = without_effort(curve.run.by, known.names)[0] or _few_valued(known.columns)
     found = []
     for name in asked:
         try:
             found.append(query_grouping(str(name), known))
         except RecallError:
             continue
-    return [*found, *automatic(truth, columns, text, known.weights)]
+    return [*found, *automatic_groupings(known)]
 
 
 def known_queries(curve: Curve, truth: Truth, dataset: Dataset | None) -> KnownQueries:
@@ -224,7 +230,13 @@ def known_queries(curve: Curve, truth: Truth, dataset: Dataset | None) -> KnownQ
     weights = weights_of_run(curve.run)
     weights = None if weights is None or len(weights) != len(truth) else weights
     queries = None if dataset is None else dataset.queries
-    return KnownQueries(truth, query_columns(truth, dataset), queries, weights)
+    return KnownQueries(truth, query_columns(truth, dataset), queries, weights, _filter_facts(curve, truth))
+
+
+def _filter_facts(curve: Curve, truth: Truth) -> FilterFacts | None:
+    """What the filters of the queries admit, which all trials of a run share."""
+    recorded = (line.measurement.filters for line in curve.lines)
+    return next((each for each in recorded if each is not None and len(each.filtered) == len(truth)), None)
 
 
 def query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:

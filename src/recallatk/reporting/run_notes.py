@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from recallatk.analysis.headline import headline_measure
 from recallatk.core import Mode
+from recallatk.core.measured import SHOWN_FIRST
 from recallatk.redaction import public
 from recallatk.reporting.labels import cut, number, weighted_by
 from recallatk.reporting.run_tables import FRONT, in_order
@@ -14,7 +15,7 @@ from recallatk.reporting.trial_lines import measure_names, prices
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from recallatk.core import Caution, Failure, Run, Weights
     from recallatk.reporting.labels import Naming
@@ -24,7 +25,7 @@ _LISTED = 6
 _MOST_KEPT = 5
 _LONGEST_EVIDENCE = _LONGEST_MESSAGE = 300
 # Format of evidence from engines that may bypass the index: `317 of 476 calls (66.6%)`.
-_SHARE = re.compile(r"\d calls \((\d+(?:\.\d+)?)%\)")
+_SHARE = re.compile(r"\d (?:calls|queries) \((\d+(?:\.\d+)?)%\)")
 
 
 def notes(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
@@ -185,8 +186,9 @@ def _each(said: str, lines: list[TrialLine], names: Naming, find: Callable[[Tria
 
 
 def doubts(run: Run, lines: list[TrialLine], names: Naming) -> list[str]:
-    """What every reader must know: refused filters, odd answers and files without checksums."""
+    """What every reader must know: k beyond the corpus, refused filters, odd answers, missing checksums."""
     return [
+        *(each.message for each in run.cautions if each.kind in SHOWN_FIRST),
         *_unchecked(run),
         *_refused(lines, names),
         *_each("Answer anomalies at", lines, names, _odd_answers),
@@ -266,9 +268,9 @@ def failure_groups(run: Run, names: Naming) -> list[str]:
     ]
 
 
-def cautions(run: Run) -> list[str]:
-    """Each caution with the measured value and its limit."""
-    return [_caution(each) for each in run.cautions]
+def cautions(run: Run, without: Sequence[str] = ()) -> list[str]:
+    """Each caution with the measured value and its limit, but for some kinds."""
+    return [_caution(each) for each in run.cautions if each.kind not in without]
 
 
 def _caution(caution: Caution) -> str:

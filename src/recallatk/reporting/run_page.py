@@ -263,6 +263,27 @@ def _segments(report: RunReport, part: dict[str, Any]) -> list[Block]:
     ]
 
 
+def effort(report: RunReport) -> Section | None:
+    """The worst segment of every grouping that the settings name, and what segments gain from effort."""
+    found, missing = report.segments
+    blocks: list[Block] = []
+    for each in found:
+        blocks += [Heading(each.title), Sentences(each.said)]
+        blocks += [] if each.gains is None else [each.gains.table()]
+        if each.efforts is not None:
+            table = replace(each.efforts.table(), title="Recall at every effort")
+            blocks.append(Details(table.title, [table], len(table.rows) <= _OPEN_ROWS))
+    if not blocks and not missing:
+        return None
+    said = (
+        "Gains are differences per query between the settings of one index with the lowest and the highest "
+        "recall, with 95 % intervals. Segments of fewer than 10 queries are not ranked."
+    )
+    about = [Sentences([said], "note")] if any(each.gains is not None for each in found) else []
+    blocks = [*about, *blocks, Sentences(missing)]
+    return Section("Segments and effort", blocks, "effort", "Effort")
+
+
 def rows(report: RunReport) -> list[Section]:
     """True neighbors found by corpus column, and the rows that are lost."""
     if not report.run.by_row:

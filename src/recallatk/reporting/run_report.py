@@ -10,7 +10,7 @@ from recallatk.analysis.headline import headline_measure
 from recallatk.analysis.weighting import weights_of_run
 from recallatk.errors import RecallError, UsageError
 from recallatk.goals.runs import goals_of
-from recallatk.reporting import losses, run_page, run_prose, run_screen
+from recallatk.reporting import downstream, losses, path_stages, run_page, run_prose, run_screen
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.document import Document, Form, build_sections
@@ -25,6 +25,7 @@ from recallatk.reporting.verdict_words import spoken_verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from recallatk.analysis.downstream import Downstream
     from recallatk.core import Dataset, Run, Truth, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.charts.points import Curve
@@ -229,6 +230,13 @@ class RunReport:
         return setting_details(self.curve, self.facts, *self._inputs[:2])
 
     @cached_property
+    def downstream(self) -> list[Downstream]:
+        """What lost neighbors cost downstream, by measure; empty where nothing judged the answers."""
+        from recallatk.analysis.downstream import downstream_of
+
+        return downstream_of(self.run)
+
+    @cached_property
     def comparison(self) -> Comparison | None:
         """The other runs beside this one; None where there are none."""
         from recallatk.reporting.comparison import compared
@@ -276,8 +284,12 @@ SECTIONS: Builders = (
     (Form.TERMINAL, run_screen.curve),
     (Form.SCREEN, run_screen.filtered),
     (Form.PROSE, run_prose.filtered),
+    (Form.SCREEN, path_stages.stages_in_brief),
+    (Form.PROSE, path_stages.stages),
     (Form.SCREEN, losses.losses_in_brief),
     (Form.PROSE, losses.losses),
+    (Form.SCREEN, downstream.downstream_in_brief),
+    (Form.PROSE, downstream.downstream),
     (Form.SCREEN, run_screen.segments),
     (Form.PROSE, run_prose.segments),
     (Form.TERMINAL | Form.MARKDOWN, run_prose.rows),
@@ -287,7 +299,10 @@ SECTIONS: Builders = (
     (Form.HTML, run_page.setting_choice),
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
+    (Form.HTML, run_page.effort),
+    (Form.HTML, path_stages.stages),
     (Form.HTML, losses.losses),
+    (Form.HTML, downstream.downstream_page),
     (Form.HTML, run_page.rows),
     (Form.HTML, run_page.cost),
     (Form.HTML, run_page.loads),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from recallatk.core.measured import SHOWN_FIRST
 from recallatk.reporting.compact_tables import compact_tables
 from recallatk.reporting.document import Drawing, Items, Lead, Section, Sentences
 from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortened_line
@@ -27,7 +28,7 @@ _HEIGHT = 8
 _BESIDE = 12
 _MOST_FAILURES = 5
 _MORE = "--verbose shows"
-_MOST_DOUBTS = 2
+_MOST_DOUBTS = 3
 _MOST_SEGMENTS = 8
 
 
@@ -103,7 +104,7 @@ def found(report: RunReport) -> Section:
     if report.findings:
         brief = findings_in_brief(report.findings, width)
         return Section("", [Sentences([*(shortened_line(printable(each), width) for each in first), *brief])])
-    said = [*first, *(f"caution: {each}" for each in cautions(report.run))]
+    said = [*first, *(f"caution: {each}" for each in cautions(report.run, SHOWN_FIRST))]
     more = len(said) - MOST_BRIEF
     if more > 0:
         rest = counted(more + 1, "more caution", "more cautions")

@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from recallatk.core.filtering import REFUSED
+from recallatk.core.measured import SHOWN_FIRST
 from recallatk.core.tuned import FEW_HELD_OUT
 from recallatk.reporting.charts.tuned_curve import cost_of
+from recallatk.reporting.compact_tables import narrowed
 from recallatk.reporting.document import Drawing, Section, Sentences
 from recallatk.reporting.findings import MOST_BRIEF, findings_in_brief, shortened_line
-from recallatk.reporting.labels import Naming
+from recallatk.reporting.labels import Naming, fitted
 from recallatk.reporting.plot import MARGIN, WIDTH, Dot, scatter
 from recallatk.reporting.text import columns_taken, printable
+from recallatk.reporting.tuned_file import price_of_tuning
 from recallatk.reporting.tuned_words import (
     about_choice,
     cost_axis,
     front_rows,
     front_table,
     held,
+    other_measures,
     shared_parameters,
+    short,
     trial_of,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from recallatk.reporting.document import Table
     from recallatk.reporting.tuned import TunedReport
 
 _HEIGHT = 8
 _BESIDE = 12
 _MOST_ROWS = 12
-# Engines that were left out, and targets that few queries validated.
-_APART = (REFUSED, FEW_HELD_OUT)
+# Also engines that were left out, and targets that few queries validated.
+_APART = (*SHOWN_FIRST, REFUSED, FEW_HELD_OUT)
 # The columns that a narrow terminal drops, the least needed first.
-_DROPPED = ("build s", "queries", "memory MiB", "at least", "at most", "QPS")
+_DROPPED = ("build s", "queries", "memory MiB", "at least", "at most")
+# Lengths of column names that a narrow terminal tries in turn.
+_NAMES = (24, 16, 12)
 
 
 def front(report: TunedReport) -> Section:
@@ -52,22 +62,79 @@ def front(report: TunedReport) -> Section:
         if len(kept) < len(made.rows)
         else []
     )
-    table = _fitted(replace(made, title="", rows=kept), report.columns)
-    hidden += about_choice(tuned)
-    return Section("", [Sentences([title]), table, Sentences(hidden)] if kept else [])
+    table, said = _fitted(replace(made, title="", rows=kept), report)
+    return Section(
+        "", [Sentences([title]), table, Sentences([*said, *hidden, *about_choice(tuned)])] if kept else []
+    )
 
 
-def _fitted(table: Table, width: int) -> Table:
-    """The table without the columns for which there is no room."""
-    for name in _DROPPED:
-        if columns_taken(table.header, table.rows) <= width:
+def _fitted(table: Table, report: TunedReport) -> tuple[Table, list[str]]:
+    """The table without what a terminal has no room for, and what to say about measures of targets."""
+    others = [short(name) for name in other_measures(report.tuned)]
+    for count in range(len(others), -1, -1):
+        shown, unshown = others[:count], others[count:]
+        made = _shrunk(_without(table, unshown), report, shown)
+        if _fits(made, report.columns):
             break
-        if name in table.header:
-            place = table.header.index(name)
-            rows = [[cell for at, cell in enumerate(row) if at != place] for row in table.rows]
-            header = [each for each in table.header if each != name]
-            table = replace(table, header=header, rows=rows)
+    numbered = [f"{place} {name}" for place, name in _numbers(shown).items() if place in made.header]
+    said = [f"{', '.join(numbered)}."] if numbered else []
+    return made, said + (
+        [f"No room for {', '.join(unshown)}; --verbose shows all columns."] if unshown else []
+    )
+
+
+def _shrunk(table: Table, report: TunedReport, others: list[str]) -> Table:
+    """The table after as many steps as it takes to fit: fewer columns, no margins, shorter texts."""
+    price, by_cost = price_of_tuning(report.tuned), report.tuned.prefer == "cost"
+    costs = ["p95 ms"] if by_cost else [] if price is None else [price.unit]
+    steps: list[Callable[[Table], Table]] = [
+        *(partial(_without, names=[name]) for name in _DROPPED),
+        partial(_without_margins, names=others),
+        partial(_numbered, names=others),
+        *(partial(_without, names=[name]) for name in ("QPS", *costs, "unweighted")),
+        *(partial(_with_short_names, longest=longest) for longest in _NAMES),
+        partial(narrowed, width=report.columns),
+    ]
+    for step in steps:
+        if _fits(table, report.columns):
+            break
+        table = step(table)
     return table
+
+
+def _fits(table: Table, width: int) -> bool:
+    return columns_taken(table.header, table.rows) <= width
+
+
+def _without(table: Table, names: Sequence[str]) -> Table:
+    kept = [place for place, name in enumerate(table.header) if name not in names]
+    rows = [[row[place] for place in kept] for row in table.rows]
+    return replace(table, header=[table.header[place] for place in kept], rows=rows)
+
+
+def _without_margins(table: Table, names: Sequence[str]) -> Table:
+    """The table with values alone in these columns; the first target keeps its margin."""
+    plain = [name in names for name in table.header]
+    rows = [
+        [cell.partition(" ")[0] if bare else cell for cell, bare in zip(row, plain, strict=True)]
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)
+
+
+def _numbered(table: Table, names: Sequence[str]) -> Table:
+    """The table with numbers of targets for their names, which a line below tells."""
+    numbers = {name: place for place, name in _numbers(names).items()}
+    return replace(table, header=[numbers.get(name, name) for name in table.header])
+
+
+def _numbers(names: Sequence[str]) -> dict[str, str]:
+    """Targets after the first by number."""
+    return {f"({place})": name for place, name in enumerate(names, start=2)}
+
+
+def _with_short_names(table: Table, longest: int) -> Table:
+    return replace(table, header=fitted(table.header, longest))
 
 
 def curve(report: TunedReport) -> Section:

@@ -194,6 +194,11 @@ def measure_of(tuned: Tuned) -> str | None:
     return next((name for each in held(tuned) for name in each.measures), None)
 
 
+def other_measures(tuned: Tuned) -> list[str]:
+    """The measures of the targets after the first, in their order."""
+    return list(dict.fromkeys(name for each in held(tuned) for name in each.measures))[1:]
+
+
 def bound_name(measure: str | None) -> str:
     """Name of the decision bound: a recall is "at least" it, a loss "at most"."""
     return "at most" if is_loss(measure or "") else "at least"
@@ -201,8 +206,8 @@ def bound_name(measure: str | None) -> str:
 
 def number_names(tuned: Tuned, measure: str | None) -> list[str]:
     """The names of `numbers`."""
-    price = price_of_tuning(tuned)
-    return [bound_name(measure), *_NUMBERS, *([] if price is None else [price.unit])]
+    price, others = price_of_tuning(tuned), map(short, other_measures(tuned))
+    return [bound_name(measure), *others, *_NUMBERS, *([] if price is None else [price.unit])]
 
 
 def numbers(tuned: Tuned, candidate: Candidate) -> list[str]:
@@ -210,6 +215,7 @@ def numbers(tuned: Tuned, candidate: Candidate) -> list[str]:
     memory, price = candidate.memory_bytes, price_of_tuning(tuned)
     return [
         number(candidate.bound, ".4f"),
+        *(with_margin(candidate.measures.get(name)) for name in other_measures(tuned)),
         number(candidate.latency_ms.get("p95"), ".3f"),
         number(candidate.qps, ",.0f"),
         number(None if memory is None else memory / MIB, ",.1f"),
@@ -315,7 +321,9 @@ def settings_table(curve: TunedCurve) -> Table:
         value = with_margin(candidate.measures.get(measure))
         rows.append([point["label"], ", ".join(marks), value, *numbers(curve.tuned, candidate)])
     header = ["Setting", "Role", short(measure) or "recall"]
-    header += [page_name(name) for name in number_names(curve.tuned, measure)]
+    others = [short(name) for name in other_measures(curve.tuned)]
+    names = number_names(curve.tuned, measure)
+    header += [name if name in others else page_name(name) for name in names]
     return Table("All settings measured on the whole corpus, the front first", header, rows, 2)
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from recallatk.errors import FormatError, UsageError
 from recallatk.locks import try_lock
-from recallatk.storage.loss_file import loss_name
+from recallatk.storage.judged_file import JUDGED
+from recallatk.storage.loss_file import LOSSES
 from recallatk.storage.run_file import RUN, read_run_header
+from recallatk.storage.stage_file import SPANS, STAGES
 from recallatk.storage.trial_file import read_header
 
 if TYPE_CHECKING:
@@ -80,10 +82,12 @@ def _holder(path: Path) -> str:
 
 
 LOGS = "logs"
+# Files beside a trial file, which come, move and go with it.
+SIDECARS = (LOSSES, JUDGED, STAGES, SPANS)
 _TRIAL = re.compile(r"trial-([1-9][0-9]*)\.parquet")
 _LOG = re.compile(r"build-[0-9]+\.txt")
 # Temporary files that a killed process leaves behind.
-_SCRATCH = re.compile(r"\.((trial|loss)-[0-9]+\..*\.parquet|run\..*\.json)")
+_SCRATCH = re.compile(r"\.((trial|loss|judged|stages|spans)-[0-9]+\..*\.parquet|run\..*\.json)")
 
 
 @dataclass(frozen=True)
@@ -186,13 +190,18 @@ def forget(contents: FolderScan) -> None:
         return
     (folder / RUN).unlink(missing_ok=True)
     for number in (*contents.trials, *contents.damaged):
-        (folder / trial_name(number)).unlink(missing_ok=True)
-        (folder / loss_name(number)).unlink(missing_ok=True)
+        remove_trial(folder, number)
     for log in (folder / LOGS).glob("*.txt"):
         if _LOG.fullmatch(log.name):
             log.unlink()
     with contextlib.suppress(OSError):
         (folder / LOGS).rmdir()
+
+
+def remove_trial(folder: Path, number: int) -> None:
+    """Remove the file of a trial and what stands beside it."""
+    for name in (trial_name(number), *(each.name(number) for each in SIDECARS)):
+        (folder / name).unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

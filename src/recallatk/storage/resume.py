@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
@@ -14,19 +15,22 @@ from recallatk.errors import FormatError, MismatchError
 from recallatk.files import reading, require_version
 from recallatk.storage.checksums import CHECKED_VERSION
 from recallatk.storage.folder_scan import (
+    SIDECARS,
     FolderScan,
+    remove_trial,
     require_reachable,
     trial_name,
-    trial_number,
     trial_numbers,
 )
-from recallatk.storage.loss_file import loss_name, with_loss
+from recallatk.storage.judged_file import JUDGED, with_judged
+from recallatk.storage.loss_file import LOSSES, with_loss
 from recallatk.storage.records import read_trial_record, written
 from recallatk.storage.run_file import RUN, read_run, run_head
+from recallatk.storage.stage_file import STAGES, with_stages
 from recallatk.storage.trial_file import FORMAT_VERSION, read_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from recallatk.core import Failure, Run
@@ -39,7 +43,7 @@ _IGNORED = ("tune.", "cost.", "measure.by", "measure.explain", "measure.builds")
 _NEW_NAMES = {"measure.k": "measure.at"}
 _MOST_SHOWN = 60
 # Ignored: names and paths, because fingerprints identify the content; models are compared as such.
-_PLACES = frozenset({"name", "data.corpus", "data.queries", "truth.file"})
+_PLACES = frozenset({"name", "data.corpus", "data.queries", "data.qrels", "truth.file"})
 _MODELS = frozenset({"data.model", "data.query_model", "data.model_column"})
 
 
@@ -110,6 +114,15 @@ def _shown(value: Any) -> str:
 WAY_OUT = "Choose another folder (--out), or start over in this one (--fresh)"
 
 
+def _reweighting(folder: Path, said: Sequence[str], here: Record) -> str:
+    """How to weight the stored run, if only its weights differ; empty otherwise."""
+    column = (here["settings"].get("measure") or {}).get("weight")
+    if column is None or len(said) > 1 or not said[0].startswith("the setting measure.weight "):
+        return ""
+    named = shlex.join(["recallatk", "report", str(folder), "--weight", str(column)])
+    return f"To weight the means of the finished trials: {named}. "
+
+
 class FinishedTrials(Mapping[Trial, Measurement]):
     """Measurements on disk, each read on access."""
 
@@ -117,6 +130,10 @@ class FinishedTrials(Mapping[Trial, Measurement]):
         self.paths: dict[Trial, Path] = {}
         self.explained: set[Trial] = set()
         """Trials with evidence on what they missed."""
+        self.judged: dict[Trial, str] = {}
+        """What the answers of trials were judged by."""
+        self.staged: set[Trial] = set()
+        """Trials of paths, whose stages are stored."""
 
     def add(self, trial: Trial, path: Path) -> None:
         """Register the file of a trial."""
@@ -127,7 +144,11 @@ class FinishedTrials(Mapping[Trial, Measurement]):
         found = read_trial(self.paths[trial])
         measurement = found.measurement
         if trial in self.explained:
-            measurement = with_loss(loss_path(self.paths[trial]), measurement, found.identity)
+            measurement = with_loss(LOSSES.beside(found.path), measurement, found.identity)
+        if trial in self.judged:
+            measurement = with_judged(JUDGED.beside(found.path), measurement, found.identity)
+        if trial in self.staged:
+            measurement = with_stages(found.path, measurement, found.identity)
         return replace(measurement, trial=trial)
 
     def __contains__(self, trial: object) -> bool:
@@ -154,7 +175,8 @@ def stored_run(found: FolderScan, run: Run) -> Run | None:
             said = differences(there, here)
         if said:
             raise MismatchError(
-                f"{where} belongs to a different run. Different: {'; '.join(said)}. {WAY_OUT}"
+                f"{where} belongs to a different run. Different: {'; '.join(said)}. "
+                f"{_reweighting(found.folder, said, here)}{WAY_OUT}"
             )
     for name, header in heads.items():
         # The first is the most complete: run.json, if there is one.
@@ -184,36 +206,45 @@ def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[Finishe
     _require_once(found.folder, files, owners)
     kept = {number: trial for number, trial in files.items() if number not in owners}
     for number in damaged:
-        (found.folder / trial_name(number)).unlink()
-        (found.folder / loss_name(number)).unlink(missing_ok=True)
+        remove_trial(found.folder, number)
     places = _places(found, planned, owners, kept)
     _move(found.folder, places)
     finished, by_trial = FinishedTrials(), {}
     for number, trial in (owners | kept).items():
         name = trial_name(places[number])
         finished.add(trial, found.folder / name)
-        if _has_loss(found.folder / name):
+        known = _with_sidecars(found.folder / name)
+        if known is not None and known.loss is not None:
             finished.explained.add(trial)
+        if known is not None and known.judged is not None:
+            finished.judged[trial] = known.judged.identity
+        if known is not None and known.stages is not None:
+            finished.staged.add(trial)
         by_trial[trial] = {**summaries[number], "file": name}
     return finished, by_trial
 
 
-def loss_path(path: Path) -> Path:
-    """The loss file of a trial file."""
-    return path.with_name(loss_name(trial_number(path.name) or 0))
+def _with_sidecars(path: Path) -> Measurement | None:
+    """A trial with what is known beside it; damaged files are removed, to be made again.
 
-
-def _has_loss(path: Path) -> bool:
-    """Whether there is intact evidence on a trial; damaged evidence is removed, to be collected again."""
-    if not loss_path(path).exists():
-        return False
+    None if there is nothing beside it.
+    """
+    if not any(each.beside(path).exists() for each in SIDECARS):
+        return None
     file = read_trial(path)
-    try:
-        return with_loss(loss_path(path), file.measurement, file.identity).loss is not None
-    except FormatError as problem:
-        require_reachable(problem)
-        loss_path(path).unlink()
-        return False
+    measurement = file.measurement
+    readers = (
+        (LOSSES.beside(path), with_loss),
+        (JUDGED.beside(path), with_judged),
+        (STAGES.beside(path), lambda _, *known: with_stages(path, *known)),
+    )
+    for beside, read in readers:
+        try:
+            measurement = read(beside, measurement, file.identity)
+        except FormatError as problem:
+            require_reachable(problem)
+            beside.unlink()
+    return measurement
 
 
 def _require_once(folder: Path, files: dict[int, Trial], owners: dict[int, Trial]) -> None:
@@ -286,11 +317,12 @@ def _move(folder: Path, places: dict[int, int]) -> None:
 
 
 def _rename(folder: Path, number: int, place: int) -> None:
-    # Evidence names its trial, so that it is refused rather than mistaken if this is interrupted. Without a
-    # place for it, it is collected again: a foreign file is not overwritten.
-    source, target = folder / loss_name(number), folder / loss_name(place)
-    if source.exists() and not target.exists():
-        source.rename(target)
+    # A sidecar names its trial, so that it is refused rather than mistaken if this is interrupted. Without a
+    # place for it, it is made again: a foreign file is not overwritten.
+    for each in SIDECARS:
+        source, target = folder / each.name(number), folder / each.name(place)
+        if source.exists() and not target.exists():
+            source.rename(target)
     (folder / trial_name(number)).rename(folder / trial_name(place))
 
 

@@ -19,11 +19,13 @@ from recallatk.storage.folder_scan import (
     trial_number,
     trial_numbers,
 )
-from recallatk.storage.loss_file import write_loss
+from recallatk.storage.judged_file import JUDGED, write_judged
+from recallatk.storage.loss_file import LOSSES, write_loss
 from recallatk.storage.records import timed_call
-from recallatk.storage.resume import WAY_OUT, adopt, adopt_failures, loss_path, stored_run
+from recallatk.storage.resume import WAY_OUT, adopt, adopt_failures, stored_run
 from recallatk.storage.run_file import RUN, line, planned_lines, run_head, write_run_file
 from recallatk.storage.run_store import local_folder, require_same_data
+from recallatk.storage.stage_file import write_stages
 from recallatk.storage.trial_file import file_summary, write_trial
 from recallatk.units import counted
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recallatk.core import Caution, Dataset, Failure, Measurement, Run, Trial
+    from recallatk.core.judged import Judged
     from recallatk.core.losses import LossEvidence
     from recallatk.files import PathLike
 
@@ -134,10 +137,14 @@ class RunFolder:
         with self._writing(path):
             head = run_head(self._run, describe_calls([measurement.timed_call]))
             write_trial(path, measurement, self._dataset, head)
+            if measurement.stages is not None:
+                write_stages(path, measurement, measurement.stages, head)
         self._summaries[trial] = file_summary(path, measurement)
         self._lines[trial] = line(self._summaries[trial])
         # Last, so that run.json lists only complete trials if Ctrl-C hits at any point above.
         self._finished.add(trial, path)
+        if measurement.stages is not None:
+            self._finished.staged.add(trial)
         self._failed.pop(trial, None)
         self._write_run_file()
 
@@ -147,12 +154,26 @@ class RunFolder:
 
     def explain(self, trial: Trial, evidence: LossEvidence) -> None:
         """Write the evidence on what a finished trial missed."""
-        path = loss_path(self._path(trial))
+        path = LOSSES.beside(self._path(trial))
         if trial not in self._finished:
             raise UsageError(f"{trial}: not finished, so there is nothing to explain")
         with self._writing(path):
             write_loss(path, self._finished[trial], evidence, run_head(self._run, None))
         self._finished.explained.add(trial)
+
+    def unjudged(self, identity: str) -> tuple[Trial, ...]:
+        """Finished trials whose answers were not judged by this, in order."""
+        judged = self._finished.judged
+        return tuple(each for each in self._ordered() if judged.get(each) != identity)
+
+    def judge(self, trial: Trial, judged: Judged) -> None:
+        """Write how good the answers of a finished trial are downstream."""
+        path = JUDGED.beside(self._path(trial))
+        if trial not in self._finished:
+            raise UsageError(f"{trial}: not finished, so there are no answers to judge")
+        with self._writing(path):
+            write_judged(path, self._finished[trial], judged, run_head(self._run, None))
+        self._finished.judged[trial] = judged.identity
 
     def fail(self, failure: Failure) -> None:
         """Record that a trial could not be measured."""

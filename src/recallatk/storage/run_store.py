@@ -13,8 +13,8 @@ from recallatk.redaction import is_url, without_secrets
 from recallatk.storage.checksums import CHECKED_VERSION
 from recallatk.storage.folder_scan import FolderLock, forget, survey, sweep, trial_name, trial_numbers
 from recallatk.storage.format_v1 import read_format_one
-from recallatk.storage.loss_file import with_loss, write_loss
-from recallatk.storage.resume import loss_path
+from recallatk.storage.judged_file import JUDGED, with_judged, write_judged
+from recallatk.storage.loss_file import LOSSES, with_loss, write_loss
 from recallatk.storage.run_file import (
     RUN,
     identity,
@@ -25,6 +25,7 @@ from recallatk.storage.run_file import (
     run_head,
     write_run_file,
 )
+from recallatk.storage.stage_file import with_stages, write_stages
 from recallatk.storage.trial_file import (
     FORMAT_VERSION,
     TrialFile,
@@ -35,7 +36,7 @@ from recallatk.storage.trial_file import (
 )
 
 if TYPE_CHECKING:
-    from recallatk.core import Dataset, Run, Trial
+    from recallatk.core import Dataset, Measurement, Run, Trial
     from recallatk.storage.records import Record
 
 
@@ -65,7 +66,11 @@ def save_run(run: Run, dataset: Dataset, folder: PathLike) -> Path:
             path = target / trial_name(number)
             write_trial(path, measurement, dataset, head)
             if measurement.loss is not None:
-                write_loss(loss_path(path), measurement, measurement.loss, head)
+                write_loss(LOSSES.beside(path), measurement, measurement.loss, head)
+            if measurement.judged is not None:
+                write_judged(JUDGED.beside(path), measurement, measurement.judged, head)
+            if measurement.stages is not None:
+                write_stages(path, measurement, measurement.stages, head)
             lines.append(line(file_summary(path, measurement)))
         write_run_file(target, run, timed, planned_lines(run), lines)
     finally:
@@ -168,5 +173,11 @@ def _without_run_file(folder: Path, where: str) -> Run:
 
 def _run(header: Record, files: list[TrialFile], version: int) -> Run:
     checked = version >= CHECKED_VERSION and all(each.checked for each in files)
-    found = (with_loss(loss_path(each.path), each.measurement, each.identity) for each in files)
-    return replace(read_run(header, tuple(found)), checked=checked)
+    return replace(read_run(header, tuple(map(_with_sidecars, files))), checked=checked)
+
+
+def _with_sidecars(file: TrialFile) -> Measurement:
+    """The trial with what is known beside it."""
+    explained = with_loss(LOSSES.beside(file.path), file.measurement, file.identity)
+    judged = with_judged(JUDGED.beside(file.path), explained, file.identity)
+    return with_stages(file.path, judged, file.identity)

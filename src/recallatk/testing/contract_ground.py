@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recallatk.adapters.base import Engine, require_constraints, require_installed, resolved, resolved_search
+from recallatk.adapters.base import Engine, require_constraints, resolved, resolved_search
 from recallatk.adapters.batch import QueryBatch
+from recallatk.adapters.installation import require_installed
 from recallatk.adapters.registry import get_engine
 from recallatk.core import Dataset, Metric
 from recallatk.datasets.opening import make_corpus

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recallatk import api
 from recallatk.adapters import Engine, get_engine
-from recallatk.adapters.base import installed_version, require_able, require_installed, require_metric
+from recallatk.adapters.base import require_able, require_metric
+from recallatk.adapters.installation import installed_version, require_installed
 from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
-from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.filtered import filter_facts
 from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
@@ -26,6 +28,7 @@ from recallatk.tuning.full_builds import build_fully, by_cost
 from recallatk.tuning.index_client import IndexPool
 from recallatk.tuning.journal import Journal, journal_name
 from recallatk.tuning.outcome import Found, conclude
+from recallatk.tuning.path_space import depth_for_paths, engine_to_tune
 from recallatk.tuning.query_split import Side, require_enough, split_sides
 from recallatk.tuning.screening import parts_of, screen
 from recallatk.tuning.search_space import Shape
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, FilterFacts, Metric, Truth
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
+    from recallatk.pipeline import Path as RetrievalPath
 
 USUAL_ENGINES = ("faiss-hnsw", "hnswlib", "usearch", "faiss-ivf-flat", "faiss-ivf-pq")
 
@@ -50,17 +54,11 @@ def tune(
     metric: Metric | str | None = None,
     target: str | Goal | Sequence[str | Goal] = (),
     budgets: str | Goal | Sequence[str | Goal] = (),
-    prefer: str = "p95",
-    engines: Sequence[str] | None = None,
-    seconds: float | None = None,
-    by: Sequence[str] = (),
-    weight: str | None = None,
-    seed: int = 0,
-    out: PathLike | None = None,
-    truth: Truth | None = None,
-    price: str | MachinePrice | None = None,
-    watch: Callable[[TuningProgress], None] | None = None,
-) -> Tuned:
+    prefer: str = "p95", engines: Sequence[str | RetrievalPath] | None = None,
+    seconds: float | None = None, by: Sequence[str] = (), weight: str | None = None, seed: int = 0,
+    out: PathLike | None = None, truth: Truth | None = None, qrels: Any = None,
+    price: str | MachinePrice | None = None, watch: Callable[[TuningProgress], None] | None = None,
+) -> Tuned:  # fmt: skip
     """Find the cheapest setting that meets every target, validated on held-out queries.
 
     Args:
@@ -70,17 +68,20 @@ def tune(
         target: one or more quality targets, for example `"recall@10 >= 0.95"`.
         budgets: limits on cost, for example `"p95 <= 5ms"` or `"memory <= 2GiB"`.
         prefer: the cost to minimize: p95, qps, memory, build, or cost, which needs a price.
-        engines: names of engines; by default the usual ones that are installed.
+        engines: names of engines, or paths; by default the usual engines that are installed. Parameters that
+            a path states stay within their values.
         seconds: the time limit; the result is the best setting proven by then.
         by: query columns in which to find the worst segment.
         weight: query column to weight all means and bounds by, such as the times each query was asked.
         seed: random seed for the query split and every order.
         out: a folder for the journal; the same call with the same folder resumes an interrupted one.
         truth: the ground truth of this dataset; by default from the store, or computed.
+        qrels: relevance judgments, a file or grades by query id and corpus id, for a target such as
+            `"nDCG@10 loss <= 0.01"`; by default those that a Dataset has.
         price: the price of the machine, for example `"0.34/h"`; adds the cost of a million queries.
         watch: called with a `TuningProgress` from time to time.
     """
-    dataset = open_dataset(dataset, queries, metric=metric)
+    dataset = open_dataset(dataset, queries, metric=metric, qrels=qrels)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
     priced = _price(price, prefer)
@@ -92,7 +93,8 @@ def tune(
     sweep()
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed, engines=found)) as pool:
         _start(pool, () if journal.steps else found)
-        depth = min(max(each.measure.deepest for each in targets), shape.rows)
+        deepest = max(each.measure.deepest for each in targets)
+        depth = max(deepest, min(depth_for_paths(found, shape.k), shape.rows))
         known = obtain_truth(dataset, depth=depth).truth if truth is None else truth
         side, held_out = split_sides(dataset, known, seed, weights, _facts(dataset, targets))
         require_enough(targets, side, held_out)
@@ -129,8 +131,7 @@ def _facts(dataset: Dataset, targets: Sequence[Target]) -> FilterFacts | None:
         return None
     if not any(each.needs_correlation for each in targets):
         return filter_facts(dataset)
-    without = replace(dataset, queries=dataset.queries.where(None))
-    return filter_facts(dataset, obtain_truth(without, depth=min(DEPTH, dataset.corpus.rows)).truth)
+    return api.filter_facts(dataset)
 
 
 def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
@@ -144,14 +145,21 @@ def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
     return conclude(study, held_out, Found(proposals, builds, proven, validated, trail), by)
 
 
-def usable(names: Sequence[str] | None, dataset: Dataset) -> tuple[list[type[Engine]], dict[str, str]]:
+def _distinct(given: Sequence[str | RetrievalPath]) -> list[str | RetrievalPath]:
+    """Every engine once, by its name."""
+    return list({each if isinstance(each, str) else each.name: each for each in given}.values())
+
+
+def usable(
+    names: Sequence[str | RetrievalPath] | None, dataset: Dataset
+) -> tuple[list[type[Engine]], dict[str, str]]:
     """The named engines, or the usual ones that are installed and fit the data.
 
     Named engines that cannot filter are left out of filtered data if another remains: the second value has
     the reason for each.
     """
     if names is not None:
-        found = [get_engine(each) for each in dict.fromkeys(names)]
+        found = [engine_to_tune(each) for each in _distinct(names)]
         for engine in found:
             require_installed(engine)
             _require_fit(engine, dataset)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.adapters.registry import declaration_of
+from recallatk.adapters.registry import declaration_of, get_engine
 from recallatk.analysis.relevance import relevance_loss
 from recallatk.bench.job import Job, TrialSettings, write_data
 from recallatk.bench.messages import Built
+from recallatk.bench.path_truths import PathTruths
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.supervisor import TrialFailed, WorkerProcess
+from recallatk.core import Trial
 from recallatk.datasets.sampling import take_queries
+from recallatk.pipeline.path_engine import PathEngine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.adapters import Engine
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, Truth
     from recallatk.goals import Target
     from recallatk.tuning.journal import Journal
     from recallatk.tuning.query_split import Side
@@ -64,6 +67,7 @@ class IndexPool:
 
     def __post_init__(self) -> None:
         self._data: Path | None = None
+        self._truths: dict[str, PathTruths] = {}
         self._open: list[tuple[WorkerProcess, IndexClient | None]] = []
 
     @property
@@ -109,6 +113,16 @@ class IndexPool:
                 return place
         self._open.append((self._started(engine), None))
         return len(self._open) - 1
+
+    def truth_of(self, side: Side, engine: str, build: dict[str, Any], search: dict[str, Any]) -> Truth:
+        """The truth of a setting: of the side, or of the fusion and reranking of a path."""
+        kind = get_engine(engine)
+        if not issubclass(kind, PathEngine):
+            return side.truth
+        if side.name not in self._truths:
+            self._truths[side.name] = PathTruths(side.dataset, side.truth)
+        trial = Trial(engine, tuple(build.items()), tuple(search.items()))
+        return self._truths[side.name].of(kind, trial, self.k)
 
     def close(self) -> None:
         """Stop all workers."""
@@ -172,7 +186,8 @@ class IndexClient:
             if worker is None:
                 raise TrialFailed("crash", "start", "the worker process ended without an error message")
         answered = worker.ask(search, numbers, warm=warm, pace=pace)
-        raw, measured = _scored(side, targets, which, answered.rows)
+        truth = self.pool.truth_of(side, self.engine, self.build, search)
+        raw, measured = _scored(side, targets, which, answered.rows, truth)
         return {
             "raw": [_plain(each) for each in raw],
             "measured": _plain(measured),
@@ -183,10 +198,14 @@ class IndexClient:
 
 
 def _scored(
-    side: Side, targets: Sequence[Target], which: NDArray[np.int64], rows: NDArray[np.int64]
+    side: Side,
+    targets: Sequence[Target],
+    which: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    truth: Truth,
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
     scores = any(each.measure.needs_scores for each in targets)
-    compared = side.compared(which, rows, scores=scores)
+    compared = side.compared(which, rows, truth, scores=scores)
     raw = []
     for target in targets:
         if target.relevance:

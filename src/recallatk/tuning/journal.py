@@ -8,7 +8,7 @@ import time
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from recallatk.adapters.base import installed_version
+from recallatk.adapters.installation import installed_version
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.files import writing
 from recallatk.fingerprint import fingerprints
@@ -41,6 +41,9 @@ def journal_name(
         "seed": seed,
         "engines": {each.name: installed_version(each) for each in engines},
     }
+    paths = {each.name: each.declaration for each in engines if each.declaration is not None}
+    if paths:
+        called["paths"] = paths
     if weights is not None:
         called["weight"] = blake2b(weights.values.tobytes(), digest_size=8).hexdigest()
     digest = blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -85,6 +85,7 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
     """
     found, shown = _timed(study, held_out, found)
     met, validated = shown.choice is not None, found.validated
+    weights = study.side.scored_weights
     measure = study.targets[0].name
     front = front_of(shown.timing.settings, study.prefer, measure)
     attempts = _attempts(study, found.trail, shown.timing)
@@ -112,8 +113,8 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
         cautions=(*_cautions(study, found), *off_front(study, shown.choice, front), *shown.timing.cautions),
         snippet=None if shown.choice is None else _snippet(study, shown.choice),
         verdict=_verdict(study, found, shown),
-        weight=None if study.side.weights is None else study.side.weights.column,
-        effective_queries=None if study.side.weights is None else study.side.weights.effective,
+        weight=None if weights is None else weights.column,
+        effective_queries=None if weights is None else weights.effective,
     )
 
 
@@ -239,7 +240,7 @@ def _snippet(study: Study, choice: Candidate) -> str:
 
 def _cautions(study: Study, found: Found) -> list[Caution]:
     cautions = [
-        *labels_of(study.side.dataset),
+        *labels_of(study.side.dataset, [each.measure.k for each in study.targets]),
         *(
             Caution(
                 "monotonicity",
@@ -250,10 +251,8 @@ def _cautions(study: Study, found: Found) -> list[Caution]:
         ),
     ]
     cautions += _about_memory(found.builds)
-    weights = study.side.weights
-    few = few_effective(weights)
-    if few and weights is not None:
-        cautions.append(Caution("weights", few, weights.effective, FEWEST_RESAMPLED))
+    few = few_effective(study.side.scored_weights)
+    cautions += [] if few is None else [few]
     cautions += _few_held_out(found.validated)
     refused = {each.engine: each.why for each in found.trail.attempts if each.verdict == REFUSED}
     refused = {**study.left_out, **refused}

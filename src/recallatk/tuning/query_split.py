@@ -55,6 +55,13 @@ class Side:
         queries = self.dataset.queries
         return queries.metadata if queries.metadata_names else None
 
+    @property
+    def scored_weights(self) -> Weights | None:
+        """The weights, 0 for queries without an eligible row, which have no recall; None without weights."""
+        if self.weights is None:
+            return None
+        return replace(self.weights, values=np.where(self.truth.rows[:, 0] < 0, 0.0, self.weights.values))
+
     def asked(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers among all queries; refuses queries of the other side."""
         if len(which) and not 0 <= which.min() <= which.max() < len(self):
@@ -65,15 +72,17 @@ class Side:
         """Its queries in random order."""
         return np.random.default_rng([seed, len(self)]).permutation(len(self))
 
-    def compared(self, which: NDArray[np.int64], rows: NDArray[np.int64], *, scores: bool) -> Compared:
-        """Answers to some of its queries, compared with the truth."""
+    def compared(
+        self, which: NDArray[np.int64], rows: NDArray[np.int64], truth: Truth | None = None, *, scores: bool
+    ) -> Compared:
+        """Answers to some of its queries, compared with its truth or with that of a path."""
         known = np.where(rows < self.dataset.corpus.rows, rows, -1)
         found = None
         if scores:
             whole = np.full((len(self), rows.shape[1]), -1, np.int64)
             whole[which] = known
             found = answer_scores(self.dataset, whole)[which]
-        return Compared(self.truth.take(which), known, found)
+        return Compared((self.truth if truth is None else truth).take(which), known, found)
 
 
 def split_sides(
@@ -105,7 +114,8 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
     corpus = side.dataset.corpus
     rows = np.sort(np.random.default_rng([seed, corpus.rows]).permutation(corpus.rows)[:count])
     which = np.sort(side.order(seed)[:QUERIES_ON_A_PART])
-    metadata = None if side.dataset.queries.filters is None else corpus.metadata.take(rows)
+    # Filters and the legs and stages of paths read columns.
+    metadata = corpus.metadata.take(rows) if corpus.metadata_names else None
     # Relevance judgments name the user's ids.
     ids = None if side.dataset.qrels is None else corpus.ids.take(rows).to_pylist()
     part = replace(
@@ -113,7 +123,7 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
         queries=take_queries(side.dataset.queries, which),
     )
-    truth = ground_truth(part, depth=min(depth, count))
+    truth = ground_truth(part, depth=depth)
     weights = None if side.weights is None else side.weights.take(which)
     facts = None if side.facts is None else side.facts.take(which)
     return Side(f"part {count}", side.numbers[which], part, truth, rows, weights, facts)

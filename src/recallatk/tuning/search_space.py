@@ -189,6 +189,8 @@ def ladders(engine: type[Engine], build: dict[str, Any], shape: Shape) -> Iterat
     options: list[dict[str, Any]] = [usual]
     for knob in beside:
         options = [{**each, knob.name: value} for each in options for value in _few(knob)]
+    for name, values in engine.search_choices.items():
+        options = [{**each, name: value} for each in options for value in values]
     for others in options:
         ladder = Ladder(engine, build, shape, others)
         if ladder.allows(ladder.generous):

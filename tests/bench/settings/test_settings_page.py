@@ -23,6 +23,7 @@ SECTIONS = {
     "[limits]": models.LimitSettings,
     "[output]": models.OutputSettings,
     "[tune]": models.TuneSettings,
+    "[quality]": models.QualitySettings,
     "[[engine]]": models.EngineSettings,
     "[[path]]": models.PathSettings,
     "[[waive]]": models.WaiverSettings,

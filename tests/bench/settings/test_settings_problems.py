@@ -122,6 +122,21 @@ def test_one_problem_is_one_line(tmp_path):
             "limits.memory: '8 gigs' is not a size. Accepted: a size such as 500MiB or 8GiB, or a number "
             "of bytes",
         ),
+        ({"quality": {"rate": "20/s"}}, "quality: function is required, such as my_judge:judge"),
+        (
+            {"quality": {"function": "judge"}},
+            'quality.function: the string "judge". Accepted: module:function',
+        ),
+        (
+            {"quality": {"function": "a:b", "rate": "20"}},
+            "quality.rate: '20' is not a rate. Accepted: a rate such as 20/s, 100/min or 500/h",
+        ),
+        ({"quality": {"function": "a:b", "clients": 0}}, "quality.clients: 0. Accepted: from 1"),
+        ({"quality": {"function": "a:b", "retries": 101}}, "quality.retries: 101. Accepted: to 100"),
+        (
+            {"quality": {"function": "a:b", "k": 11}, "measure": {"at": [1, 10]}},
+            "quality.k: 11. Accepted: up to 10, the largest k of the measures",
+        ),
         ({"truth": {"memory": "1MiB"}}, "truth.memory: 1,048,576 bytes. Accepted: from 256MiB"),
         (
             {"truth": {"file": "truth.parquet", "depth": 5}},
@@ -433,6 +448,9 @@ KEYS = st.sampled_from(
         "rate",
         "p99",
         "trial",
+        "function",
+        "retries",
+        "timeout",
         "folder",
         "name",
         "build",
@@ -460,7 +478,9 @@ ENTRIES = st.lists(
     st.fixed_dictionaries(
         {},
         optional={
-            **dict.fromkeys(["data", "truth", "measure", "limits", "output", "name", "other"], TABLE),
+            **dict.fromkeys(
+                ["data", "truth", "measure", "limits", "output", "quality", "name", "other"], TABLE
+            ),
             "load": st.one_of(JUNK, st.lists(TABLE, max_size=2)),
             "engine": st.one_of(JUNK, ENTRIES),
         },

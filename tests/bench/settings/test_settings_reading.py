@@ -61,6 +61,16 @@ build = "1h"
 memory = "8GiB"
 [output]
 folder = "out"
+[quality]
+function = "my_judge:judge"
+k = 5
+sample = 20
+rate = "100/min"
+clients = 4
+retries = 0
+timeout = "1min"
+version = "prompt 2"
+cache = "judged"
 [[engine]]
 name = "faiss-hnsw"
 [engine.build]
@@ -104,6 +114,8 @@ def test_every_key_is_read(folder):
     assert (settings.measure.threads.build, settings.measure.affinity) == (2, (0, 1))
     assert (settings.limits.trial, settings.limits.build, settings.limits.memory) == (600, 3600, 8 << 30)
     assert settings.output.folder == str(folder / "out")
+    assert settings.quality.cache == str(folder / "judged")
+    assert (settings.quality.rate, settings.quality.timeout, settings.quality.retries) == ("100/min", 60, 0)
     assert settings.loads == (
         Load(),
         *(Load("throughput", clients, batch, seconds=5) for clients in (1, 4) for batch in (1, 64)),
@@ -165,6 +177,8 @@ def test_the_identity_of_settings_does_not_depend_on_where_things_are(folder, tm
     assert here != there and here.identity() == there.identity()
     spelled_out = {**given, "engine": [{"name": "faiss-hnsw", "search": {"ef": 64}}], "name": "other"}
     assert settings_from(spelled_out).identity() == here.identity()
+    judged = {**given, "quality": {"function": "my_judge:judge"}}
+    assert settings_from(judged).identity() == here.identity()
     other = {**given, "engine": [{"name": "faiss-hnsw", "search": {"ef": 65}}]}
     assert settings_from(other).identity() != here.identity()
 

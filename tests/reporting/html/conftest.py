@@ -15,6 +15,10 @@ from made_runs import HOSTILE, filtered_run, large_run, make_measurement, make_r
 from recallatk.core import Caution, Dataset, Failure, Metric, Trial
 from recallatk.datasets import make_corpus, make_queries
 from recallatk.reporting import to_html
+from recallatk.reporting.document import Details, Document, Section, Table
+from recallatk.reporting.html.page import render_html
+
+_MOST_COLUMNS = 27
 
 
 @pytest.fixture(scope="session")
@@ -111,6 +115,22 @@ def filtered_page(pages):
         return to_html(run, truth=truth)
 
     return pages("filtered", page)
+
+
+@pytest.fixture(scope="session")
+def tables_page(pages):
+    """Tables of more and more columns, each in a section of its own; the last is closed."""
+
+    def section(columns):
+        numbers, names = ["0.965 ±0.005", "12,345", "0.0623", "-"], ["recall@100", "p95 (ms)", "memory"]
+        row = ["faiss-hnsw M=8 ef=40", *(numbers[each % 4] for each in range(columns - 1))]
+        header = ["setting", *(names[each % 3] for each in range(columns - 1))]
+        table = Table(f"{columns} columns", header, [row] * 3, 1)
+        blocks = [Details("More", [table])] if columns == _MOST_COLUMNS else [table]
+        return Section(table.title, blocks, f"columns-{columns}")
+
+    columns = (4, 10, 11, 15, 16, 22, _MOST_COLUMNS)
+    return pages("tables", lambda: render_html(Document("Tables", [section(each) for each in columns])))
 
 
 @pytest.fixture(scope="session")

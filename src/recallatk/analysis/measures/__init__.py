@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from recallatk.analysis.measures.base import Measure
-from recallatk.analysis.measures.distance import DistanceError, EpsilonRecall
+from recallatk.analysis.measures.distance import DistanceError, EpsilonRecall, InverseRatio
 from recallatk.analysis.measures.rank import DiscountedGain, RankBiasedOverlap, ReciprocalRank
 from recallatk.analysis.measures.recall import Recall, RecallWithin, Robustness
 from recallatk.errors import UsageError, did_you_mean
@@ -18,6 +18,7 @@ __all__ = [
     "DiscountedGain",
     "DistanceError",
     "EpsilonRecall",
+    "InverseRatio",
     "Measure",
     "RankBiasedOverlap",
     "Recall",
@@ -52,6 +53,7 @@ NOTATIONS = (
     Notation("rbo(0.9)@10", rf"rbo\({_NUMBER}\){_K}", lambda p, k: RankBiasedOverlap(int(k), float(p))),
     Notation("eps(0.01)@10", rf"eps\({_NUMBER}\){_K}", lambda e, k: EpsilonRecall(int(k), float(e))),
     Notation("rde@10", rf"rde{_K}", lambda k: DistanceError(int(k))),
+    Notation("1/ratio@10", rf"1/ratio{_K}", lambda k: InverseRatio(int(k))),
 )
 ACCEPTED = f"{', '.join(each.example for each in NOTATIONS[:-1])} or {NOTATIONS[-1].example}"
 

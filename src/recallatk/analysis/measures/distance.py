@@ -1,4 +1,4 @@
-"""Measures of distance: rde@k, the relative distance error, and eps(ε)@k."""
+"""Measures of distance: rde@k, the relative distance error, 1/ratio@k and eps(ε)@k."""
 
 from __future__ import annotations
 
@@ -35,23 +35,54 @@ class DistanceError(Measure):
         return f"rde@{self.k}"
 
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
-        require_within(self.k, compared.truth)
-        scores, metric = needed_scores(compared, self)
-        if metric is Metric.IP:
-            raise UsageError(f"{self}: inner products are not distances, so relative errors are undefined")
-        counted = counted_scores(compared, scores, self.k)
-        true = true_scores(compared)[:, : self.k]
-        if metric is Metric.COSINE:
-            counted, true = cosine_distances(counted), cosine_distances(true)
-        answered = np.full(true.shape, np.nan)
-        ordered = np.sort(counted, axis=1)[:, : self.k]
-        answered[:, : ordered.shape[1]] = ordered
+        true, answered = _distances(compared, self)
         with np.errstate(invalid="ignore", divide="ignore"):
             errors = np.where(true > 0, (answered - true) / true, np.nan)
             there = ~np.isnan(errors)
             total = np.where(there, errors, 0.0).sum(axis=1)
             # An answer that ties with the true neighbor may come out nearer by its last bit.
             return np.asarray(np.maximum(total / there.sum(axis=1), 0.0))
+
+
+@dataclass(frozen=True)
+class InverseRatio(Measure):
+    """The mean over j up to k' of d(j-th true neighbor) / d(j-th nearest answer), from 0 to 1.
+
+    The distance of cosine is 1 - similarity. A place without an answer counts 0. Where both distances are 0
+    the place counts 1, where only the true one is, 0. Inner products are no distances.
+    """
+
+    needs_scores: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return f"1/ratio@{self.k}"
+
+    def per_query(self, compared: Compared) -> NDArray[np.float64]:
+        true, answered = _distances(compared, self)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = np.where((true == 0) & (answered == 0), 1.0, true / answered)
+        # An answer that ties with the true neighbor may come out nearer by its last bit.
+        ratios = np.minimum(np.nan_to_num(ratios, nan=0.0), 1.0)
+        return shares(ratios.sum(axis=1), np.minimum(compared.available, self.k))
+
+
+def _distances(compared: Compared, measure: Measure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distances of the true top k and of the first k answers, each nearest first; NaN where there is none."""
+    require_within(measure.k, compared.truth)
+    scores, metric = needed_scores(compared, measure)
+    if metric is Metric.IP:
+        raise UsageError(
+            f"{measure}: inner products are not distances, so ratios are undefined: they have no zero to be "
+            "relative to, and may be negative. Accepted: cosine and l2; recall@k works for all metrics"
+        )
+    counted = counted_scores(compared, scores, measure.k)
+    true = true_scores(compared)[:, : measure.k]
+    if metric is Metric.COSINE:
+        counted, true = cosine_distances(counted), cosine_distances(true)
+    answered = np.full(true.shape, np.nan)
+    ordered = np.sort(counted, axis=1)[:, : measure.k]
+    answered[:, : ordered.shape[1]] = ordered
+    return true, answered
 
 
 @dataclass(frozen=True)

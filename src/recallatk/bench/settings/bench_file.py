@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from recallatk.adapters import get_engine, registered
-from recallatk.adapters.base import require_filters, require_installed, require_metric
+from recallatk.adapters.base import require_filters, require_metric
+from recallatk.adapters.installation import require_installed
 from recallatk.adapters.names_elsewhere import ENGINES
 from recallatk.bench.settings import models
 from recallatk.bench.settings.grid import combine
@@ -39,6 +40,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "output": models.OutputSettings,
     "tune": models.TuneSettings,
     "cost": models.CostSettings,
+    "quality": models.QualitySettings,
 }
 _LISTS: dict[str, type[BaseModel]] = {
     "load": models.LoadSettings,
@@ -49,11 +51,13 @@ _LISTS: dict[str, type[BaseModel]] = {
 _PLACES = (
     ("data", "corpus"),
     ("data", "queries"),
+    ("data", "qrels"),
     ("truth", "file"),
     ("truth", "store"),
+    ("quality", "cache"),
     ("output", "folder"),
 )
-_READ = _PLACES[:3]
+_READ = _PLACES[:4]
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
@@ -227,6 +231,10 @@ def _check_together(parts: dict[str, Any], problems: Problems) -> None:
         if measure.deepest > truth.depth:
             said = f"{measure.deepest} is deeper than the truth. Accepted: up to {truth.depth}, truth.depth"
             problems.add(("measure", key), said)
+    judged = getattr(parts.get("quality"), "k", None)
+    if judged is not None and measure is not None and judged > measure.largest_k:
+        said = f"{judged}. Accepted: up to {measure.largest_k}, the largest k of the measures"
+        problems.add(("quality", "k"), said)
     filtered = None if data.where is None else "data.where is a filter"
     k = None if measure is None else min(measure.largest_k, data.sample_corpus or measure.largest_k)
     for number, entry in parts["engine"].items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from recallatk.adapters.base import missing_inputs
+from recallatk.adapters.inputs import missing_inputs
 from recallatk.analysis.query_groupings import require_groupable
 from recallatk.bench.settings.bench_file import check_ability
 from recallatk.bench.settings.problems import Problems
 from recallatk.bench.settings.values import filled
 from recallatk.core import Corpus, QuerySet, in_memory
-from recallatk.datasets import open_dataset, open_demo, sample_queries, sampled, split_queries
+from recallatk.datasets import open_dataset, open_demo, read_qrels, sample_queries, sampled, split_queries
 from recallatk.datasets.demo import is_demo
 from recallatk.errors import RecallError, unknown
 from recallatk.filters import parse_filter
@@ -32,7 +32,7 @@ def open_data(settings: Settings) -> Dataset:
     """
     data = settings.data
     dataset = _demo(settings) if data.queries is None and is_demo(data.corpus) else _opened(settings)
-    dataset = data.labels.on(dataset)
+    dataset = data.labels.on(_with_qrels(dataset, data.qrels))
     _check(settings, dataset)
     queries = dataset.queries
     if data.split is not None:
@@ -69,17 +69,15 @@ def _opened(settings: Settings) -> Dataset:
     )
 
 
+def _with_qrels(dataset: Dataset, path: str | None) -> Dataset:
+    """The data with the judgments that the settings name, which replace those of a folder."""
+    return dataset if path is None else replace(dataset, qrels=read_qrels(filled(path, "data.qrels")))
+
+
 def _check(settings: Settings, dataset: Dataset) -> None:
     problems = Problems()
+    _check_groups(settings, dataset, problems)
     corpus, queries = dataset.corpus, dataset.queries
-    for number, name in enumerate(settings.measure.by):
-        try:
-            require_groupable(name, queries.metadata_names, weighted=settings.measure.weight is not None)
-        except RecallError as problem:
-            problems.add(("measure", "by", number), str(problem))
-    for number, name in enumerate(settings.measure.by_row):
-        if name not in corpus.metadata_names:
-            problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
     for key, most in (("sample_corpus", corpus.rows), ("sample_queries", queries.rows)):
         count = getattr(settings.data, key)
         if count is not None and count > most:
@@ -93,11 +91,29 @@ def _check(settings: Settings, dataset: Dataset) -> None:
     problems.require_none(settings.name)
 
 
-def require_able_engines(settings: Settings, dataset: Dataset) -> None:
-    """Refuse engines that do not support the metric of a dataset, or filters if all queries have them."""
+def require_measurable_data(settings: Settings, dataset: Dataset) -> None:
+    """Refuse groups that a dataset lacks, and engines that cannot search it by metric or filters."""
     problems = Problems()
+    _check_groups(settings, dataset, problems)
     _check_engines(settings, dataset, problems)
     problems.require_none(settings.name)
+
+
+def _check_groups(settings: Settings, dataset: Dataset, problems: Problems) -> None:
+    corpus, queries = dataset.corpus, dataset.queries
+    for number, name in enumerate(settings.measure.by):
+        try:
+            require_groupable(
+                name,
+                queries.metadata_names,
+                weighted=settings.measure.weight is not None,
+                filtered=queries.filtered,
+            )
+        except RecallError as problem:
+            problems.add(("measure", "by", number), str(problem))
+    for number, name in enumerate(settings.measure.by_row):
+        if name not in corpus.metadata_names:
+            problems.add(("measure", "by_row", number), unknown("corpus column", name, corpus.metadata_names))
 
 
 def _check_engines(settings: Settings, dataset: Dataset, problems: Problems) -> None:

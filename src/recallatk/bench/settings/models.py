@@ -26,8 +26,10 @@ from recallatk.bench.settings.values import (
     Text,
     as_list,
     distinct,
+    function_name,
     none_or_many,
     one_or_many,
+    rate_text,
     without_literals,
 )
 from recallatk.core.trials import Load, Mode
@@ -56,6 +58,7 @@ class DataSettings(Table):
 
     corpus: DataPath
     queries: DataPath | None = None
+    qrels: DataPath | None = None
     metric: MetricName | None = None
     format: Text | None = None
     id_column: Text | None = None
@@ -240,6 +243,26 @@ class CostSettings(Table):
     def _priced(self) -> "CostSettings":
         if self.currency is not None and self.per_hour is None:
             raise ValueError("currency needs per_hour too, such as per_hour = 0.34")
+        return self
+
+
+class QualitySettings(Table):
+    """A function that judges answers, and how it is called."""
+
+    function: Annotated[Text, AfterValidator(function_name)] | None = None
+    k: Count | None = None
+    sample: Count | None = None
+    rate: Annotated[Text, AfterValidator(rate_text)] | None = None
+    clients: Annotated[int, Field(ge=1, le=1_024)] = 1
+    retries: Annotated[int, Field(ge=0, le=100)] = 3
+    timeout: Seconds = 30.0
+    version: Text | None = None
+    cache: PathText | None = None
+
+    @model_validator(mode="after")
+    def _named(self) -> "QualitySettings":
+        if self.function is None and self.model_fields_set:
+            raise ValueError("function is required, such as my_judge:judge")
         return self
 
 

@@ -19,6 +19,7 @@ from recallatk.bench.settings.models import (
     OutputSettings,
     Paths,
     PathSettings,
+    QualitySettings,
     TruthSettings,
     TuneSettings,
     Waivers,
@@ -41,6 +42,7 @@ class Settings(Table):
     output: OutputSettings = OutputSettings()
     tune: TuneSettings = TuneSettings()
     cost: CostSettings = CostSettings()
+    quality: QualitySettings = QualitySettings()
     engine: Engines = ()
     path: Paths = ()
     waive: Waivers = ()
@@ -63,12 +65,15 @@ class Settings(Table):
         return max(self.measure.deepest, min(rows, max(USUAL_DEPTH, *paths, 1)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values with ranges and defaults resolved, without limits, output, goals and price."""
-        apart = {"limits", "output", "tune", "cost", "load", "engine", "path", "waive"}
+        """Plain JSON values of what is measured, with ranges and defaults resolved."""
+        apart = {"limits", "output", "tune", "cost", "quality", "load", "engine", "path", "waive"}
         plain = self.model_dump(mode="json", by_alias=True, exclude=apart)
         data = plain["data"]
-        for name in ("corpus", "queries"):
+        for name in ("corpus", "queries", "qrels"):
             data[name] = None if data[name] is None else without_secrets(data[name])
+        if data["qrels"] is None:
+            # Runs of versions without judgments are resumed as they are.
+            del data["qrels"]
         if plain["measure"]["weight"] is None:
             # Runs of versions without weights are resumed as they are.
             del plain["measure"]["weight"]
@@ -88,7 +93,8 @@ class Settings(Table):
         """The same without names and paths: a run with equal identity and data can be resumed."""
         plain = self.to_dict()
         del plain["name"], plain["truth"]["file"]
-        del plain["data"]["corpus"], plain["data"]["queries"]
+        for name in ("corpus", "queries", "qrels"):
+            plain["data"].pop(name, None)
         plain["measure"].pop("explain", None)
         return plain
 
@@ -102,8 +108,8 @@ class Settings(Table):
         for name in ("data", "truth", "measure"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         tables += [toml_table("[[load]]", each) for each in plain["load"]]
-        plain["tune"] = _given(self.tune)
-        for name in ("limits", "output", "tune", "cost"):
+        plain["tune"], plain["quality"] = _given(self.tune), _given(self.quality)
+        for name in ("limits", "output", "tune", "cost", "quality"):
             tables += [toml_table(f"[{name}]", plain[name])] if plain[name] else []
         for entry in plain["engine"]:
             tables.append(toml_table("[[engine]]", {"name": entry["name"]}))
@@ -121,10 +127,10 @@ def _drop_unasked(measure: dict[str, Any]) -> None:
         del measure["explain"]
 
 
-def _given(tune: TuneSettings) -> dict[str, Any]:
+def _given(table: TuneSettings | QualitySettings) -> dict[str, Any]:
     """The table without defaults, because most benchmarks set none of its keys."""
-    plain = tune.model_dump(by_alias=True, exclude_none=True)
-    usual = TuneSettings().model_dump(by_alias=True, exclude_none=True)
+    plain = without_known(table.model_dump(by_alias=True, exclude_none=True))
+    usual = type(table)().model_dump(by_alias=True, exclude_none=True)
     return {name: value for name, value in plain.items() if value != usual.get(name)}
 
 

@@ -11,7 +11,16 @@ from recallatk.core import Metric
 from recallatk.errors import RecallError
 from recallatk.redaction import is_url, literal_secret
 from recallatk.references import expanded
-from recallatk.units import DURATION, SIZE, format_bytes, format_duration, parse_bytes, parse_duration
+from recallatk.units import (
+    DURATION,
+    RATE,
+    SIZE,
+    format_bytes,
+    format_duration,
+    parse_bytes,
+    parse_duration,
+    parse_rate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +106,20 @@ def refuse_secrets(value: Any, name: str = "") -> None:
 def without_literals(value: str) -> str:
     """A path or URL, refused if it spells out a password or a key."""
     refuse_secrets(value)
+    return value
+
+
+def function_name(value: str) -> str:
+    """The name of a function, which is imported only when it is used."""
+    module, _, name = value.partition(":")
+    if not module or not name:
+        raise ValueError(f"{described(value)}. Accepted: module:function")
+    return value
+
+
+def rate_text(value: str) -> str:
+    """A rate such as `20/s`, as written."""
+    _read(parse_rate, RATE, str)(value)
     return value
 
 

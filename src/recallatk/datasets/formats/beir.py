@@ -10,8 +10,8 @@ from recallatk.core import Records
 from recallatk.datasets.batches import BatchColumns
 from recallatk.datasets.formats.jsonl import JsonLines
 from recallatk.datasets.formats.pair import sibling
-from recallatk.datasets.imported import find_qrels
 from recallatk.datasets.layout import VECTOR_NAMES, id_column, table_records
+from recallatk.datasets.qrels import find_qrels
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
 from recallatk.errors import MismatchError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recallatk.datasets.imported import find_qrels
+from recallatk.datasets.qrels import find_qrels
 from recallatk.datasets.registry import has_known_suffix, open_location
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
 from recallatk.errors import FormatError

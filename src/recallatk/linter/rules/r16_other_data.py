@@ -43,7 +43,8 @@ class OtherData(Rule):
                 counts = f"{len(truth):,} in the truth, {dataset.queries.rows:,} in the data"
                 parts.append(f"number of queries ({counts})")
             yield from self._said("the truth was computed for different data", parts)
-        if truth is not None and evidence.deepest > truth.depth:
+        # A truth of the whole corpus is as deep as any k.
+        if truth is not None and min(evidence.deepest, truth.corpus_rows or evidence.deepest) > truth.depth:
             yield self.finding(
                 f"k = {evidence.deepest:,} exceeds the truth's depth of {truth.depth:,}",
                 evidence.deepest,
