@@ -1,6 +1,7 @@
 """How often intervals, bounds and the sequential test are right, on recalls whose true mean is known.
 
-    python benchmarks/interval_coverage.py [--repeats 2000] [--only intervals,sequential,weighted,classes] [--seed 0]
+    python benchmarks/interval_coverage.py [--repeats 2000] [--seed 0]
+        [--only intervals,sequential,weighted,classes]
 
 Populations are beta-binomial hits out of k = 10, and recall@10 of a faiss HNSW index at several efforts on
 the demo data: its recalls per query are the population, from which samples are drawn with replacement.

@@ -11,7 +11,8 @@ from recallatk.bench.settings.grid import RangeSettings
 from recallatk.bench.settings.problems import keys_of
 from recallatk.bench.settings.settings import Settings
 
-PAGE = (Path(__file__).parents[3] / "docs" / "bench-file.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, PATHS = ((DOCS / name).read_text() for name in ("bench-file.md", "paths.md"))
 SECTIONS = {
     "At the top": Settings,
     "[data]": models.DataSettings,
@@ -24,6 +25,7 @@ SECTIONS = {
     "[tune]": models.TuneSettings,
     "[quality]": models.QualitySettings,
     "[[engine]]": models.EngineSettings,
+    "[[path]]": models.PathSettings,
     "[[waive]]": models.WaiverSettings,
 }
 
@@ -44,7 +46,7 @@ def test_the_keys_of_a_range_are_described():
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == keys_of(RangeSettings)
 
 
-@pytest.mark.parametrize("block", re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+@pytest.mark.parametrize("block", re.findall(r"^```toml\n(.*?)^```", PAGE + PATHS, re.MULTILINE | re.DOTALL))
 def test_examples_are_sound(block):
     settings = settings_from(tomllib.loads(block))
     assert settings_from(tomllib.loads(settings.to_toml())) == settings
