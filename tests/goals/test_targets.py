@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recallatk import make_corpus, make_queries, open_dataset, run
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.measures import Recall, RecallWithin, Robustness
 from recallatk.analysis.relevance import relevance_loss
 from recallatk.errors import MismatchError, UsageError
-from recallatk.goals import Target, parse_goal
+from recallatk.goals import Target, parse_goal, require_answerable
 from recallatk.testing import tiny_dataset
 from recallatk.truths import ground_truth
 
@@ -259,3 +260,24 @@ def test_no_value_is_no_mean():
     target = parse_goal("recall@10 >= 0.9")
     assert target.mean(np.array([np.nan])).value is None
     assert target.reached_by(target.mean(np.array([np.nan]))) is None
+
+
+@pytest.mark.parametrize("text", ["1/ratio@10 >= 0.9", "rde@10 <= 0.1"])
+def test_a_ratio_of_inner_products_is_refused_before_anything_is_measured(text):
+    target = parse_goal(text)
+    vectors = np.ones((3, 2), "float32")
+    for metric in ("cosine", "l2"):
+        require_answerable([target], open_dataset(make_corpus(vectors), make_queries(vectors), metric=metric))
+    with pytest.raises(UsageError, match="inner products are not distances"):
+        require_answerable([target], open_dataset(make_corpus(vectors), make_queries(vectors), metric="ip"))
+
+
+def test_a_run_with_such_a_measure_is_refused_too(tmp_path):
+    np.save(tmp_path / "c.npy", np.ones((3, 2), "float32"))
+    bench = tmp_path / "bench.toml"
+    bench.write_text(
+        f'[data]\ncorpus = "{tmp_path}/c.npy"\nqueries = "{tmp_path}/c.npy"\nmetric = "ip"\n'
+        '[measure]\nat = [1]\nmeasures = ["1/ratio@1"]\n[[engine]]\nname = "exact"\n'
+    )
+    with pytest.raises(UsageError, match="1/ratio@1: inner products are not distances"):
+        run(bench, out=tmp_path / "run")

@@ -54,23 +54,11 @@ def missed(truth: Truth, answers: NDArray[np.int64], k: int) -> Misses:
     replaceable = candidates & tied
     candidates &= ~tied | (np.cumsum(replaceable, axis=1) <= lacking[:, None])
     query, rank = np.nonzero(candidates)
-    ends = np.where(tied[query, rank], _tie_ends(compared, last)[query], k)
+    ends = np.where(tied[query, rank], tie_ends(compared, last)[query], k)
     return Misses(query, truth.rows[query, rank], 1 / hits.cut[query], np.maximum(ends, k))
 
 
-def true_lists(truth: Truth, k: int) -> NDArray[np.int64]:
-    """(queries, width) the true top k and every row that ties with its last one; -1 for no row."""
-    compared = Compared(truth, np.full((len(truth), 1), -1, np.int64))
-    last = np.maximum(np.minimum(compared.available, k) - 1, 0)
-    ends = _tie_ends(compared, last)
-    listed = np.where(np.arange(truth.depth) < np.maximum(ends, k)[:, None], truth.rows, -1)
-    some, lists, _ = compared.overflow_places
-    beyond = np.full((len(truth), lists.shape[1]), -1, np.int64)
-    beyond[some] = np.where((ends[some] > truth.depth)[:, None], lists, -1)
-    return np.concatenate([listed, beyond], axis=1)
-
-
-def _tie_ends(compared: Compared, last: NDArray[np.int64]) -> NDArray[np.int64]:
+def tie_ends(compared: Compared, last: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number of rows that are at least as good as the last one that counts."""
     truth, depth = compared.truth, compared.truth.depth
     tied = compared.ties_with_previous(np.arange(len(truth)))

@@ -10,7 +10,7 @@ import numpy as np
 from recallatk.analysis.answer_scores import cosine_distances
 from recallatk.analysis.compared import Compared, shares
 from recallatk.analysis.distribution import mean_of_values
-from recallatk.analysis.loss import Misses, missed, true_lists
+from recallatk.analysis.loss import Misses, missed, tie_ends
 from recallatk.analysis.matching import find_places, first_distinct
 from recallatk.core import Metric, blocks
 from recallatk.pair_scores import norms, pair_scores
@@ -137,10 +137,7 @@ def stand_ins(
         dataset: the vectors, under cosine or l2.
         which: numbers of these queries in the dataset.
     """
-    true = true_lists(truth, k)
-    given = np.where(first_distinct(rows, k), rows, -1)
-    places = find_places(given, true)
-    wrong = np.where((given >= 0) & (places.of_rows == places.never), given, -1)
+    wrong = _wrong(Compared(truth, rows), k)
     query, place = np.nonzero(wrong >= 0)
     barred = ~dataset.eligibility.allowed(which[query], wrong[query, place])
     wrong[query[barred], place[barred]] = -1
@@ -152,6 +149,23 @@ def stand_ins(
     limit = np.minimum(limit, beside.min(axis=1, initial=np.inf))
     found = distances.between(misses.row, wrong[misses.query])
     return _matched(misses.query, wrong, found, found <= limit[:, None] + _SLACK)
+
+
+def _wrong(compared: Compared, k: int) -> NDArray[np.int64]:
+    """The first k distinct answers that are no true neighbors, ties at rank k included; -1 for the others."""
+    truth, rows = compared.truth, compared.answers
+    counts = first_distinct(rows, k)
+    given = np.where(counts, rows, -1)
+    ends = np.maximum(tie_ends(compared, np.maximum(compared.hits(k).cut - 1, 0)), k)
+    places = find_places(given, np.where(np.arange(truth.depth) < ends[:, None], truth.rows, -1))
+    wrong = np.where(places.of_rows == places.never, given, -1)
+    # Rows that tie beyond the depth are known by their rank among the answers.
+    query, rank = compared.beyond
+    tied = np.zeros((len(truth), k + 1), bool)
+    inside = (rank < k) & (ends[query] > truth.depth)
+    tied[query[inside], rank[inside]] = True
+    ranks = np.minimum(np.cumsum(counts, axis=1) - 1, k)
+    return np.where(np.take_along_axis(tied, np.maximum(ranks, 0), axis=1) & counts, -1, wrong)
 
 
 def _matched(

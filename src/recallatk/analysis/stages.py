@@ -115,7 +115,7 @@ class StageLists:
         self.names, self.lists, self.truth = tuple(names), list(lists), truth
         self.compared = [Compared(truth, rows) for rows in lists]
         self.added = [None, *map(_added, self.lists, self.lists[1:])]
-        self._passed = list(_passed(self.lists))
+        self._passed = list(_passed(self.compared[0], self.lists[1:-1]))
 
     def at(self, k: int, weights: Weights | None = None) -> StagedRecall:
         """The stages at one k."""
@@ -153,7 +153,7 @@ class StageLists:
         final = np.where(first_distinct(self.lists[-1], k), self.lists[-1], -1)
         cut = self.compared[-1].hits(k).cut
         before = cut
-        for passed in [*self._passed[:-1], None]:
+        for passed in [*self._passed, None]:
             rows = final if passed is None else np.concatenate([final, passed], axis=1)
             hits = Compared(self.truth, rows).hits(k, within=rows.shape[1]).tie_aware
             yield shares(before - hits, cut)
@@ -175,13 +175,26 @@ def require_stages(names: Sequence[object]) -> None:
         raise UsageError(f"two stages are named {again}. Accepted: distinct names")
 
 
-def _passed(lists: Sequence[NDArray[np.int64]]) -> Iterable[NDArray[np.int64]]:
-    """For each stage, the rows of the first list that all stages up to it returned; -1 for the others."""
-    passed = np.where(first_distinct(lists[0], lists[0].shape[1]), lists[0], -1)
+def _passed(first: Compared, later: Sequence[NDArray[np.int64]]) -> Iterable[NDArray[np.int64]]:
+    """For each stage, the true rows that all lists up to it contain; -1 for the others."""
+    passed = _true_rows(first)
     yield passed
-    for rows in lists[1:]:
+    for rows in later:
         passed = np.where(_inside(passed, rows), passed, -1)
         yield passed
+
+
+def _true_rows(compared: Compared) -> NDArray[np.int64]:
+    """The rows of the truth, ties beyond its depth included, that a list contains; -1 for the others."""
+    held = np.where(compared.places.of_rows != compared.places.never, compared.truth.rows, -1)
+    some, lists, places = compared.overflow_places
+    inside = places.of_rows != places.never
+    counts = inside.sum(axis=1)
+    beyond = np.full((len(held), counts.max(initial=0)), -1, np.int64)
+    line, column = np.nonzero(inside)
+    place = np.arange(len(line)) - np.repeat(np.cumsum(counts) - counts, counts)
+    beyond[some[line], place] = lists[line, column]
+    return np.concatenate([held, beyond], axis=1)
 
 
 def _inside(rows: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from recallatk import api
 from recallatk.analysis.filtered import DEPTH, filter_facts
+from recallatk.analysis.measures import parse_measure
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.settings import open_data
 from recallatk.bench.settings.data import require_measurable_data
@@ -114,9 +115,11 @@ class Benchmark:
 
     @cached_property
     def plan(self) -> Plan:
-        """Every build and trial; goals that these data cannot decide are refused."""
+        """Every build and trial; goals and measures that these data cannot decide are refused."""
         targets, _ = sort_goals([*self.settings.tune.target, *self.settings.tune.budget])
         require_answerable(targets, self.dataset)
+        for each in self.settings.measure.measures:
+            parse_measure(each).require_metric(self.dataset.metric)
         corpus = self.dataset.corpus
         with self._rewording():
             return make_plan(self.settings, rows=corpus.rows, dimension=corpus.dimension)

@@ -211,8 +211,9 @@ def _require_sense(target: Target, sign: str) -> None:
 
 
 def require_answerable(targets: Iterable[Target], dataset: Dataset) -> None:
-    """Refuse a target that these data cannot decide: an empty segment, or a loss without judgments."""
+    """Refuse a target that these data cannot decide: an empty segment, a loss without judgments, a metric."""
     for each in targets:
+        each.measure.require_metric(dataset.metric)
         if each.needs_qrels and dataset.qrels is None:
             raise UsageError(f"{each} needs relevance judgments (qrels), but the data have none")
         if each.segment is None:

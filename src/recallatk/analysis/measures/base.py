@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.analysis.compared import Compared
+    from recallatk.core import Metric
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Measure:
     def deepest(self) -> int:
         """Depth of truth that the measure needs."""
         return self.k
+
+    def require_metric(self, metric: Metric) -> None:
+        """Refuse a metric under which the measure is undefined."""
 
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
         """Value of every query; NaN for queries without one, which the mean leaves out."""

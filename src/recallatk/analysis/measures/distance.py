@@ -34,6 +34,9 @@ class DistanceError(Measure):
     def __str__(self) -> str:
         return f"rde@{self.k}"
 
+    def require_metric(self, metric: Metric) -> None:
+        _require_distances(self, metric)
+
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
         true, answered = _distances(compared, self)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -57,6 +60,9 @@ class InverseRatio(Measure):
     def __str__(self) -> str:
         return f"1/ratio@{self.k}"
 
+    def require_metric(self, metric: Metric) -> None:
+        _require_distances(self, metric)
+
     def per_query(self, compared: Compared) -> NDArray[np.float64]:
         true, answered = _distances(compared, self)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -66,15 +72,19 @@ class InverseRatio(Measure):
         return shares(ratios.sum(axis=1), np.minimum(compared.available, self.k))
 
 
-def _distances(compared: Compared, measure: Measure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distances of the true top k and of the first k answers, each nearest first; NaN where there is none."""
-    require_within(measure.k, compared.truth)
-    scores, metric = needed_scores(compared, measure)
+def _require_distances(measure: Measure, metric: Metric) -> None:
     if metric is Metric.IP:
         raise UsageError(
             f"{measure}: inner products are not distances, so ratios are undefined: they have no zero to be "
             "relative to, and may be negative. Accepted: cosine and l2; recall@k works for all metrics"
         )
+
+
+def _distances(compared: Compared, measure: Measure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distances of the true top k and of the first k answers, each nearest first; NaN where there is none."""
+    require_within(measure.k, compared.truth)
+    scores, metric = needed_scores(compared, measure)
+    measure.require_metric(metric)
     counted = counted_scores(compared, scores, measure.k)
     true = true_scores(compared)[:, : measure.k]
     if metric is Metric.COSINE:
