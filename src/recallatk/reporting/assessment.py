@@ -12,7 +12,14 @@ from recallatk.analysis.segments import AUTOMATIC, FEW, FEW_SAID, FEWEST, FREQUE
 from recallatk.analysis.weighting import few_effective
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
-from recallatk.reporting.labels import LOWER_BOUND, by_grouping, number, weighted_by, with_margin
+from recallatk.reporting.labels import (
+    LOWER_BOUND,
+    by_grouping,
+    number,
+    signed_interval,
+    weighted_by,
+    with_margin,
+)
 from recallatk.reporting.row_segments import row_blocks
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
@@ -151,11 +158,21 @@ def _spread(name: str, found: Distribution) -> str:
 
 
 def _relevance(assessment: Assessment) -> Section | None:
-    if not assessment.relevance:
+    if assessment.judged is None:
         return None
-    rows = [[name, with_margin(mean), f"{mean.n:,}"] for name, mean in assessment.relevance.items()]
+    judged = assessment.judged
+    rows = [[name, with_margin(mean), f"{mean.n:,}"] for name, mean in judged.means.items()]
     header = ["judged relevance", "mean", "queries"]
-    return Section("", [Table("", header, rows, 1), Sentences([f"{_relevance_order(assessment)}."])])
+    said = [f"{_relevance_order(assessment)}."]
+    if judged.exact:
+        header = ["judged relevance", "mean", "exact search", "lost", "queries"]
+        rows = [
+            [name, mean, with_margin(judged.exact[name]), signed_interval(judged.lost[name]), queries]
+            for name, mean, queries in rows
+        ]
+        said.append("Lost: exact search minus the answers, query by query, with its 95 % interval.")
+    said += [f"{note[:1].upper()}{note[1:]}." for note in judged.notes]
+    return Section("", [Table("", header, rows, 1), Sentences(said)])
 
 
 def _relevance_order(assessment: Assessment) -> str:
@@ -211,6 +228,17 @@ def _differences(assessment: Assessment) -> Section:
     return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
 
 
+def _main_relevance_differences(assessment: Assessment) -> Section:
+    """Differences of the first measure of relevance; --verbose has the others."""
+    return _relevance_differences(assessment, 1)
+
+
+def _relevance_differences(assessment: Assessment, most: int | None = None) -> Section:
+    found = {} if assessment.judged is None else assessment.judged.differences
+    lines = [f"{name}: {each.in_words}." for name in list(found)[:most] for each in found[name]]
+    return Section("", [Sentences(lines)])
+
+
 def _warnings(assessment: Assessment) -> Section:
     lines = []
     for kind, (one, several, said) in _ANOMALIES.items():
@@ -258,6 +286,8 @@ SECTIONS: Builders = (
     (Form.TEXT, _segments),
     (Form.ALL, _rows),
     (Form.ALL, _differences),
+    (Form.SCREEN, _main_relevance_differences),
+    (Form.TEXT, _relevance_differences),
     (Form.ALL, _warnings),
 )
 
@@ -283,12 +313,28 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "diagnosis": None if assessment.diagnosis is None else _diagnosis(assessment),
         "planning": assessment.planning or None,
         "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},
+        **_judged(assessment),
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
         "comparisons": [_comparison(each) for each in assessment.differences],
         "sampled_from": score.sampled_from,
         "synthetic_filters": score.synthetic,
         "unreached": list(score.unreached),
+    }
+
+
+def _judged(assessment: Assessment) -> dict[str, Any]:
+    """Exact search, what the answers lose against it, and other answers, by measure of relevance."""
+    judged = assessment.judged
+    if judged is None:
+        return {}
+    return {
+        "relevance_exact": {name: mean_to_dict(mean) for name, mean in judged.exact.items()},
+        "relevance_lost": {name: asdict(each) for name, each in judged.lost.items()},
+        "relevance_comparisons": {
+            name: [_comparison(each) for each in found] for name, found in judged.differences.items()
+        },
+        "relevance_notes": list(judged.notes),
     }
 
 
