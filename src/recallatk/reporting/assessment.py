@@ -165,12 +165,13 @@ def _relevance(assessment: Assessment) -> Section | None:
     header = ["judged relevance", "mean", "queries"]
     said = [f"{_relevance_order(assessment)}."]
     if judged.exact:
-        header = ["judged relevance", "mean", "exact search", "lost", "queries"]
+        header = ["judged relevance", "mean", "exact search", "lost"]
         rows = [
-            [name, mean, with_margin(judged.exact[name]), signed_interval(judged.lost[name]), queries]
-            for name, mean, queries in rows
+            [name, mean, with_margin(judged.exact[name]), signed_interval(judged.lost[name])]
+            for name, mean, _ in rows
         ]
-        said.append("Lost: exact search minus the answers, query by query, with its 95 % interval.")
+        count = counted(next(iter(judged.means.values())).n, "judged query", "judged queries")
+        said.append(f"Lost: exact search minus the answers over the same {count}, with a 95 % interval.")
     said += [f"{note[:1].upper()}{note[1:]}." for note in judged.notes]
     return Section("", [Table("", header, rows, 1), Sentences(said)])
 
