@@ -272,6 +272,64 @@ def test_relevance_is_what_ir_measures_says():
     )
 
 
+def judged_truth():
+    """A truth of 40 queries, of which 30 are judged, and two systems that answer them."""
+    truth = truth_with()
+    random = np.random.default_rng(5)
+    qrels = {
+        str(query): {str(row): 1 for row in random.choice(line[:10], 3, replace=False)}
+        for query, line in enumerate(truth.rows[:30].tolist())
+    }
+    answers = [[-1 if random.random() < 0.4 else row for row in line[:10]] for line in truth.rows.tolist()]
+    return truth, qrels, answers
+
+
+def evaluated(measure, qrels, lists):
+    """One value per judged query, from ir-measures."""
+    run = {
+        str(query): {str(row): -float(place) for place, row in enumerate(line) if row != -1}
+        for query, line in enumerate(lists)
+        if str(query) in qrels
+    }
+    found = ir_measures.iter_calc([ir_measures.parse_measure(measure)], qrels, run)
+    values = {each.query_id: each.value for each in found}
+    return np.array([values.get(query, 0.0) for query in qrels])
+
+
+def test_exact_search_stands_beside_judged_answers_with_the_paired_difference():
+    truth, qrels, answers = judged_truth()
+    before = [line[:5] for line in answers]
+    asked = [str(query) for query in range(len(answers))]
+    found = assess(
+        truth=truth,
+        answers=named(answers, "now", asked),
+        at=[10],
+        qrels=qrels | {"never asked": {"1": 1}},
+        against=[named(before, "before", asked)],
+    ).judged
+    for name in ("nDCG@10", "RR@10", "P@10", "R@10", "Success@10"):
+        now, exact, then = (evaluated(name, qrels, each) for each in (answers, truth.rows[:, :10], before))
+        assert found.means[name].value == pytest.approx(now.mean()) and found.means[name].n == 30
+        assert found.exact[name].value == pytest.approx(exact.mean())
+        assert found.lost[name].value == pytest.approx((exact - now).mean())
+        assert found.lost[name].low <= found.lost[name].value <= found.lost[name].high
+        [pair] = found.differences[name]
+        assert (pair.first, pair.second) == ("now", "before")
+        assert pair.difference == pytest.approx((then - now).mean())
+    assert found.notes[0].endswith("have no judgment and leave these means")
+    assert found.notes[1] == "the qrels judge 1 query that the truth does not have; they count nowhere"
+
+
+def test_a_truth_too_shallow_for_exact_search_says_so():
+    truth, qrels, answers = judged_truth()
+    shallow = Truth(truth.rows[:, :5], None, None, None)
+    found = assess(truth=shallow, answers=answers, at=[5], qrels=qrels).judged
+    assert not found.exact and not found.lost
+    assert (
+        "exact search is not shown: the truth has depth 5, but relevance is judged to rank 10" in found.notes
+    )
+
+
 def test_judgements_of_other_queries_are_refused():
     truth = truth_with()
     with pytest.raises(MismatchError, match="none of its queries"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from recallatk.analysis import planning
 from recallatk.analysis.answer_scores import ScoreTies, score_ties
@@ -16,6 +14,7 @@ from recallatk.analysis.comparison import Difference, compare
 from recallatk.analysis.diagnosis import Diagnosis, deeper_measure, diagnose
 from recallatk.analysis.distribution import FEWEST_RESAMPLED, Distribution, distribution, scored_values
 from recallatk.analysis.headline import headline_k
+from recallatk.analysis.judged_answers import AnswerJudge, JudgedAnswers
 from recallatk.analysis.measures import (
     DiscountedGain,
     Measure,
@@ -28,7 +27,6 @@ from recallatk.analysis.measures import (
 from recallatk.analysis.missed import MissedNeighbors, missed_neighbors, relevant_rows
 from recallatk.analysis.query_groupings import KnownQueries, automatic_groupings, query_grouping
 from recallatk.analysis.relevance import CUTOFF as RELEVANCE_CUTOFF
-from recallatk.analysis.relevance import relevance
 from recallatk.analysis.row_segments import RowSegments, row_groupings, segments_by_row
 from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
 from recallatk.analysis.segments import Segment, segments
@@ -41,6 +39,7 @@ from recallatk.ids import row_numbers as numbers_as_ids
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -64,8 +63,8 @@ class Assessment:
     segments: Mapping[str, list[Segment]]
     diagnosis: Diagnosis | None
     planning: str
-    relevance: Mapping[str, Mean] = field(default_factory=dict)
-    """Measures of judged relevance, which do not use the truth."""
+    judged: JudgedAnswers | None = None
+    """Judged relevance beside exact search and other answers; None without judgments."""
     score_ties: ScoreTies | None = None
     """Ties by score at rank k, for answers that are ordered by score."""
     differences: tuple[Difference, ...] = ()
@@ -76,6 +75,11 @@ class Assessment:
     """Number of rows of the corpus; None if unknown."""
     missed: MissedNeighbors | None = None
     """The missed neighbors that mattered and the others; None unless asked for."""
+
+    @property
+    def relevance(self) -> Mapping[str, Mean]:
+        """Measures of judged relevance; empty without judgments."""
+        return {} if self.judged is None else self.judged.means
 
     def __str__(self) -> str:
         shown: str = renderer().assessment_text(self)
@@ -126,7 +130,10 @@ def assess(
     scored = replace(_scored(aligned, truth, wanted, dataset, weights), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
     name = answers.name if isinstance(answers, Answers) else "answers"
-    others = _others(against, name, truth, corpus, row_numbers=row_numbers)
+    compared = _named_apart(against, name)
+    others = {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in compared}
+    judge = None if qrels is None else AnswerJudge(qrels, truth, corpus, weights)
+    given = {each.name: (each, others[each.name]) for each in compared}
     return Assessment(
         name=name,
         score=scored,
@@ -136,7 +143,7 @@ def assess(
         segments=_segments(scored, truth, columns, dataset, facts, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
         planning=_planning(scored, str(Recall(main))),
-        relevance={} if qrels is None else judged_relevance(answers, aligned, truth, corpus, qrels, weights),
+        judged=None if judge is None else judge.judged(name, answers, aligned, given),
         score_ties=_score_ties(answers, wanted, qrels),
         corpus_rows=truth.corpus_rows if corpus is None else corpus.rows,
         differences=tuple(_differences(name, scored, others, truth, main)),
@@ -265,58 +272,13 @@ def _segments(
     return {each.name: segments(scored, each, [headline]) for each in groupings}
 
 
-def judged_relevance(
-    answers: Any,
-    aligned: Aligned,
-    truth: Truth,
-    corpus: Corpus | None,
-    qrels: Mapping[str, Mapping[str, int]],
-    weights: Weights | None,
-) -> dict[str, Mean]:
-    """Relevance over the queries of the truth; the qrels may have more."""
-    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
-    asked = [str(each) for each in names.to_pylist()]
-    counts = None if weights is None else dict(zip(asked, weights.values.tolist(), strict=True))
-    known = set(asked)
-    judged = {query: grades for query, grades in qrels.items() if query in known}
-    return relevance(_by_ids(answers, aligned, truth, corpus), judged, weights=counts)
-
-
-def _by_ids(answers: Any, aligned: Aligned, truth: Truth, corpus: Corpus | None) -> Answers:
-    """Answers with the query and corpus ids that judgments use."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kept = ~aligned.missing
-    rows = aligned.rows[kept]
-    known = corpus.ids if corpus is not None else truth.corpus_ids
-    if isinstance(answers, Answers) and answers.query_ids is not None and answers.ids.type == pa.string():
-        return answers
-    there = (rows != PADDING) & (rows != ABSENT)
-    flat = rows[there]
-    # Unknown ids are not relevant but keep their rank, so each gets a distinct name.
-    unknown = (flat < 0) | (flat >= (np.iinfo(np.int64).max if known is None else len(known)))
-    rows_known = np.where(unknown, -1, flat)
-    ids = (
-        truth.ids_of(rows_known) if known is None else known.take(pa.array(rows_known, mask=unknown))
-    ).cast(pa.string())
-    nameless = pa.array([f"\1{place}" for place in range(len(flat))], pa.string())
-    ids = pc.coalesce(ids, nameless)
-    names = numbers_as_ids(0, len(truth)) if truth.query_ids is None else truth.query_ids
-    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return Answers(ids, offsets, names.filter(pa.array(kept)))
-
-
-def _others(
-    against: Sequence[Answers], name: str, truth: Truth, corpus: Corpus | None, *, row_numbers: bool
-) -> dict[str, Aligned]:
-    """Other answers by name, in the order of the truth; equal names are refused."""
+def _named_apart(against: Sequence[Answers], name: str) -> Sequence[Answers]:
     names = [name, *(each.name for each in against)]
     if len(set(names)) < len(names):
         raise UsageError(
             f"two files of answers have the same name: {', '.join(names)}. Accepted: distinct names"
         )
-    return {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in against}
+    return against
 
 
 def _differences(

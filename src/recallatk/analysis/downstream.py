@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.comparison import difference_interval
-from recallatk.analysis.distribution import FEWEST_RESAMPLED, Estimate, weighted_mean
+from recallatk.analysis.distribution import Estimate, weighted_mean
 from recallatk.analysis.headline import headline_measure
+from recallatk.analysis.joint_losses import CONFIDENCE, joint_test, slope
 from recallatk.analysis.planning import STEP, queries_to_tell, spread_of
-from recallatk.analysis.relevance import relevance_mean
-from recallatk.core.weights import effective_number, unequal
+from recallatk.analysis.relevance import relevance_mean, without_judgment
+from recallatk.core.weights import unequal
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-CONFIDENCE = 0.95
-RESAMPLES = 2_000
-# Random numbers per draw.
-_AT_ONCE = 4_000_000
-# Recalls closer than this have no slope between them.
-_LEAST_SPAN = 0.005
 _COMPANIONS = ("RR@", "Success@")
 
 
@@ -48,16 +43,22 @@ class Point:
     low: float | None
     """Ends of an interval that holds for all trials together with 95 % confidence."""
     high: float | None
+    p_value: float
+    """Of no difference, adjusted for all trials."""
+
+    @property
+    def _differs(self) -> bool:
+        return self.p_value < 1 - CONFIDENCE
 
     @property
     def loses(self) -> bool:
-        """Whether it is worse than exact search, for all that the queries tell."""
-        return self.low is not None and self.low > 0
+        """Whether it is measurably worse than exact search: both the test and the interval say so."""
+        return self._differs and self.low is not None and self.low > 0
 
     @property
     def gains(self) -> bool:
-        """Whether it is better than exact search."""
-        return self.high is not None and self.high < 0
+        """Whether it is measurably better than exact search."""
+        return self._differs and self.high is not None and self.high < 0
 
 
 @dataclass(frozen=True)
@@ -205,22 +206,18 @@ def _downstream(
     if not shared.any():
         return None
     counts = None if weights is None else unequal(weights[shared])
-    over, lost = recalls[:, shared], losses[:, shared]
-    level = simultaneous_confidence(lost, counts, seed=seed)
+    over, lost = recalls[:, shared], _without_rounding(losses[:, shared])
+    test = joint_test(lost, counts, seed)
     points = [
-        _point(each, name, weighted_mean(mine, counts), gone, counts, level)
-        for each, mine, gone in zip(measured, over, lost, strict=True)
+        _point(each, name, weighted_mean(mine, counts), gone, counts, test.confidence, p_value)
+        for each, mine, gone, p_value in zip(measured, over, lost, test.p_values.tolist(), strict=True)
     ]
     order = sorted(range(len(points)), key=lambda place: points[place].recall)
     top = max((each.recall for each in points if each.loses), default=-1.0)
     below = [place for place in order if points[place].recall <= top]
     step = _step(exact)
     unjudged = int(np.isnan(exact).sum())
-    said = (
-        [f"{counted(unjudged, 'query has', 'queries have')} no judgment and {_leave(unjudged)}"]
-        if unjudged
-        else []
-    )
+    said = [without_judgment(unjudged)] if unjudged else []
     return Downstream(
         measure=name,
         recall=recall,
@@ -233,10 +230,6 @@ def _downstream(
         step=step,
         notes=(*said, *notes),
     )
-
-
-def _leave(count: int) -> str:
-    return f"{'leaves' if count == 1 else 'leave'} these means"
 
 
 def _exact(measurement: Measurement, name: str) -> Floats:
@@ -255,13 +248,19 @@ def _values(measurement: Measurement, recall: str) -> Floats:
 
 
 def _point(
-    measurement: Measurement, name: str, recall: float, lost: Floats, weights: Floats | None, level: float
+    measurement: Measurement,
+    name: str,
+    recall: float,
+    lost: Floats,
+    weights: Floats | None,
+    level: float,
+    p_value: float,
 ) -> Point:
-    lost = _without_rounding(lost)
     alone = difference_interval(lost, CONFIDENCE, weights) or (None, None)
-    together = difference_interval(lost, level, weights) or (None, None)
+    low, high = difference_interval(lost, level, weights) or (None, None)
     mean = relevance_mean(_quality(measurement, name), measurement.weights)
-    return Point(measurement.trial, recall, mean, Estimate(weighted_mean(lost, weights), *alone), *together)
+    loss = Estimate(weighted_mean(lost, weights), *alone)
+    return Point(measurement.trial, recall, mean, loss, low, high, p_value)
 
 
 def _without_rounding(lost: Floats) -> Floats:
@@ -275,98 +274,12 @@ def _step(exact: Floats) -> float:
     return STEP if inside else STEP * float(np.ptp(known))
 
 
-def simultaneous_confidence(
-    losses: Floats, weights: Floats | None = None, confidence: float = CONFIDENCE, seed: int = 0
-) -> float:
-    """The confidence of each interval such that all hold together.
-
-    From the largest standardized mean of all trials under a Gaussian multiplier bootstrap (Chernozhukov,
-    Chetverikov and Kato 2013), which makes use of trials that answer alike. Never stricter than Bonferroni.
-
-    Args:
-        losses: one row per trial, one column per query.
-        weights: how much each query counts.
-        confidence: of all intervals together.
-        seed: random seed.
-    """
-    from scipy.special import ndtr
-
-    bonferroni = 1 - (1 - confidence) / len(losses)
-    effective = losses.shape[1] if weights is None else effective_number(weights)
-    if len(losses) == 1 or effective < FEWEST_RESAMPLED:
-        return bonferroni
-    shares = np.ones(losses.shape[1]) if weights is None else weights / weights.mean()
-    centered = (losses - np.average(losses, axis=1, weights=shares)[:, None]) * shares
-    errors = np.sqrt(np.square(centered).sum(axis=1))
-    moving = errors > 1e-12
-    if not moving.any():
-        return bonferroni
-    scaled = (centered[moving] / errors[moving, None]).T
-    random = np.random.default_rng(seed)
-    at_once = max(1, _AT_ONCE // len(scaled))
-    largest = np.concatenate(
-        [
-            np.abs(random.standard_normal((min(at_once, RESAMPLES - start), len(scaled))) @ scaled).max(
-                axis=1
-            )
-            for start in range(0, RESAMPLES, at_once)
-        ]
-    )
-    level = 2 * float(ndtr(np.quantile(largest, confidence))) - 1
-    return min(max(level, confidence), bonferroni)
-
-
-def slope(recalls: Floats, losses: Floats, weights: Floats | None = None, seed: int = 0) -> Estimate | None:
-    """The loss that each 0.01 of recall costs, by least squares over trials, with a bootstrap over queries.
-
-    None for trials of one recall, and for too few queries to resample.
-
-    Args:
-        recalls: one row per trial, one column per query.
-        losses: of the same trials and queries.
-        weights: how much each query counts.
-        seed: random seed.
-    """
-    if not len(recalls):
-        return None
-    # Trials that answer alike, such as those under another load, count once.
-    alike = {np.stack(each).tobytes(): place for place, each in enumerate(zip(recalls, losses, strict=True))}
-    recalls, losses = recalls[[*alike.values()]], losses[[*alike.values()]]
-    n = recalls.shape[1]
-    counts = np.ones(n) if weights is None else weights / weights.mean()
-    effective = n if weights is None else effective_number(weights)
-    means = np.average(recalls, axis=1, weights=counts)
-    if effective < FEWEST_RESAMPLED or np.ptp(means) < _LEAST_SPAN:
-        return None
-    found = _slopes(means[None], np.average(losses, axis=1, weights=counts)[None])
-    random = np.random.default_rng(seed)
-    at_once = max(1, _AT_ONCE // n)
-    drawn = []
-    for start in range(0, RESAMPLES, at_once):
-        # Poisson counts are drawn ten times as fast as multinomial ones, and means divide by the total.
-        resampled = random.poisson(1.0, (min(at_once, RESAMPLES - start), n)) * counts
-        total = resampled.sum(axis=1, keepdims=True)
-        drawn.append(_slopes(resampled @ recalls.T / total, resampled @ losses.T / total))
-    low, high = np.quantile(np.concatenate(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(float(found[0]), float(low), float(high))
-
-
-def _slopes(recalls: Floats, losses: Floats) -> Floats:
-    """Loss per 0.01 of lost recall, for each row of mean recalls and losses of all trials."""
-    moved = recalls - recalls.mean(axis=1, keepdims=True)
-    spread = np.square(moved).sum(axis=1)
-    found: Floats = -STEP * (moved * losses).sum(axis=1) / np.maximum(spread, 1e-12)
-    return found
-
-
 def _needed(losses: Floats, weights: Floats | None, step: float) -> int | None:
-    """About how many queries show a loss of one step, by the spread where the loss is nearest to it."""
+    """About how many queries show a loss of one step, by how losses of that size vary."""
     if losses.shape[1] < 2 or step <= 0:
         return None
-    spreads = [spread_of(each, weights) for each in losses]
-    near = [
-        (abs(weighted_mean(each, weights) - step), spread)
-        for each, spread in zip(losses, spreads, strict=True)
-        if spread > 0
-    ]
-    return queries_to_tell(0.0, step, min(near)[1]) if near else None
+    found = sorted((weighted_mean(each, weights), spread_of(each, weights) ** 2) for each in losses)
+    means, variances = zip(*found, strict=True)
+    # Losses vary more the larger they are, and settings on both sides of the step tell how much.
+    variance = float(np.interp(step, means, variances))
+    return queries_to_tell(0.0, step, variance**0.5) if variance > 0 else None

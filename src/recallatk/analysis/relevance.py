@@ -8,6 +8,7 @@ import numpy as np
 
 from recallatk.analysis.distribution import mean_of_values
 from recallatk.errors import MismatchError, UsageError
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Grades = Mapping[str, Mapping[str, int]]
 
 CUTOFF = 10
+_NAMED = 3
 USUAL = tuple(f"{name}@{CUTOFF}" for name in ("nDCG", "RR", "P", "R", "Success"))
 
 
@@ -151,6 +153,37 @@ def _run_of_rows(
 def _ranked(names: Any) -> dict[str, float]:
     listed = dict.fromkeys(str(each) for each in names)
     return {each: float(len(listed) - place) for place, each in enumerate(listed)}
+
+
+def unknown_documents(qrels: Grades, ids: pa.Array | None) -> str:
+    """How many judged documents the corpus does not have, in words; empty if none or if it is not known."""
+    named = list(dict.fromkeys(document for grades in qrels.values() for document in grades))
+    unknown = [] if ids is None else absent_ids(named, ids)
+    if not unknown:
+        return ""
+    more = ", …" if len(unknown) > _NAMED else ""
+    return (
+        f"{len(unknown):,} of {len(named):,} judged documents are not in the corpus "
+        f"({', '.join(unknown[:_NAMED])}{more}): no search can return them, so nDCG is lower for exact "
+        "search and all answers alike"
+    )
+
+
+def without_judgment(count: int) -> str:
+    """How many queries have no judgment, in words."""
+    verb = "leaves" if count == 1 else "leave"
+    return f"{counted(count, 'query has', 'queries have')} no judgment and {verb} these means"
+
+
+def absent_ids(names: list[str], ids: pa.Array) -> list[str]:
+    """Those of some ids that a corpus does not have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array(names, pa.string())
+    known = pc.is_in(wanted, value_set=ids.cast(pa.string()))
+    found: list[str] = wanted.filter(pc.invert(known)).to_pylist()
+    return found
 
 
 _MEASURES = {"ndcg": "nDCG", "mrr": "RR"}

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.analysis.answers import Aligned, align, answers_from_lists
-from recallatk.analysis.assessment import judged_relevance
 from recallatk.analysis.distribution import mean_of_values
 from recallatk.analysis.headline import headline_k
+from recallatk.analysis.judged_answers import AnswerJudge
 from recallatk.analysis.query_groupings import KnownQueries, query_grouping
-from recallatk.analysis.relevance import CUTOFF
 from recallatk.analysis.score import comparable_truth, score_aligned, usual_cutoffs, wanted_measures
 from recallatk.analysis.segments import segments
 from recallatk.analysis.stages import StageLists, require_stages
@@ -213,10 +212,9 @@ def _relevance(
     weights: Weights | None,
 ) -> dict[str, Mapping[str, Mean]]:
     """Relevance of the exact ranking, if the truth is deep enough for it, and of every stage."""
-    found: dict[str, Mapping[str, Mean]] = {}
-    if truth.depth >= CUTOFF:
-        exact = Aligned(truth.rows, np.zeros(len(truth), bool), tells_unknown=True)
-        found[EXACT] = judged_relevance(None, exact, truth, corpus, qrels, weights)
+    judge = AnswerJudge(qrels, truth, corpus, weights)
+    exact = judge.exact_means()
+    found: dict[str, Mapping[str, Mean]] = {EXACT: exact} if exact else {}
     for name, answers in stages.items():
-        found[name] = judged_relevance(answers, aligned[name], truth, corpus, qrels, weights)
+        found[name] = judge.means(answers, aligned[name])
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from recallatk.analysis.headline import headline_k
-from recallatk.analysis.relevance import query_names, relevance_of_rows
+from recallatk.analysis.relevance import absent_ids, query_names, relevance_of_rows, unknown_documents
 from recallatk.core.judged import Judged
 from recallatk.errors import MismatchError
 from recallatk.fingerprint import Hash
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MEASURES = ("nDCG", "RR", "Success")
-_NAMED = 3
 
 
 class Judge(Protocol):
@@ -66,8 +65,7 @@ class RelevanceJudge:
         self._judged = {query: qrels[query] for query in asked if qrels.get(query)}
         self._unknown_queries = sum(bool(grades) for grades in qrels.values()) - len(self._judged)
         named = dict.fromkeys(document for grades in self._judged.values() for document in grades)
-        known = _known_ids(dataset, list(named))
-        self._documents, self._unknown = len(named), [each for each in named if each not in known]
+        self._documents, self._unknown = len(named), absent_ids(list(named), dataset.corpus.ids)
 
     @cached_property
     def identity(self) -> str:
@@ -82,14 +80,8 @@ class RelevanceJudge:
         if self._unknown_queries:
             count = counted(self._unknown_queries, "query that is", "queries that are")
             said.append(f"the qrels judge {count} not measured here; they count nowhere")
-        if self._unknown:
-            more = ", …" if len(self._unknown) > _NAMED else ""
-            said.append(
-                f"{len(self._unknown):,} of {self._documents:,} judged documents are not in the corpus "
-                f"({', '.join(self._unknown[:_NAMED])}{more}): no search can return them, so nDCG is lower "
-                "for exact search and every setting alike"
-            )
-        return tuple(said)
+        missing = unknown_documents(self._judged, self._dataset.corpus.ids)
+        return (*said, missing) if missing else tuple(said)
 
     def require_matching(self) -> None:
         """Refuse judgments of other data: of no query, or of no document of the corpus."""
@@ -108,15 +100,6 @@ class RelevanceJudge:
     def values(self, rows: Rows) -> dict[str, Floats]:
         """The values of corpus rows; NaN for queries without judgments."""
         return relevance_of_rows(rows, self._dataset, self.names, self._k)
-
-
-def _known_ids(dataset: Dataset, names: list[str]) -> set[str]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    ids = dataset.corpus.ids.cast(pa.string())
-    wanted = pa.array(names, pa.string())
-    return set(wanted.filter(pc.is_in(wanted, value_set=ids)).to_pylist())
 
 
 def judges_of(

@@ -10,6 +10,7 @@ import numpy as np
 from recallatk.analysis.headline import headline_measure
 from recallatk.analysis.latency import percentiles, qps
 from recallatk.analysis.measures import Recall, Robustness
+from recallatk.analysis.relevance import loss_measure
 from recallatk.core import Load, Mode
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.errors import RecallError
@@ -202,6 +203,8 @@ class TrialEvidence:
     def _values(self, target: Target) -> NDArray[np.float64] | None:
         """The target's measure or loss for every query that was sent."""
         kept = self.measurement.score.per_query
+        if target.relevance and (lost := self._judged_loss(target.relevance)) is not None:
+            return lost
         if not target.relevance:
             if str(target.measure) in kept:
                 return kept[str(target.measure)]
@@ -209,6 +212,13 @@ class TrialEvidence:
             if isinstance(target.measure, Robustness) and recall is not None:
                 return target.measure.of_recalls(recall)
         return self._scored_again(target)
+
+    def _judged_loss(self, measure: str) -> NDArray[np.float64] | None:
+        """The loss that the judged values of the run tell."""
+        judged, name = self.measurement.judged, loss_measure(measure)
+        if judged is None or name not in judged.values:
+            return None
+        return np.asarray((judged.exact[name] - judged.values[name])[self.measurement.asked])
 
     def _scored_again(self, target: Target) -> NDArray[np.float64] | None:
         truth, dataset = self.truth, self.dataset

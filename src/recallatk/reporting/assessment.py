@@ -19,7 +19,14 @@ from recallatk.analysis.segments import (
 from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.reporting.as_dict import mean_to_dict, row_segments_to_dict, weight_to_dict
 from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
-from recallatk.reporting.labels import LOWER_BOUND, by_grouping, number, weighted_by, with_margin
+from recallatk.reporting.labels import (
+    LOWER_BOUND,
+    by_grouping,
+    number,
+    signed_interval,
+    weighted_by,
+    with_margin,
+)
 from recallatk.reporting.row_segments import row_blocks
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
@@ -160,11 +167,22 @@ def _spread(name: str, found: Distribution) -> str:
 
 
 def _relevance(assessment: Assessment) -> Section | None:
-    if not assessment.relevance:
+    if assessment.judged is None:
         return None
-    rows = [[name, with_margin(mean), f"{mean.n:,}"] for name, mean in assessment.relevance.items()]
+    judged = assessment.judged
+    rows = [[name, with_margin(mean), f"{mean.n:,}"] for name, mean in judged.means.items()]
     header = ["judged relevance", "mean", "queries"]
-    return Section("", [Table("", header, rows, 1), Sentences([f"{_relevance_order(assessment)}."])])
+    said = [f"{_relevance_order(assessment)}."]
+    if judged.exact:
+        header = ["judged relevance", "mean", "exact search", "lost"]
+        rows = [
+            [name, mean, with_margin(judged.exact[name]), signed_interval(judged.lost[name])]
+            for name, mean, _ in rows
+        ]
+        count = counted(next(iter(judged.means.values())).n, "judged query", "judged queries")
+        said.append(f"Lost: exact search minus the answers over the same {count}, with a 95 % interval.")
+    said += [f"{note[:1].upper()}{note[1:]}." for note in judged.notes]
+    return Section("", [Table("", header, rows, 1), Sentences(said)])
 
 
 def _relevance_order(assessment: Assessment) -> str:
@@ -245,6 +263,17 @@ def _differences(assessment: Assessment) -> Section:
     return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
 
 
+def _main_relevance_differences(assessment: Assessment) -> Section:
+    """Differences of the first measure of relevance; --verbose has the others."""
+    return _relevance_differences(assessment, 1)
+
+
+def _relevance_differences(assessment: Assessment, most: int | None = None) -> Section:
+    found = {} if assessment.judged is None else assessment.judged.differences
+    lines = [f"{name}: {each.in_words}." for name in list(found)[:most] for each in found[name]]
+    return Section("", [Sentences(lines)])
+
+
 def _warnings(assessment: Assessment) -> Section:
     lines = [f"warning: {each}" for each in anomaly_lines(assessment.score)]
     lines += _tie_warnings(assessment)
@@ -304,6 +333,8 @@ SECTIONS: Builders = (
     (Form.TEXT, _segments),
     (Form.ALL, _rows),
     (Form.ALL, _differences),
+    (Form.SCREEN, _main_relevance_differences),
+    (Form.TEXT, _relevance_differences),
     (Form.ALL, _warnings),
 )
 
@@ -330,6 +361,7 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "missed": None if assessment.missed is None else missed_to_dict(assessment.missed),
         "planning": assessment.planning or None,
         "relevance": {name: mean_to_dict(mean) for name, mean in assessment.relevance.items()},
+        **_judged(assessment),
         "relevance_order": _relevance_order(assessment) if assessment.relevance else None,
         "score_ties": _score_ties(assessment),
         "comparisons": [_comparison(each) for each in assessment.differences],
@@ -350,6 +382,21 @@ def missed_to_dict(found: MissedNeighbors) -> dict[str, Any]:
         "count": found.count,
         **{name: None if mean is None else mean_to_dict(mean) for name, mean in means.items()},
         "relevant_count": found.relevant_count,
+    }
+
+
+def _judged(assessment: Assessment) -> dict[str, Any]:
+    """Exact search, what the answers lose against it, and other answers, by measure of relevance."""
+    judged = assessment.judged
+    if judged is None:
+        return {}
+    return {
+        "relevance_exact": {name: mean_to_dict(mean) for name, mean in judged.exact.items()},
+        "relevance_lost": {name: asdict(each) for name, each in judged.lost.items()},
+        "relevance_comparisons": {
+            name: [_comparison(each) for each in found] for name, found in judged.differences.items()
+        },
+        "relevance_notes": list(judged.notes),
     }
 
 

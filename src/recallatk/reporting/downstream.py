@@ -9,7 +9,7 @@ from recallatk.analysis.downstream import downstream_of
 from recallatk.goals.runs import trial_numbers
 from recallatk.reporting.as_dict import mean_to_dict
 from recallatk.reporting.document import Figure, Items, Section, Sentences, Table
-from recallatk.reporting.labels import OVER_QUERIES, number, with_margin
+from recallatk.reporting.labels import OVER_QUERIES, number, signed_interval, with_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,14 +89,7 @@ def _table(found: Sequence[Downstream], labels: Naming) -> Table:
 
 
 def _cells(point: Point | None) -> list[str]:
-    return ["-", "-"] if point is None else [with_margin(point.mean), _lost(point)]
-
-
-def _lost(point: Point) -> str:
-    """A difference with the ends of its interval, which is rarely symmetric."""
-    low, high = point.loss.low, point.loss.high
-    ends = "" if low is None or high is None else f" [{low:+z.4f}, {high:+z.4f}]"
-    return f"{point.loss.value:+z.4f}{ends}"
+    return ["-", "-"] if point is None else [with_margin(point.mean), signed_interval(point.loss)]
 
 
 def downstream_to_dict(run: Run) -> list[dict[str, Any]]:

@@ -161,6 +161,12 @@ def _digits(value: float, margin: float) -> int:
     return digits
 
 
+def signed_interval(found: Estimate) -> str:
+    """A difference with the ends of its interval, which is rarely symmetric: `+0.0040 [+0.0020, +0.0060]`."""
+    ends = "" if found.low is None or found.high is None else f" [{found.low:+z.4f}, {found.high:+z.4f}]"
+    return f"{found.value:+z.4f}{ends}"
+
+
 def megabytes(count: int | None) -> str:
     """Bytes in millions."""
     return number(None if count is None else count / 1e6, ".1f")
