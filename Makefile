@@ -42,6 +42,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/truth.py
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/robustness.py
 	$(BIN)/python benchmarks/engine_overhead.py
 	$(BIN)/python benchmarks/harness.py
 	$(BIN)/python benchmarks/index_memory.py
