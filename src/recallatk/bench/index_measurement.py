@@ -37,7 +37,6 @@ from recallatk.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from recallatk.bench.downstream import Judge
     from recallatk.bench.progress import Watch
     from recallatk.core.trials import Parameters
     from recallatk.filters import Filter
@@ -75,20 +74,17 @@ def measure(
 ) -> Run:
     """Measure recall, latency and throughput of one index at every setting, under every load.
 
-    A registered engine is built and searched in a worker process. An index object, a function or an
-    unregistered class is searched in this process: memory is not measured, and limits do not
-    apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
+    A registered engine is built and searched in a worker process. Anything else is searched in this process:
+    memory is not measured, and limits do not apply. An index object is not rebuilt and keeps its parameters.
 
     Args:
-        index: the name of an engine, an Engine class, an index object that you hold, or a function
-            `search(queries, k, **parameters)` that returns ids.
+        index: an engine's name or class, an index object, or a function `search(queries, k, **parameters)`.
         corpus: the corpus vectors in any form that `open_dataset` takes, or a Dataset.
         queries: the query vectors, likewise; leave out with a Dataset.
         metric: cosine, ip or l2; a Dataset states its own.
         where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
-        qrels: relevance judgments of the queries, a file or grades by query id and corpus id; adds what the
-            lost neighbors cost in nDCG@k, RR@k and Success@k. By default those that a Dataset has.
+        qrels: relevance judgments, a file or grades by query id and corpus id; adds downstream quality.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
         load: how clients send queries, one or several loads; one client and one query at a time by default.
@@ -107,13 +103,12 @@ def measure(
         deprecated("a truth as the third argument of measure", "measure(index, dataset, truth=truth)")
         queries, truth = None, queries
     dataset, searches = _dataset(corpus, queries, metric, where, qrels), _listed(search)
-    engine = _engine(index, searches)
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     _require_numbers(rounds, builds, threads, seed)
     timing = TrialSettings(_cutoffs(at), extra, rounds, seed, None, threads, None, held_to, explain, weight)
+    engine = _engine(index, searches)
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
-    judges = judges_of(dataset, timing.at, required=qrels is not None)
-    return _measured(engine, dataset, truth, plan, timing, watch, judges)
+    return _measured(engine, dataset, truth, plan, timing, watch, judged=qrels is not None)
 
 
 def _measured(
@@ -123,8 +118,10 @@ def _measured(
     plan: Plan,
     timing: TrialSettings,
     watch: Watch | None,
-    judges: Sequence[Judge],
+    *,
+    judged: bool,
 ) -> Run:
+    judges = judges_of(dataset, timing.at, required=judged)
     known = _truth(truth, dataset, timing.at)
     require_measurable(dataset, known, timing.at)
     sink = MemorySink(describe_run(dataset, known, plan, {}))

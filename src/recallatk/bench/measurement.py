@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.compatibility import require_complete, require_same_models
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
-from recallatk.bench.downstream import judges_of
 from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.grown_settings import settings_of_folder
 from recallatk.bench.job import TrialSettings
@@ -64,7 +63,6 @@ def run(
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
     require_measurable(dataset, truth, timing.at)
-    judges = judges_of(dataset, timing.at, required=benchmark.settings.data.qrels is not None)
     filters = benchmark.filter_facts(progress)
     computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
@@ -74,16 +72,9 @@ def run(
         write_text(folder / BENCH_FILE, repeated.to_toml())
         earlier = dict(sink.described.seconds)
         runner = Runner(
-            plan,
-            dataset,
-            truth,
-            sink,
-            timing,
-            logs=folder / "logs",
-            watch=watch,
-            filters=filters,
-            judges=judges,
-        )
+            plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters,
+            judges=benchmark.judges,
+        )  # fmt: skip
         try:
             runner.run()
         finally:

@@ -118,9 +118,8 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved once it is measured; the same command resumes a run. With a bench file, --sample,
-    --by, --by-row, --weight, --qrels, --corpus-sample, --rounds, --explain, --target, --budget and --price
-    win.
+    Each trial is saved; the same command resumes a run. With a bench file, --sample, --by, --by-row,
+    --weight, --qrels, --corpus-sample, --rounds, --explain, --target, --budget and --price win.
 
     Example: recallatk run bench.toml
 
@@ -129,10 +128,8 @@ def run(
     set_quiet(quiet)
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, model, query_model, model_column, engine, search,
-        build, settings, at=at, by=by, by_row=by_row, weight=weight, sample=sample, price=price,
-        corpus_sample=corpus_sample, rounds=rounds, explain=explain, target=target, budget=budget,
-        qrels=qrels,
-    )  # fmt: skip
+        build, settings, at, by, by_row, weight, sample, corpus_sample, rounds, explain, target, budget,
+        price, qrels)  # fmt: skip
     benchmark = open_benchmark(file, asked, at="1,10,100", usual=["faiss-hnsw"])
     folder = benchmark.folder(out)
     if dry_run:
