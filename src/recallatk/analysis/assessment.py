@@ -123,17 +123,16 @@ def assess(
     corpus = dataset.corpus if corpus is None and dataset is not None else corpus
     cutoffs, unreached = (at, ()) if at is not None else usual_cutoffs(truth, answers)
     wanted = _wanted(truth, cutoffs, measures)
-    truth, main = comparable_truth(truth, wanted, corpus, dataset), _main(wanted)
-    aligned = align(answers, truth, corpus, row_numbers=row_numbers)
+    truth = comparable_truth(truth, wanted, corpus, dataset)
+    main, aligned = _main(wanted), align(answers, truth, corpus, row_numbers=row_numbers)
     wanted += _further(main, aligned)
     columns, weights = _weighted(truth, dataset, aligned, weight)
     scored = replace(_scored(aligned, truth, wanted, dataset, weights), unreached=unreached)
     recalls = {str(each): scored.per_query[str(each)] for each in wanted if isinstance(each, Recall)}
     name = answers.name if isinstance(answers, Answers) else "answers"
-    compared = _named_apart(against, name)
-    others = {each.name: align(each, truth, corpus, row_numbers=row_numbers) for each in compared}
+    compared = {each.name: each for each in _named_apart(against, name)}
+    others = {each: align(compared[each], truth, corpus, row_numbers=row_numbers) for each in compared}
     judge = None if qrels is None else AnswerJudge(qrels, truth, corpus, weights)
-    given = {each.name: (each, others[each.name]) for each in compared}
     return Assessment(
         name=name,
         score=scored,
@@ -143,7 +142,7 @@ def assess(
         segments=_segments(scored, truth, columns, dataset, facts, by, str(Recall(main))),
         diagnosis=diagnose(scored, main),
         planning=_planning(scored, str(Recall(main))),
-        judged=None if judge is None else judge.judged(name, answers, aligned, given),
+        judged=None if judge is None else judge.judged(name, answers, aligned, compared, others),
         score_ties=_score_ties(answers, wanted, qrels),
         corpus_rows=truth.corpus_rows if corpus is None else corpus.rows,
         differences=tuple(_differences(name, scored, others, truth, main)),

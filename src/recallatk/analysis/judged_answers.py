@@ -67,7 +67,12 @@ class AnswerJudge:
         self._queries = [str(each) for each in self._names.to_pylist()]
 
     def judged(
-        self, name: str, answers: Any, aligned: Aligned, others: Mapping[str, tuple[Any, Aligned]]
+        self,
+        name: str,
+        answers: Any,
+        aligned: Aligned,
+        others: Mapping[str, Answers],
+        others_aligned: Mapping[str, Aligned],
     ) -> JudgedAnswers:
         """The answers beside exact search and others.
 
@@ -75,11 +80,12 @@ class AnswerJudge:
             name: name of the answers.
             answers: the answers as given.
             aligned: the same by row, in the order of the truth's queries.
-            others: other answers by name, likewise.
+            others: other answers by name.
+            others_aligned: the same by row, likewise.
         """
         values = self._values(answers, aligned)
         exact = self._exact()
-        systems = {name: values} | {other: self._values(*each) for other, each in others.items()}
+        systems = {name: values} | {each: self._values(others[each], others_aligned[each]) for each in others}
         return JudgedAnswers(
             means={measure: relevance_mean(each, self._weights) for measure, each in values.items()},
             exact={measure: relevance_mean(each, self._weights) for measure, each in exact.items()},

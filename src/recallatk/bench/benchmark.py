@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from recallatk import api
 from recallatk.analysis.filtered import DEPTH, filter_facts
 from recallatk.analysis.measures import parse_measure
+from recallatk.bench.downstream import judges_of
 from recallatk.bench.plan import Plan, make_plan
 from recallatk.bench.settings import open_data
 from recallatk.bench.settings.data import require_measurable_data
@@ -22,6 +23,7 @@ from recallatk.goals import require_answerable, sort_goals
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from recallatk.bench.downstream import Judge
     from recallatk.bench.settings import Settings
     from recallatk.core import Dataset, FilterFacts, Truth
     from recallatk.errors import UsageError
@@ -109,6 +111,12 @@ class Benchmark:
         without = replace(self.dataset, queries=self.dataset.queries.where(None))
         return filter_facts(self.dataset, next(stored_truths(asked.store, without, [depth]), None))
 
+    @cached_property
+    def judges(self) -> tuple[Judge, ...]:
+        """Judges of answers; judgments that the settings name and that fit no data are refused."""
+        named = self.settings.data.qrels is not None
+        return judges_of(self.dataset, self.settings.measure.at, required=named)
+
     @property
     def _depth(self) -> int:
         return self.settings.depth(self.dataset.corpus.rows)
@@ -120,6 +128,8 @@ class Benchmark:
         require_answerable(targets, self.dataset)
         for each in self.settings.measure.measures:
             parse_measure(each).require_metric(self.dataset.metric)
+        # Judgments of other data are found before anything is measured.
+        _ = self.judges
         corpus = self.dataset.corpus
         with self._rewording():
             return make_plan(self.settings, rows=corpus.rows, dimension=corpus.dimension)

@@ -102,30 +102,26 @@ class RelevanceJudge:
         return relevance_of_rows(rows, self._dataset, self.names, self._k)
 
 
-def judges_of(
-    dataset: Dataset, at: Sequence[int], *, required: bool = False, quality: Judge | None = None
-) -> tuple[Judge, ...]:
-    """The judges of a run: one by relevance if the data have judgments, then the user's own.
+def judges_of(dataset: Dataset, at: Sequence[int], *, required: bool = False) -> tuple[Judge, ...]:
+    """The judges that the data bring: one by relevance if they have judgments.
 
     Args:
         dataset: the data.
         at: cutoffs that are measured; the headline's is judged.
         required: refuse judgments that fit no query or no row, rather than leave them out. Judgments that a
             user names must fit; those that lie beside the data may belong to a part that was not sampled.
-        quality: the judge that the user names.
     """
-    own = () if quality is None else (quality,)
     k = headline_k(at)
     if not dataset.qrels or k is None:
-        return own
+        return ()
     judge = RelevanceJudge(dataset, k)
     try:
         judge.require_matching()
     except MismatchError:
         if required:
             raise
-        return own
-    return (judge, *own)
+        return ()
+    return (judge,)
 
 
 class Panel:

@@ -73,9 +73,8 @@ def measure(
 ) -> Run:  # fmt: skip
     """Measure recall, latency and throughput of one index at every setting, under every load.
 
-    A registered engine is built and searched in a worker process. An index object, a function or an
-    unregistered class is searched in this process: memory is not measured, and limits do not
-    apply. An index object is neither rebuilt nor copied, and its parameters are restored afterwards.
+    A registered engine is built and searched in a worker process. Anything else is searched in this process:
+    memory is not measured, and limits do not apply. An index object is not rebuilt and keeps its parameters.
 
     Args:
         index: an engine's name or class, a Path, an index object, or a function
@@ -85,10 +84,8 @@ def measure(
         metric: cosine, ip or l2; a Dataset states its own.
         where: one filter for all queries.
         truth: the ground truth, or a file that holds it; computed by default.
-        qrels: relevance judgments of the queries, a file or grades by query id and corpus id; adds what the
-            lost neighbors cost in nDCG@k, RR@k and Success@k. By default those that a Dataset has.
-        quality: a function `quality(query, retrieved) -> float` that judges what was retrieved, also as
-            `module:function` or with options as a `Quality`.
+        qrels: relevance judgments, a file or grades by query id and corpus id; adds downstream quality.
+        quality: a function `quality(query, retrieved) -> float`, its `module:function`, or a `Quality`.
         build: build parameters; a list of values is a grid, several mappings are several builds.
         search: search parameters, likewise.
         load: how clients send queries, one or several loads; one client and one query at a time by default.
@@ -112,9 +109,8 @@ def measure(
     cutoffs, grouped = _cutoffs(at, engine), _grouped(dataset, by, by_row, weight)
     timing = TrialSettings(cutoffs, extra, rounds, seed, None, threads, None, held_to, explain, weight)
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
-    judges = judges_of(
-        dataset, cutoffs, required=qrels is not None, quality=given_judge(quality, dataset, timing.k)
-    )
+    relevance = judges_of(dataset, cutoffs, required=qrels is not None)
+    judges = (*relevance, *filter(None, [given_judge(quality, dataset, timing.k)]))
     return _measured(engine, dataset, truth, plan, timing, grouped, watch, judges)
 
 

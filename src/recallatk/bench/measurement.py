@@ -12,7 +12,6 @@ from recallatk.analysis.compatibility import require_complete, require_same_mode
 from recallatk.analysis.headline import beyond_corpus
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
-from recallatk.bench.downstream import judges_of
 from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.grown_settings import settings_of_folder
 from recallatk.bench.job import TrialSettings
@@ -65,8 +64,7 @@ def run(
     timing = replace(timing, explain=timing.explain or explain)
     truth = benchmark.truth(progress)
     require_measurable(dataset, truth, timing.at)
-    judge = quality_judge(benchmark.settings, dataset)
-    judges = judges_of(dataset, timing.at, required=benchmark.settings.data.qrels is not None, quality=judge)
+    judges = (*benchmark.judges, *filter(None, [quality_judge(benchmark.settings, dataset)]))
     filters = benchmark.filter_facts(progress)
     computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))

@@ -76,17 +76,15 @@ def tune(
         seed: random seed for the query split and every order.
         out: a folder for the journal; the same call with the same folder resumes an interrupted one.
         truth: the ground truth of this dataset; by default from the store, or computed.
-        qrels: relevance judgments, a file or grades by query id and corpus id, for a target such as
-            `"nDCG@10 loss <= 0.01"`; by default those that a Dataset has.
+        qrels: relevance judgments, as in `open_dataset`, for a target such as `"nDCG@10 loss <= 0.01"`.
         price: the price of the machine, for example `"0.34/h"`; adds the cost of a million queries.
         watch: called with a `TuningProgress` from time to time.
     """
     dataset = open_dataset(dataset, queries, metric=metric, qrels=qrels)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
-    priced = _price(price, prefer)
+    priced, shape = _price(price, prefer), _shape(dataset, targets)
     found, left_out = usable(engines, dataset)
-    shape = _shape(dataset, targets)
     weights = weights_by_query(query_columns(truth, dataset), weight, dataset.queries.rows)
     name = journal_name(dataset, targets, limits, prefer, seed, found, weights)
     journal = Journal(None if out is None else Path(out) / name)
@@ -101,8 +99,7 @@ def tune(
         study = Study(
             pool=pool, journal=journal, side=side, parts=parts_of(side, depth, seed), watch=watch, seed=seed,
             targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found, seconds=seconds,
-            left_out=left_out,
-        )  # fmt: skip
+            left_out=left_out)  # fmt: skip
         outcome = _tuned(study, held_out, by)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
 

@@ -46,6 +46,10 @@ def journal_name(
         called["paths"] = paths
     if weights is not None:
         called["weight"] = blake2b(weights.values.tobytes(), digest_size=8).hexdigest()
+    if any(getattr(each, "needs_qrels", False) for each in targets):
+        # Recorded losses are by these judgments.
+        judged = json.dumps(dataset.qrels, sort_keys=True).encode()
+        called["qrels"] = blake2b(judged, digest_size=8).hexdigest()
     digest = blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
     return f"journal-{digest}.jsonl"
 
