@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+
 from judge_service import JudgeService, retrievals, small_dataset
 
 

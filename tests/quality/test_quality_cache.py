@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 import pytest
-from judge_service import judge, judge_all, score
 
 from commands import forked
+from judge_service import judge, judge_all, score
 from recallatk.quality import Quality, QualityJudge
 from recallatk.quality.cache import QualityCache
 from test_full_disk import mounting, needs_mounts
