@@ -220,7 +220,9 @@ def test_failures_are_retried(service, make, rows):
 def test_a_failed_retrieval_is_not_asked_again_by_the_next_trial_but_by_the_next_run(service, make, rows):
     service.failures = {"q5": 1}
     judge = make(retries=0)
+    assert judge.complete
     first, second = judge.values(rows)["quality"], judge.values(rows)["quality"]
+    assert not judge.complete
     assert math.isnan(first[5])
     assert math.isnan(second[5])
     assert service.queries.count("q5") == 1

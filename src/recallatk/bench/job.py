@@ -60,7 +60,7 @@ class TrialSettings:
     @property
     def k(self) -> int:
         """Number of neighbors that every call requests."""
-        return max(*self.at, *(parse_measure(each).k for each in self.measures), 1)
+        return max((*self.at, *(parse_measure(each).k for each in self.measures), 1))
 
     @property
     def threads_to_build(self) -> int:

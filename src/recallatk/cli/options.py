@@ -155,11 +155,11 @@ class GivenOptions:
     corpus_sample: int | None = None
     rounds: int | None = None
     explain: bool = False
-    quality: str | None = None
     target: Sequence[str] | None = None
     budget: Sequence[str] | None = None
     price: str | None = None
     qrels: str | None = None
+    quality: str | None = None
 
     @property
     def described(self) -> dict[str, Any]:

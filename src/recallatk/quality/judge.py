@@ -157,6 +157,11 @@ class QualityJudge:
         return tuple(each for each in found if each is not None)
 
     @property
+    def complete(self) -> bool:
+        """Whether it never failed; where it did, a later run may ask again."""
+        return not self.failures
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """The messages of the cautions."""
         return tuple(each.message for each in self.cautions())
