@@ -164,8 +164,8 @@ def test_the_truth_of_a_hybrid_is_the_fusion_of_exact_lists_twice_as_deep():
     measured = Measured(data, leg, LEXICAL, RRF, depth=40)
     assert truth_depth(measured.kind, dict(measured.trial.search), K) == 40
     lexical = Measured(data, {"retrieve": "exact"}, {**LEXICAL, "depth": ROWS}, RRF)
-    lists = lexical.truths.exact_lists(lexical.kind, lexical.trial, K, 40)
-    totals = by_hand([measured.truth.rows[:, :40], lists[1].rows])
+    lists = lexical.truths.exact_lists(lexical.kind, lexical.trial, K, 40)["bm25"]
+    totals = by_hand([measured.truth.rows[:, :40], lists.rows])
     truth = measured.truths.of(measured.kind, measured.trial, K)
     for query in range(QUERIES):
         assert truth.rows[query, :K].tolist() == in_order(totals[query], K)
@@ -173,7 +173,7 @@ def test_the_truth_of_a_hybrid_is_the_fusion_of_exact_lists_twice_as_deep():
     dense, terms, fused = results.stages
     assert dense.recall is None and terms.recall.tolist() == [1.0] * QUERIES
     # What the stage would return from exact lists of its own depth, and what the path should return.
-    own = by_hand([measured.truth.rows[:, :20], lists[1].rows[:, :20]])
+    own = by_hand([measured.truth.rows[:, :20], lists.rows[:, :20]])
     for query in range(QUERIES):
         answers = {*fused.rows[query, :K].tolist()}
         for share, sums in ((fused.contained, totals), (fused.recall, own)):
@@ -202,11 +202,8 @@ def test_either_of_two_rows_that_tie_in_a_fusion_is_a_hit():
     legs = {"retrieve": "exact", "depth": 1}, {"retrieve": "bm25", "depth": 1}
     measured = Measured(data, *legs, RRF, k=1, depth=4)
     # One row is the best by vectors and the other the best by words, and neither list has both.
-    truth = measured.truths._as_truth(
-        measured.truths._fused(
-            measured.kind, measured.trial, 1, measured.truths.exact_lists(measured.kind, measured.trial, 1)
-        )
-    )
+    lists = list(measured.truths.exact_lists(measured.kind, measured.trial, 1).values())
+    truth = measured.truths._as_truth(measured.truths._fused(measured.kind, measured.trial, lists))
     assert truth.rows[0].tolist()[:2] == [0, 1] and truth.scores[0, 0] == truth.scores[0, 1]
     for answer, share in ((0, 1.0), (1, 1.0), (2, 0.0)):
         answers = np.full((QUERIES, 1), answer)
@@ -253,6 +250,35 @@ def test_a_truth_that_is_too_shallow_is_refused_with_the_depth_that_is_needed():
         "the truth lists 59 neighbors, and the path mine needs 60 to compare its lists with exact ones. "
         "Compute a deeper truth: depth = 60"
     )
+
+
+def lengths(query, candidates):
+    return [len(each.text) for each in candidates]
+
+
+SHAPES = {
+    "alone": [{"retrieve": "exact", "dimensions": 5}],
+    "reranked": [PQ, EXACT],
+    "shallow reranking": [{"retrieve": "exact", "dimensions": 3, "depth": 60}, {**EXACT, "depth": 15}],
+    "filtered after": [{"retrieve": "exact", "oversample": 2}, {"filter": "after"}, EXACT],
+    "function": [{**PQ, "oversample": 2}, {"rerank": lengths}],
+    "rrf": [{"retrieve": "exact", "dimensions": 6, "depth": 20}, LEXICAL, RRF],
+    "weighted": [{"retrieve": "exact", "dimensions": 6, "depth": 20}, LEXICAL, {"fuse": "weighted"}],
+    "rrf reranked": [{"retrieve": "exact", "dimensions": 6, "depth": 20}, LEXICAL, RRF, EXACT],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_losses_by_cause_add_up_to_what_is_missing(shape):
+    filters = ["group = 0", "group <> 1", "group = 2"] * 5 if shape == "filtered after" else None
+    measured = Measured(dataset("cosine", filters), *SHAPES[shape])
+    results = measured.results()
+    truth = measured.truths.of(measured.kind, measured.trial, K)
+    answers = np.concatenate(measured.answers)
+    recall = Recall(K).per_query(Compared(truth, answers))
+    lost = np.sum(list(results.lost.values()), axis=0)
+    assert lost.tolist() == pytest.approx((1 - recall).tolist())
+    assert recall.mean() < 1 and all((each >= 0).all() for each in results.lost.values())
 
 
 # Spans

@@ -89,13 +89,16 @@ class PathTruths:
     def exact_lists(
         self, engine: type[PathEngine], trial: Trial, k: int, depth: int | None = None
     ) -> dict[str, Ranked]:
-        """The exact list of every leg by name, of this depth or as long as the leg retrieves."""
+        """The exact list of every leg by name, of this depth or as long as the leg retrieves.
+
+        A leg by vectors gets no longer list than the truth has.
+        """
         found = {}
         for leg in engine.path.legs:
             width = depth or engine.knobs.depth(leg, dict(trial.search), k)
             width = min(width, self.dataset.corpus.rows)
             by_terms = None if leg.dense else self._by_terms(engine, trial, leg, width)
-            found[leg.name] = by_terms or exact_list(self.truth, width, leg.name)
+            found[leg.name] = by_terms or exact_list(self.truth, min(width, self.truth.depth), leg.name)
         return found
 
     def results(self, engine: type[PathEngine], trial: Trial, trace: StageTrace, k: int) -> MeasuredStages:
