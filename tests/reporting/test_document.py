@@ -37,7 +37,7 @@ RENDER = {Form.TEXT: render_text, Form.MARKDOWN: render_markdown, Form.HTML: ren
 
 def words(page):
     markup = re.sub(r"(?s)<(script|style|title).*?</\1>", "", page)
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", markup)).split())
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", markup.replace("<wbr>", ""))).split())
 
 
 def selectivity(_):
