@@ -15,7 +15,7 @@ from recallatk.fingerprint import Hash
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,9 @@ MEASURES = ("nDCG", "RR", "Success")
 class Judge(Protocol):
     """Gives answers one or more values per query; larger is better."""
 
+    watch: Callable[[int, int], None]
+    """Called with the number of questions that are settled, and of all, by a judge that takes long."""
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the values, distinct from those of other judges."""
@@ -41,6 +44,10 @@ class Judge(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know about the values so far, as sentences without a period."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it never failed; where it did, a resumed run asks it again."""
 
     def values(self, rows: Rows) -> dict[str, Floats]:
         """The values of (queries, k) corpus rows, best first and below 0 where there is none.
@@ -57,8 +64,11 @@ class RelevanceJudge:
         k: how many rows of an answer count.
     """
 
+    complete = True
+
     def __init__(self, dataset: Dataset, k: int) -> None:
         self._dataset, self._k = dataset, k
+        self.watch: Callable[[int, int], None] = lambda _done, _of: None
         self.names = tuple(f"{name}@{k}" for name in MEASURES)
         qrels = dataset.qrels or {}
         asked = query_names(dataset)
@@ -154,4 +164,6 @@ class Panel:
         """The values of a trial's first answers; NaN for queries that were not sent."""
         exact, values = self._exact, self._values(measurement.answers)
         sent = {name: np.where(measurement.asked, each, np.nan) for name, each in values.items()}
-        return Judged(self.identity, sent, exact, tuple(note for each in self.judges for note in each.notes))
+        whole = all(each.complete for each in self.judges)
+        identity = self.identity if whole else f"{self.identity} incomplete"
+        return Judged(identity, sent, exact, tuple(note for each in self.judges for note in each.notes))

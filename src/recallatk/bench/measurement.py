@@ -62,9 +62,9 @@ def run(
     benchmark = _opened(settings, dataset, by=by, by_row=by_row, weight=weight)
     dataset, plan, timing = benchmark.dataset, benchmark.plan, trial_settings_of(benchmark.settings)
     timing = replace(timing, explain=timing.explain or explain)
+    judge = quality_judge(benchmark.settings, dataset)
     truth = benchmark.truth(progress)
     require_measurable(dataset, truth, timing.at)
-    judges = (*benchmark.judges, *filter(None, [quality_judge(benchmark.settings, dataset)]))
     filters = benchmark.filter_facts(progress)
     computed = time.monotonic() - began
     described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
@@ -75,7 +75,7 @@ def run(
         earlier = dict(sink.described.seconds)
         runner = Runner(
             plan, dataset, truth, sink, timing, logs=folder / "logs", watch=watch, filters=filters,
-            judges=judges,
+            judges=(*benchmark.judges, *filter(None, [judge])),
         )  # fmt: skip
         try:
             runner.run()

@@ -146,8 +146,15 @@ class Runner:
         """Judge the answers of all finished trials that were not judged by the same judges."""
         if self.panel is None:
             return
+        for each in self.panel.judges:
+            each.watch = self._judging
         for trial in self.sink.unjudged(self.panel.identity):
+            self.progress.trial = trial
             self.sink.judge(trial, self.panel.judged(self.sink.finished[trial]))
+
+    def _judging(self, done: int, of: int) -> None:
+        self.progress.phase = f"judging, {done:,} of {of:,}"
+        self.watch(self.progress)
 
     def _in_this_process(
         self, engine: type[Engine], planned: PlannedBuild, questions: Questions
