@@ -2,7 +2,7 @@
 
 import pytest
 
-from recallatk.datasets.imported import find_qrels, read_qrels
+from recallatk.datasets.qrels import find_qrels, read_qrels
 from recallatk.errors import FormatError
 from recallatk.files import locate
 
