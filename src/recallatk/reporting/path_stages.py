@@ -42,7 +42,8 @@ def stages(report: RunReport) -> Section | None:
     found = _summaries(report.run)
     if not found:
         return None
-    blocks: list[Block] = [Sentences([_EXPLAINED]), _table(found, report.labels), *_notes(found, report)]
+    said = [_EXPLAINED, *_covered(found)]
+    blocks: list[Block] = [Sentences(said), _table(found, report.labels), *_notes(found, report)]
     return Section(TITLE, blocks, "stages", "Stages")
 
 
@@ -113,6 +114,15 @@ def _ends(mean: Mean) -> dict[str, float | None]:
 
 def _summaries(run: Run) -> list[PathSummary]:
     return [found for each in run.measurements if (found := path_summary(each)) is not None]
+
+
+def _covered(found: Sequence[PathSummary]) -> list[str]:
+    """How much of the latency the stages account for; the rest is the call around them."""
+    shares = [each.covered for each in found if each.covered is not None]
+    if not shares:
+        return []
+    low, high = (f"{100 * each:.0f}" for each in (min(shares), max(shares)))
+    return [f"The stages add up to {low if low == high else f'{low} to {high}'} % of the latency."]
 
 
 def _best(run: Run, found: Sequence[PathSummary]) -> list[PathSummary]:
