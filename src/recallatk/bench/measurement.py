@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.compatibility import require_complete, require_same_models
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
+from recallatk.bench.downstream import unused_judgments
 from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.grown_settings import settings_of_folder
 from recallatk.bench.job import TrialSettings
@@ -199,7 +200,7 @@ def describe_run(dataset: Dataset, truth: Truth, plan: Plan, settings: Mapping[s
 
 def labels_of(dataset: Dataset) -> tuple[Caution, ...]:
     """What every result on these data must say."""
-    return (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
+    return (*((SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()), *unused_judgments(dataset))
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:
