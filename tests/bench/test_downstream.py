@@ -10,7 +10,7 @@ from ir_measures import RR, Success, nDCG
 from commands import recallatk
 from recallatk import load_run, measure, open_dataset, run
 from recallatk.analysis.downstream import downstream_of
-from recallatk.bench.downstream import RelevanceJudge, judges_of
+from recallatk.bench.downstream import RelevanceJudge, judges_of, unused_judgments
 from recallatk.core import Dataset, Metric
 from recallatk.datasets import make_corpus, make_queries
 from recallatk.errors import MismatchError, UsageError
@@ -96,9 +96,12 @@ def test_judgments_of_other_data_are_refused_if_somebody_named_them():
     ):
         dataset = judged_data(qrels=qrels)
         assert judges_of(dataset, [10]) == ()
+        [caution] = unused_judgments(dataset)
+        assert caution.message.startswith("the judgments beside the data are not used: none of the ")
         with pytest.raises(MismatchError, match=said):
             judges_of(dataset, [10], required=True)
-    assert judges_of(judged_data(), [10]) == ()
+    assert judges_of(judged_data(), [10]) == () and unused_judgments(judged_data()) == ()
+    assert unused_judgments(judged_data(qrels={"q1": {"d1": 1}})) == ()
 
 
 @pytest.mark.parametrize(
@@ -175,6 +178,17 @@ def test_damaged_judged_values_are_judged_again(bench_file, qrels_file, tmp_path
     assert load_run(folder).measurements[0].judged is not None
     goal = ["show", str(folder), "--json", "--target", "ndcg@5 loss <= 0.9"]
     assert json.loads(recallatk(*goal).stdout)["verdict"]["met"] is True
+
+
+def test_init_and_tune_take_judgments(data, qrels_file, tmp_path):
+    files = [str(data / "corpus.parquet"), str(data / "queries.parquet"), "--metric", "l2"]
+    out = tmp_path / "made.toml"
+    assert recallatk("init", *files, "--qrels", str(qrels_file), "--out", str(out)).returncode == 0
+    assert f'qrels = "{qrels_file.name}"' in out.read_text()
+    goal = ["--target", "ndcg@5 loss <= 0.9", "--engine", "faiss-hnsw", "--out", str(tmp_path / "tuned")]
+    assert "needs relevance judgments" in recallatk("tune", *files, *goal).stderr
+    tuned = recallatk("tune", *files, *goal, "--qrels", str(qrels_file), "--json")
+    assert "needs relevance judgments" not in tuned.stderr and "Traceback" not in tuned.stderr
 
 
 def test_qrels_that_are_not_there_are_named(bench_file, tmp_path):

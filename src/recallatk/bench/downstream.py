@@ -9,6 +9,7 @@ import numpy as np
 
 from recallatk.analysis.headline import headline_k
 from recallatk.analysis.relevance import absent_ids, query_names, relevance_of_rows, unknown_documents
+from recallatk.core import Caution
 from recallatk.core.judged import Judged
 from recallatk.errors import MismatchError
 from recallatk.fingerprint import Hash
@@ -132,6 +133,17 @@ def judges_of(dataset: Dataset, at: Sequence[int], *, required: bool = False) ->
             raise
         return ()
     return (judge,)
+
+
+def unused_judgments(dataset: Dataset) -> tuple[Caution, ...]:
+    """The caution that judgments which lie beside the data fit none of them."""
+    if not dataset.qrels:
+        return ()
+    try:
+        RelevanceJudge(dataset, 1).require_matching()
+    except MismatchError as problem:
+        return (Caution("judgments", f"the judgments beside the data are not used: {problem}"),)
+    return ()
 
 
 class Panel:

@@ -12,6 +12,7 @@ from recallatk.analysis.compatibility import require_complete, require_same_mode
 from recallatk.analysis.headline import beyond_corpus
 from recallatk.bench.benchmark import Benchmark
 from recallatk.bench.cautions import cautions_of, other_machine
+from recallatk.bench.downstream import unused_judgments
 from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.grown_settings import settings_of_folder
 from recallatk.bench.job import TrialSettings
@@ -220,7 +221,8 @@ def labels_of(dataset: Dataset, cutoffs: Sequence[int]) -> tuple[Caution, ...]:
     """
     synthetic = (SYNTHETIC_FILTERS,) if dataset.queries.synthetic else ()
     said = beyond_corpus(cutoffs, dataset.corpus.rows)
-    return (*synthetic, *([Caution(LARGE_K, said)] if said else []))
+    large = [Caution(LARGE_K, said)] if said else []
+    return (*synthetic, *large, *unused_judgments(dataset))
 
 
 def conclude(run: Run) -> tuple[Caution, ...]:

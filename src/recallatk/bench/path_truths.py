@@ -111,7 +111,7 @@ class PathTruths:
             MeasuredStage(name, rows, _contained(truth, rows, cut), recall)
             for name, rows, recall in zip(trace.names, lists, own, strict=True)
         )
-        lost = self._lost(engine, trial, lists, truth, cut)
+        lost = self._lost(engine, trial, lists, truth, wanted)
         own_truth = None if truth is self.truth else _shallow(truth, wanted)
         return MeasuredStages(cut, stages, trace.spans_ns, own_truth, lost)
 
@@ -124,20 +124,21 @@ class PathTruths:
         k: int,
     ) -> dict[str, NDArray[np.float64]]:
         """By cause, the share of each query's true top k that was lost to it."""
-        path = engine.path
+        path, cut = engine.path, min(k, truth.depth)
         legs = {leg.name: rows for leg, rows in zip(path.legs, lists, strict=False)}
-        if path.fuse is not None and path.fuse.method == RRF and len(lists) == len(legs) + 1:
+        whole = path.fuse is not None and path.fuse.depth is None
+        if whole and path.fuse is not None and path.fuse.method == RRF and len(lists) == len(legs) + 1:
             exact = self.exact_lists(engine, trial, k)
             found = {name: Ranked(rows, None) for name, rows in legs.items()}
             exact = {name: Ranked(each.rows, None) for name, each in exact.items()}
-            losses = fusion_losses(truth, found, exact, _fusion(engine, trial), k)
+            losses = fusion_losses(truth, found, exact, _fusion(engine, trial), cut)
             return {name: _per_query(losses, number, len(truth)) for number, name in enumerate(losses.causes)}
         later = list(path.stage_names[len(legs) :])
         retrieved = np.concatenate(list(legs.values()), axis=1)
         first = next(iter(legs)) if len(legs) == 1 else "retrieval"
         if not later:
-            return {first: 1 - Recall(k).per_query(Compared(truth, retrieved))}
-        return dict(staged_recall([first, *later], [retrieved, *lists[len(legs) :]], truth, k).lost)
+            return {first: 1 - Recall(cut).per_query(Compared(truth, retrieved))}
+        return dict(staged_recall([first, *later], [retrieved, *lists[len(legs) :]], truth, cut).lost)
 
     def _everywhere(self, trace: StageTrace) -> list[NDArray[np.int64]]:
         """The lists of every query of the dataset; -1 for queries that were not sent."""
@@ -158,7 +159,9 @@ class PathTruths:
         for number, stage in enumerate(each for each in path.read if each.name in trace.names):
             if isinstance(stage, Retrieve):
                 right, depth = exact[stage.name], lists[number].shape[1]
-                whole = right.rows.shape[1] >= depth and not stage.reduced
+                # A leg that is asked without the filter has lists that no truth of the queries is about.
+                unfiltered = path.post_filter is not None and self.dataset.queries.filtered
+                whole = right.rows.shape[1] >= depth and not stage.reduced and not unfiltered
                 found.append(self._recall(right, lists[number], depth) if whole else None)
             elif path.fuse is not None and stage is path.fuse:
                 right = self._fused(engine, trial, list(exact.values()))
