@@ -19,9 +19,12 @@ from made_paths import (
 )
 
 from examples import examples
-from recallatk import parse_filter
+from recallatk import Path, parse_filter
 from recallatk.adapters import QueryBatch
+from recallatk.adapters.base import resolved
+from recallatk.adapters.exact import Exact
 from recallatk.errors import EngineError
+from recallatk.pipeline.path_engine import path_engine
 from recallatk.pipeline.reduced_vectors import Reduction
 
 METRICS = ("l2", "cosine", "ip")
@@ -243,6 +246,26 @@ def test_a_filter_without_such_a_stage_is_the_filter_of_the_legs():
     known = np.take_along_axis(admitted, candidates, axis=1)
     found = engine.search(batch(data), 10)
     assert (found == reordered(table(data), np.where(known, candidates, -1), 10)).all()
+
+
+class Picky(Exact):
+    """An exact search that refuses one filter."""
+
+    def refusal(self, condition):
+        return "no index on group" if "9" in condition.key else super().refusal(condition)
+
+
+def test_a_filter_that_a_leg_refuses_is_refused_with_its_reason():
+    data = dataset("l2", filters=FILTERS)
+    for stages, said in (([], "no index on group"), ([{"filter": "after"}], None)):
+        kind = path_engine(Path("mine", [{"retrieve": "exact"}, *stages]))
+        kind.knobs.engines["exact"] = Picky
+        engine = kind()
+        engine.build(data.corpus, data.metric)
+        engine.configure(**resolved("mine", kind.search_knobs, {}))
+        assert engine.refusal(parse_filter("group = 9")) == said
+        assert engine.refusal(parse_filter("group = 1")) is None
+        assert "colour" in engine.refusal(parse_filter("colour = 1"))
 
 
 def test_queries_one_by_one_and_together_find_the_same(texts):

@@ -207,6 +207,13 @@ class PathEngine(Engine):
                 leg.engine.compiled(condition)
         return condition
 
+    def refusal(self, condition: Filter) -> str | None:
+        """The reason of the first leg that cannot apply this filter; None if all can, or a stage does."""
+        if self.path.post_filter is not None:
+            return super().refusal(condition)
+        found = (leg.engine.refusal(condition) for leg in self.legs)
+        return next((said for said in found if said is not None), None)
+
     # Evidence
 
     def begin_trace(self) -> None:
