@@ -128,7 +128,7 @@ def report(first, second, target):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data")
-    parser.add_argument("--targets", type=float, nargs="+", default=[0.8, 0.85, 0.9, 0.93, 0.95, 0.97])
+    parser.add_argument("--targets", type=float, nargs="+", default=[0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98])
     arguments = parser.parse_args()
     dataset = recallatk.open_demo()
     if arguments.data:
