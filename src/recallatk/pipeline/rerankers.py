@@ -154,7 +154,8 @@ class FunctionOrder:
             scores = counted(len(plain), "score", "scores")
             given = counted(len(candidates), "candidate", "candidates")
             raise self._refused(query, f"it returned {scores} for {given}. Return one score per candidate")
-        if len(plain) > 1 and set(map(str, plain)) == {str(each.id) for each in candidates}:
+        whole = len(plain) > 1 and all(type(each) is int for each in plain)
+        if whole and set(plain) == {each.id for each in candidates}:
             # Whole numbers cannot be told from scores, and ids are no scores that anyone means.
             raise self._refused(
                 query,
