@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -60,8 +59,7 @@ class ExactOrder:
         return np.take_along_axis(rows, ordered, axis=1)
 
 
-@dataclass(frozen=True)
-class RerankQuery:
+class RerankQuery(NamedTuple):
     """The query that a reranking function gets."""
 
     row: int | None
@@ -70,9 +68,8 @@ class RerankQuery:
     vector: NDArray[Any]
 
 
-@dataclass(frozen=True)
-class RerankCandidate:
-    """A row that a reranking function has to place."""
+class RerankCandidate(NamedTuple):
+    """A row that a reranking function has to place; a tuple, because a call makes a hundred of them."""
 
     id: Any
     """The user's id, or the row number if there are none."""

@@ -94,7 +94,7 @@ def _results(
     if "truth" in table.column_names:
         scores = _matrix(table["scores"], np.float64) if "scores" in table.column_names else None
         rows = _matrix(table["truth"], np.int64)
-        if scores is not None and scores.shape != rows.shape:
+        if scores is not None and not np.array_equal(rows >= 0, ~np.isnan(scores)):
             raise ValueError("the truth has other numbers of rows and scores")
         truth = Truth(rows, scores, None, None)
     return MeasuredStages(k, stages, spans, truth, lost)
