@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recallatk.adapters.attached import Attached
 from recallatk.adapters.base import Abilities, Engine
+from recallatk.adapters.inputs import Inputs
 from recallatk.core import Knob
 from recallatk.errors import EngineError, UsageError, unknown
 
@@ -33,6 +34,7 @@ class Callable(Attached):
     search_knobs: ClassVar[tuple[Knob, ...]] = ()
     stated_search_knobs = Attached.search_knobs
     deprecated_search = frozenset({"parameters"})
+    inputs = Inputs(functions=True)
     function: ClassVar[abc.Callable[..., Any] | None] = None
 
     def __init__(self) -> None:

@@ -24,6 +24,8 @@ class Inputs:
     """Corpus columns that it reads if they exist."""
     texts: bool = False
     """The text of each query, in `QueryBatch.texts`."""
+    functions: bool = False
+    """Functions of the user, which may lie in the current folder."""
     sparse: str | None = None
     """Query column or file with a sparse vector of each query, for `QueryBatch.sparse`."""
 

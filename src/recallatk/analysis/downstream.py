@@ -45,6 +45,8 @@ class Point:
     high: float | None
     p_value: float
     """Of no difference, adjusted for all trials."""
+    fused: bool = False
+    """Whether its recall is against the fusion of a path, so that exact search is not its recall of 1."""
 
     @property
     def _differs(self) -> bool:
@@ -84,10 +86,15 @@ class Downstream:
     notes: tuple[str, ...] = ()
 
     @property
+    def curve(self) -> tuple[Point, ...]:
+        """The trials whose recall is against exact search, which the verdict is about."""
+        return tuple(each for each in self.points if not each.fused)
+
+    @property
     def plateau(self) -> tuple[Point, ...]:
         """The trials above the highest recall at which one measurably loses."""
-        worst = max((each.recall for each in self.points if each.loses), default=-1.0)
-        return tuple(each for each in self.points if each.recall > worst)
+        worst = max((each.recall for each in self.curve if each.loses), default=-1.0)
+        return tuple(each for each in self.curve if each.recall > worst)
 
     @property
     def bound(self) -> float | None:
@@ -98,7 +105,9 @@ class Downstream:
     @property
     def in_words(self) -> str:
         """The verdict in one sentence without a period."""
-        losing = [each for each in self.points if each.loses]
+        losing = [each for each in self.curve if each.loses]
+        if not self.curve:
+            return f"{self._of_paths()}{self._gained()}"
         if not losing:
             return f"{self._nothing_lost()}{self._gained()}"
         if not self.plateau:
@@ -111,8 +120,18 @@ class Downstream:
         above = f"from {self.recall} {least:.3f} up, no loss of {self.measure} is measurable{self._below()}"
         return f"{above}{self._cost(losing)}{self._gained()}{self._unsure()}"
 
+    def _of_paths(self) -> str:
+        """The quality of paths that fuse lists, whose recall has nothing to do with exact search."""
+        values = [each.mean.value for each in self.points if each.mean.value is not None]
+        exact = "unknown" if self.exact.value is None else f"{self.exact.value:.3f}"
+        if not values:
+            return f"{self.measure} of exact search by vectors is {exact}"
+        low, high = f"{min(values):.3f}", f"{max(values):.3f}"
+        reached = low if low == high else f"{low} to {high}"
+        return f"paths with a fusion reach {self.measure} {reached}, exact search by vectors {exact}"
+
     def _nothing_lost(self) -> str:
-        least, bound = self.points[0].recall, self.bound
+        least, bound = self.curve[0].recall, self.bound
         if bound is not None and bound <= self.step:
             lowest = f"down to {self.recall} {least:.3f}"
             return f"no setting loses {self.measure} measurably: every loss is {_less(bound)}, {lowest}"
@@ -213,8 +232,9 @@ def _downstream(
         for each, mine, gone, p_value in zip(measured, over, lost, test.p_values.tolist(), strict=True)
     ]
     order = sorted(range(len(points)), key=lambda place: points[place].recall)
-    top = max((each.recall for each in points if each.loses), default=-1.0)
-    below = [place for place in order if points[place].recall <= top]
+    curve = [place for place in order if not points[place].fused]
+    top = max((points[place].recall for place in curve if points[place].loses), default=-1.0)
+    below = [place for place in curve if points[place].recall <= top]
     step = _step(exact)
     unjudged = int(np.isnan(exact).sum())
     said = [without_judgment(unjudged)] if unjudged else []
@@ -260,7 +280,8 @@ def _point(
     low, high = difference_interval(lost, level, weights) or (None, None)
     mean = relevance_mean(_quality(measurement, name), measurement.weights)
     loss = Estimate(weighted_mean(lost, weights), *alone)
-    return Point(measurement.trial, recall, mean, loss, low, high, p_value)
+    fused = measurement.stages is not None and measurement.stages.truth is not None
+    return Point(measurement.trial, recall, mean, loss, low, high, p_value, fused)
 
 
 def _without_rounding(lost: Floats) -> Floats:

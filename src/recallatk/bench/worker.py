@@ -81,6 +81,9 @@ class Worker:
         self._remember(*(task.search for task in self.job.tasks))
         # Import the engine now, before any limit or clock applies.
         kind = _engine(self.job)
+        if kind.inputs.functions and not os.environ.get("PYTHONSAFEPATH"):
+            # Last, so that no file in the user's folder hides an installed module.
+            sys.path.append(str(Path.cwd()))
         questions = Questions(
             np.array(read_vectors(data, "queries")),
             self.job.k,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.recorded_benchmark import RecordedBenchmark
-    from recallatk.bench.settings import SettingsError
+    from recallatk.bench.settings import Settings, SettingsError
     from recallatk.core import Run
 
 # Keys of a bench file that options set.
@@ -328,3 +329,13 @@ def cutoffs(at: str) -> list[int]:
     if not all(each.isdecimal() and int(each) for each in parts):
         raise UsageError(f"--at {at}. Accepted: whole numbers from 1 with commas, such as 1,10,100")
     return [int(each) for each in parts]
+
+
+def import_from_here(settings: Settings) -> None:
+    """Find judges and rerankers in the current folder, where workers find the functions of engines."""
+    functions = settings.quality.function is not None or any(
+        stage.calls for each in settings.path for stage in each.path.reranks
+    )
+    if functions and not sys.flags.safe_path and str(Path.cwd()) not in sys.path:
+        # Last, so that no file in the folder hides an installed module.
+        sys.path.append(str(Path.cwd()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -35,6 +34,7 @@ from recallatk.cli.options import (
     Verbose,
     Weight,
     Where,
+    import_from_here,
     open_benchmark,
 )
 from recallatk.cli.progress import progress
@@ -149,13 +149,6 @@ def run(
     _measure_and_show(benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose))
 
 
-def _import_from_here() -> None:
-    """Find the judge in the current folder, where workers find the functions of engines."""
-    if not sys.flags.safe_path and str(Path.cwd()) not in sys.path:
-        # Last, so that no file in the folder hides an installed module.
-        sys.path.append(str(Path.cwd()))
-
-
 def _require_run(folder: Path, *, resume: bool) -> None:
     if resume and not (folder / "run.json").exists():
         raise UsageError(f"{folder}: no run to resume. Omit --resume to start one")
@@ -177,8 +170,7 @@ def _measure_and_show(benchmark: Benchmark, folder: Path, manner: Manner) -> Non
     from recallatk.cli.lint_and_report import lint
     from recallatk.linter import Evidence
 
-    if benchmark.settings.quality.function is not None:
-        _import_from_here()
+    import_from_here(benchmark.settings)
     known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
     lint(known, strict=manner.strict)
     found = _measured(benchmark, folder, fresh=manner.fresh, retry_failed=manner.retry_failed)

@@ -33,6 +33,7 @@ from recallatk.cli.options import (
     Verbose,
     Weight,
     Where,
+    import_from_here,
     open_benchmark,
     require_goals,
 )
@@ -135,6 +136,7 @@ def _tuned(benchmark: Benchmark, wanted: Wanted, truth: Truth | None, folder: Pa
     from recallatk.cli.live import tune_view
     from recallatk.tuning.flow import tune as find
 
+    import_from_here(benchmark.settings)
     with tune_view() as view:
         return find(
             benchmark.dataset,

@@ -368,6 +368,7 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
         columns=tuple(columns),
         optional=(TEXT,) if functions else (),
         texts=texts or bool(functions),
+        functions=bool(functions) or any(knobs.engines[leg.name].inputs.functions for leg in path.legs),
         sparse=sparse,
     )
 

@@ -13,7 +13,7 @@ from recallatk.goals.runs import TrialEvidence, goals_of, trial_numbers
 from recallatk.goals.target import Target
 from recallatk.redaction import public
 from recallatk.reporting.document import Document, Items, Section, Sentences, Table
-from recallatk.reporting.labels import naming, number, with_margin
+from recallatk.reporting.labels import cut, naming, number, with_margin
 from recallatk.reporting.text import for_console, render_text
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 TITLE = "Stages"
 _CANDIDATES = ("oversample", "depth")
+_LONGEST_TITLE = 76
+_HEADER = ["Stage", "Rows", "Contained", "Own recall", "p50 ms", "Time"]
 _EXPLAINED = (
     "Contained: the share of the path's true top k in the list of the stage. Own recall: against what the "
     "stage returns with exact inputs."
@@ -42,8 +44,17 @@ def stages(report: RunReport) -> Section | None:
     found = _summaries(report.run)
     if not found:
         return None
-    said = [_EXPLAINED, *_covered(found)]
-    blocks: list[Block] = [Sentences(said), _table(found, report.labels), *_notes(found, report)]
+    said = Sentences([_EXPLAINED, *_covered(found)])
+    return Section(TITLE, [said, *_tables(found, report.labels), *_notes(found, report)])
+
+
+def stages_page(report: RunReport) -> Section | None:
+    """The same with one table, which a page can show."""
+    found = _summaries(report.run)
+    if not found:
+        return None
+    said = Sentences([_EXPLAINED, *_covered(found)])
+    blocks: list[Block] = [said, _table(found, report.labels), *_notes(found, report)]
     return Section(TITLE, blocks, "stages", "Stages")
 
 
@@ -53,7 +64,7 @@ def stages_in_brief(report: RunReport) -> Section | None:
     if not found:
         return None
     best = _best(report.run, found)
-    return Section(TITLE, [_table(best, report.labels), *_notes(best, report)])
+    return Section(TITLE, [*_tables(best, report.labels), *_notes(best, report)])
 
 
 def stages_to_dict(measurement: Measurement) -> dict[str, Any] | None:
@@ -88,7 +99,7 @@ def stages_to_text(run: Run, trial: int | None = None) -> str:
     """The stages of all paths of a run, or of one trial, for the terminal."""
     labels, found = naming(run), _of_trial(run, trial)
     lost = [line for each in found if (line := _losses(each, labels))]
-    blocks: list[Block] = [Sentences([_EXPLAINED]), _table(found, labels), Items(lost, "lost")]
+    blocks: list[Block] = [Sentences([_EXPLAINED]), *_tables(found, labels), Items(lost, "lost")]
     return for_console(render_text(Document("", [Section(TITLE, blocks)]), None))
 
 
@@ -142,14 +153,20 @@ def _recall(measurement: Measurement, measure: str | None) -> float:
     return -1.0 if mean is None or mean.value is None else mean.value
 
 
+def _tables(found: Sequence[PathSummary], labels: Naming) -> Iterator[Table]:
+    """One table per setting, narrow enough for a terminal."""
+    for each in found:
+        title = cut(labels.label(each.trial), _LONGEST_TITLE)
+        yield Table(title, _HEADER, [_cells(stage) for stage in each.stages], 1)
+
+
 def _table(found: Sequence[PathSummary], labels: Naming) -> Table:
-    header = ["Setting", "Stage", "Rows", "Contained", "Own recall", "p50 ms", "Time"]
     rows = [
         [labels.label(each.trial) if not place else "", *_cells(stage)]
         for each in found
         for place, stage in enumerate(each.stages)
     ]
-    return Table(TITLE, header, rows, 2)
+    return Table(TITLE, ["Setting", *_HEADER], rows, 2)
 
 
 def _cells(stage: StageSummary) -> list[str]:

@@ -300,7 +300,7 @@ SECTIONS: Builders = (
     (Form.HTML, run_page.recall),
     (Form.HTML, run_page.queries),
     (Form.HTML, run_page.effort),
-    (Form.HTML, path_stages.stages),
+    (Form.HTML, path_stages.stages_page),
     (Form.HTML, losses.losses),
     (Form.HTML, downstream.downstream_page),
     (Form.HTML, run_page.rows),
