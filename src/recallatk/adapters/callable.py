@@ -139,7 +139,7 @@ class Callable(Attached):
         return plain
 
 
-def raised_at(problem: Exception) -> str:
+def raised_at(problem: BaseException) -> str:
     """The line of the user's file that raised; empty where Python could not even call the function."""
     import traceback
 

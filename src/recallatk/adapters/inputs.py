@@ -26,6 +26,8 @@ class Inputs:
     """The text of each query, in `QueryBatch.texts`."""
     functions: bool = False
     """Functions of the user, which may lie in the current folder."""
+    sparse_files: tuple[str, ...] = ()
+    """Files with a sparse vector of each corpus row, which workers get as columns of that name."""
     sparse: str | None = None
     """Query column or file with a sparse vector of each query, for `QueryBatch.sparse`."""
 

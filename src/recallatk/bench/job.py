@@ -22,6 +22,7 @@ from recallatk.filters.eligibility import distinct_filters
 from recallatk.pipeline.lexical import query_texts
 from recallatk.references import remember_references, remember_variables
 from recallatk.scratch import scratch_writing
+from recallatk.storage.checksums import column_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -171,13 +172,17 @@ def _write_columns(path: Path, dataset: Dataset, engines: list[type[Engine]]) ->
     """Write the ids and columns that engines read, and the metadata that filters need."""
     corpus = dataset.corpus
     needs_ids = any(each.abilities.attaches or each.inputs.ids for each in engines)
-    columns = {_ID: corpus.ids} if needs_ids and corpus.id_column is not None else {}
+    # A function is told ids that stay the same when a repeated build inserts the rows in another order.
+    named = corpus.id_column is not None or any(each.inputs.functions for each in engines)
+    columns = {_ID: corpus.ids} if needs_ids and named else {}
     there = set(corpus.columns.schema.names)
     read = {name for each in engines for name in (*each.inputs.columns, *each.inputs.optional)}
     names = sorted(distinct_filters(dataset.queries.filters or ()).columns() | (read & there))
     if names:
         metadata = corpus.columns.read(names, 0, corpus.rows)
         columns |= {f"{_METADATA}{name}": metadata[name] for name in names}
+    for file in dict.fromkeys(file for each in engines for file in each.inputs.sparse_files):
+        columns[f"{_METADATA}{file}"] = _sparse_rows(corpus, file)
     if columns:
         with scratch_writing(path):
             feather.write_feather(pa.table(columns), path, compression="uncompressed")
@@ -220,6 +225,32 @@ def query_sparse(dataset: Dataset, source: str) -> list[list[tuple[int, float]]]
     in_column = source in dataset.queries.columns.schema.names
     column, file = (source, "") if in_column else ("", source)
     return query_pairs(sparse_vectors(dataset.queries, column, file))
+
+
+def inputs_digest(engine: type[Engine], dataset: Dataset) -> str | None:
+    """Identity of what an engine reads besides vectors and filters; None if it reads nothing else."""
+    reads, corpus = engine.inputs, dataset.corpus
+    there = corpus.columns.schema.names
+    names = sorted(name for name in {*reads.columns, *reads.optional} if name in there)
+    content: list[object] = [
+        column_checksum(corpus.columns.read([name], 0, corpus.rows)[name]) for name in names
+    ]
+    if reads.texts:
+        content.append(query_texts(dataset.queries))
+    if reads.sparse is not None:
+        content.append(query_sparse(dataset, reads.sparse))
+    content += [column_checksum(_sparse_rows(corpus, file)) for file in reads.sparse_files]
+    if not content:
+        return None
+    return blake2b(json.dumps([names, content]).encode(), digest_size=16).hexdigest()
+
+
+def _sparse_rows(corpus: Corpus, file: str) -> pa.ChunkedArray:
+    """The sparse vectors of a file as a column of the corpus."""
+    from recallatk.datasets.sparse_vectors import sparse_column
+    from recallatk.pipeline.sparse import sparse_vectors
+
+    return pa.chunked_array([sparse_column(sparse_vectors(corpus, file=file))])
 
 
 def read_texts(folder: Path) -> list[str] | None:

@@ -15,7 +15,7 @@ from recallatk.bench.cautions import cautions_of, other_machine
 from recallatk.bench.downstream import unused_judgments
 from recallatk.bench.environment import describe_environment, possible_cores
 from recallatk.bench.grown_settings import settings_of_folder
-from recallatk.bench.job import TrialSettings
+from recallatk.bench.job import TrialSettings, inputs_digest
 from recallatk.bench.process_usage import Limits
 from recallatk.bench.quality import quality_judge
 from recallatk.bench.recorded_benchmark import BENCH_FILE
@@ -68,7 +68,7 @@ def run(
     require_measurable(dataset, truth, timing.at)
     filters = benchmark.filter_facts(progress)
     computed = time.monotonic() - began
-    described = describe_run(dataset, truth, plan, _recorded(benchmark.settings))
+    described = describe_run(dataset, truth, plan, _recorded(benchmark.settings, dataset))
     folder = benchmark.folder(out)
     with RunFolder.open(folder, described, dataset, fresh=fresh, retry_failed=retry_failed) as sink:
         repeated = settings_of_folder(benchmark.settings, folder, sink.finished, dataset)
@@ -116,15 +116,14 @@ def distinct_names(argument: str, given: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _recorded(settings: Settings) -> dict[str, Any]:
-    """Settings as a run records them, with goals and price."""
+def _recorded(settings: Settings, dataset: Dataset) -> dict[str, Any]:
+    """Settings as a run records them, with goals and price, and what paths read besides vectors."""
+    plain = settings.to_dict()
+    for path, entry in zip(plain.get("path", ()), settings.path, strict=False):
+        path["inputs"] = inputs_digest(entry.engine, dataset)
     aims = {"target": list(settings.tune.target), "budget": list(settings.tune.budget)}
     price = settings.cost.model_dump(exclude_none=True)
-    return (
-        settings.to_dict()
-        | ({"tune": aims} if any(aims.values()) else {})
-        | ({"cost": price} if price else {})
-    )
+    return plain | ({"tune": aims} if any(aims.values()) else {}) | ({"cost": price} if price else {})
 
 
 def _added(earlier: Mapping[str, float], spent: Mapping[str, float]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from recallatk.pipeline.fusion import by_rank, by_score
 from recallatk.pipeline.hybrid_truth import exact_list, fusion_losses, hybrid_truth
 from recallatk.pipeline.lexical import query_texts
 from recallatk.pipeline.path import EXACT, RRF, Rerank, Retrieve
-from recallatk.pipeline.path_engine import TEXT, PathEngine, truth_depth
+from recallatk.pipeline.path_engine import DEEPER, TEXT, PathEngine, truth_depth
 from recallatk.pipeline.path_leg import PathLeg
 from recallatk.pipeline.ranking import Ranked
 from recallatk.pipeline.rerankers import ExactOrder, FunctionOrder
@@ -40,10 +40,12 @@ class PathTruths:
     Args:
         dataset: the data.
         truth: exact search by vectors, at least as deep as `truth_depth` says.
+        numbers: the numbers of the queries that functions are told; by default those in the dataset.
     """
 
-    def __init__(self, dataset: Dataset, truth: Truth) -> None:
+    def __init__(self, dataset: Dataset, truth: Truth, numbers: NDArray[np.int64] | None = None) -> None:
         self.dataset, self.truth = dataset, truth
+        self._numbers = np.arange(dataset.queries.rows) if numbers is None else numbers
         self._legs: dict[Any, PathLeg] = {}
         self._made: dict[Any, Truth] = {}
 
@@ -80,7 +82,7 @@ class PathTruths:
         if engine.path.by_vectors:
             return
         depth = min(truth_depth(engine, dict(trial.search), k), self.dataset.corpus.rows)
-        if any(leg.dense for leg in engine.path.legs) and self.truth.depth < depth:
+        if self.truth.depth < depth:
             raise UsageError(
                 f"the truth lists {self.truth.depth} neighbors, and the path {engine.name} needs {depth} to "
                 f"compare its lists with exact ones. Compute a deeper truth: depth = {depth}"
@@ -162,7 +164,7 @@ class PathTruths:
                 # A leg that is asked without the filter has lists that no truth of the queries is about.
                 unfiltered = path.post_filter is not None and self.dataset.queries.filtered
                 whole = right.rows.shape[1] >= depth and not stage.reduced and not unfiltered
-                found.append(self._recall(right, lists[number], depth) if whole else None)
+                found.append(self._of_leg(engine, trial, stage, lists[number]) if whole else None)
             elif path.fuse is not None and stage is path.fuse:
                 right = self._fused(engine, trial, list(exact.values()))
                 found.append(self._recall(right, lists[number], min(k, right.rows.shape[1])))
@@ -172,6 +174,16 @@ class PathTruths:
             else:
                 found.append(None)
         return found
+
+    def _of_leg(
+        self, engine: type[PathEngine], trial: Trial, leg: Retrieve, rows: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Recall of a leg's list, with all rows that tie with its last one."""
+        depth = rows.shape[1]
+        if leg.dense:
+            return Recall(depth).per_query(Compared(self.truth, rows))
+        longer = min(DEEPER * depth, self.dataset.corpus.rows)
+        return self._recall(self._by_terms(engine, trial, leg, longer), rows, depth)
 
     def _recall(self, right: Ranked, rows: NDArray[np.int64], k: int) -> NDArray[np.float64]:
         return Recall(k).per_query(Compared(self._as_truth(right), rows))
@@ -184,7 +196,7 @@ class PathTruths:
         filters = None if queries.filters is None else list(queries.filters)
         texts = None if queries.text_column is None else query_texts(queries)
         vectors = queries.vectors.read(0, queries.rows)
-        return QueryBatch(vectors, filters, rows=np.arange(queries.rows), texts=texts)
+        return QueryBatch(vectors, filters, rows=self._numbers, texts=texts)
 
     def _by_terms(self, engine: type[PathEngine], trial: Trial, leg: Retrieve, depth: int) -> Ranked:
         """The exact list of a leg that ranks by terms, from an index of its own."""

@@ -138,6 +138,14 @@ def column_vectors(column: pa.ChunkedArray, where: str, terms: int | None = None
     return _checked(offsets, found, weights, count, where)
 
 
+def sparse_column(vectors: SparseMatrix) -> pa.Array:
+    """Sparse vectors as an Arrow column that `column_vectors` reads."""
+    offsets = pa.array(vectors.indptr, pa.int64())
+    indices = pa.LargeListArray.from_arrays(offsets, pa.array(vectors.indices, pa.int64()))
+    values = pa.LargeListArray.from_arrays(offsets, pa.array(vectors.data, pa.float64()))
+    return pa.StructArray.from_arrays([indices, values], ["indices", "values"])
+
+
 def query_pairs(vectors: SparseMatrix) -> list[list[tuple[int, float]]]:
     """Each vector as (term, weight) pairs, the form in which a query batch carries sparse queries."""
     terms, weights = vectors.indices.tolist(), vectors.data.tolist()

@@ -48,6 +48,8 @@ class PathEngine(Engine):
 
     def __init__(self) -> None:
         self.legs: list[PathLeg] = []
+        self.lent: tuple[Engine, ...] = ()
+        """Engines of the path that this is a client of."""
         self.exact: ExactOrder | None = None
         self.functions: dict[str, FunctionOrder] = {}
         self.allowed: AllowedRows | None = None
@@ -293,15 +295,17 @@ class PathEngine(Engine):
         if not self.abilities.clients:
             raise self.unable("serve several clients at once")
         other = copy.copy(self)
+        other.lent = tuple(leg.engine for leg in self.legs)
         other.legs = [copy.copy(leg) for leg in self.legs]
         for leg in other.legs:
             leg.engine = leg.engine.client()
         return other
 
     def close(self) -> None:
-        """Release every leg."""
+        """Release every leg; a client leaves the indexes that it shares."""
         for leg in self.legs:
-            leg.engine.close()
+            if leg.engine not in self.lent:
+                leg.engine.close()
         self.legs, self.exact, self.functions, self.allowed = [], None, {}, None
         self.masks, self.rows, self.searched = {}, 0, 0
 
@@ -349,6 +353,7 @@ def path_engine(path: Path) -> type[PathEngine]:
 def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
     """Columns that the legs and stages read besides the vectors."""
     columns: dict[str, None] = {}
+    files: dict[str, None] = {}
     sparse = None
     texts = False
     for leg in path.legs:
@@ -360,6 +365,8 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
             sparse = leg.queries or leg.build.get("column")
             if "column" in leg.build:
                 columns[str(leg.build["column"])] = None
+            if leg.build.get("file"):
+                files[str(leg.build["file"])] = None
         columns |= dict.fromkeys(own.columns)
     functions = [each for each in path.reranks if each.calls]
     columns |= dict.fromkeys(each.column for each in functions if each.column is not None)
@@ -370,6 +377,7 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
         texts=texts or bool(functions),
         functions=bool(functions) or any(knobs.engines[leg.name].inputs.functions for leg in path.legs),
         sparse=sparse,
+        sparse_files=tuple(files),
     )
 
 
@@ -379,5 +387,5 @@ def truth_depth(engine: type[PathEngine], search: Mapping[str, Any], k: int) -> 
     wanted = max(k, path.k or k)
     if path.by_vectors:
         return wanted
-    depths = [engine.knobs.depth(leg, search, wanted) for leg in path.legs if leg.dense]
+    depths = [engine.knobs.depth(leg, search, wanted) for leg in path.legs]
     return max([wanted, *depths]) * (DEEPER if path.fuse is not None else 1)

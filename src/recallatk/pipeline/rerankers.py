@@ -125,7 +125,7 @@ class FunctionOrder:
         except _OverdueError:
             hint = f"Make it faster, or raise timeout = {self.stage.timeout:g}"
             raise self._refused(query, f"it took longer than {self.stage.timeout:g} s. {hint}") from None
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             said = f"it raised {type(problem).__name__}: {problem}{raised_at(problem)}. Correct the function"
             raise self._refused(query, said) from problem
         return known[self._places(query, candidates, returned)]

@@ -145,6 +145,9 @@ def sparse_vectors(records: Records, column: str = "", file: str = "") -> Sparse
     stage = Sparse.name
     if column and file:
         raise UsageError(f"{stage}: column and file are both set. Accepted: one of them")
+    if file in records.columns.schema.names:
+        # A worker gets the rows of the file as a column, in the order of its corpus.
+        column, file = file, ""
     if not file:
         fitting = [each.name for each in records.columns.schema if is_sparse(each.type)]
         name = fitting[0] if not column and len(fitting) == 1 else column

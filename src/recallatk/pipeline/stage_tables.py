@@ -114,6 +114,13 @@ def _retrieve(table: dict[str, Any], place: Place, problems: Complaints) -> Stag
         codes,
         table.get("queries"),
     )
+    for key in ("column", "queries"):
+        given = table.get(key, build.get(key))
+        if given is not None and not isinstance(given, str):
+            problems.append(((*place, key), f"{given!r:.60}. Accepted: one name"))
+    if engine == SPARSE and not any(each in (table | build) for each in ("column", "file")):
+        said = "sparse vectors need a column or a file: column = ... or build = { file = ... }"
+        problems.append((place, said))
     if "column" in table:
         leg.build.setdefault("column", table["column"])  # type: ignore[attr-defined]
     for key in ("dimensions", "codes"):
@@ -164,9 +171,15 @@ def _rerank(table: dict[str, Any], place: Place, problems: Complaints) -> Stage 
         if not function and key in table:
             problems.append(((*place, key), f"only functions take a {key}. Remove it"))
     timeout = table.get("timeout", Rerank.timeout)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
-        problems.append(((*place, "timeout"), f"{timeout!r:.60}. Accepted: seconds above 0"))
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST:
+        said = f"{timeout!r:.60}. Accepted: seconds above 0, up to {_LONGEST:,}"
+        problems.append(((*place, "timeout"), said))
         timeout = Rerank.timeout
+    if by == NATIVE and "depth" in table:
+        said = "the engine has a parameter of its own for the candidates that it reranks: state it in search"
+        problems.append(((*place, "depth"), said))
+    if not isinstance(table.get("column", ""), str):
+        problems.append(((*place, "column"), f"{table['column']!r:.60}. Accepted: one name"))
     name = _name(table, "rerank", place, problems)
     return Rerank(by, name, table.get("depth"), table.get("column"), float(timeout))
 
@@ -187,6 +200,7 @@ def _name(table: dict[str, Any], usual: str, place: Place, problems: Complaints)
     return name
 
 
+_LONGEST = 86_400
 _ORDER = "retrieve, then fuse if there are several, then filter, then rerank"
 
 
@@ -207,6 +221,9 @@ def _check_order(stages: list[Stage], problems: Complaints) -> None:
         problems.append((("stages",), said))
     if legs == 1 and fusions:
         problems.append((("stages",), "one stage retrieves, so there is nothing to fuse. Remove fuse"))
+    if legs > 1 and any(isinstance(each, PostFilter) for each in stages):
+        said = "a filter after a fusion has no exact counterpart. Remove the stage: then every leg filters"
+        problems.append((("stages",), said))
     if sum(isinstance(each, PostFilter) for each in stages) > 1:
         problems.append((("stages",), "two stages filter. Keep one"))
     for number, each in enumerate(stages):

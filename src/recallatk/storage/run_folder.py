@@ -136,9 +136,10 @@ class RunFolder:
             raise UsageError(f"{trial}: already finished; trials are not measured twice")
         with self._writing(path):
             head = run_head(self._run, describe_calls([measurement.timed_call]))
-            write_trial(path, measurement, self._dataset, head)
+            # Stages first: a trial without them would be compared with another truth.
             if measurement.stages is not None:
                 write_stages(path, measurement, measurement.stages, head)
+            write_trial(path, measurement, self._dataset, head)
         self._summaries[trial] = file_summary(path, measurement)
         self._lines[trial] = line(self._summaries[trial])
         # Last, so that run.json lists only complete trials if Ctrl-C hits at any point above.

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from recallatk.core import Measurement
     from recallatk.storage.records import Record
 
-_HINT = "Delete the file: the run is complete without it, but does not show its stages"
+_HINT = "Delete it with the trial file of the same number, and run again: that trial is measured anew"
 STAGES = Sidecar("stages", 1, "stages", _HINT)
 SPANS = Sidecar("spans", 1, "stage times", _HINT)
 # More would not be a path that somebody runs, and would let a crafted file fill the memory.
-_MOST_STAGES, _MOST_ROWS = 100, 10_000_000
+_MOST_STAGES, _PADDED, _PADDED_TIMES = 100, 1_000_000, 20
 
 
 def write_stages(path: Path, measurement: Measurement, found: MeasuredStages, run: Mapping[str, Any]) -> None:
@@ -124,8 +124,9 @@ def _matrix(column: pa.ChunkedArray, dtype: Any) -> NDArray[Any]:
         raise ValueError("a column does not hold lists of numbers")
     lengths = whole.value_lengths().to_numpy()
     width = int(lengths.max(initial=0))
-    if width * max(1, len(lengths)) > _MOST_ROWS * 10:
-        raise ValueError(f"a list has {width:,} rows")
+    # Lists differ in length, but not so much that padding takes most of the memory.
+    if width * len(lengths) > _PADDED + _PADDED_TIMES * int(lengths.sum()):
+        raise ValueError(f"a list has {width:,} rows, many more than the others")
     padding = -1 if dtype is np.int64 else np.nan
     found = np.full((len(lengths), width), padding, dtype)
     found[np.arange(width) < lengths[:, None]] = whole.flatten().to_numpy().astype(dtype)

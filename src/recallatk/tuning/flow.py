@@ -143,7 +143,11 @@ def _tuned(study: Study, held_out: Side, by: Sequence[str]) -> Tuned:
 
 
 def _distinct(given: Sequence[str | RetrievalPath]) -> list[str | RetrievalPath]:
-    """Every engine once, by its name."""
+    """Every engine once, by its name; two paths of one name are refused."""
+    paths = [each for each in given if not isinstance(each, str)]
+    twice = next((one.name for one in paths for two in paths if one.name == two.name and one != two), None)
+    if twice is not None:
+        raise UsageError(f"two paths are called {twice}. Give one of them another name")
     return list({each if isinstance(each, str) else each.name: each for each in given}.values())
 
 

@@ -17,6 +17,7 @@ from recallatk.bench.process_usage import Limits
 from recallatk.bench.supervisor import TrialFailed, WorkerProcess
 from recallatk.core import Trial
 from recallatk.datasets.sampling import take_queries
+from recallatk.errors import RecallError
 from recallatk.pipeline.path_engine import PathEngine
 
 if TYPE_CHECKING:
@@ -120,9 +121,13 @@ class IndexPool:
         if not issubclass(kind, PathEngine):
             return side.truth
         if side.name not in self._truths:
-            self._truths[side.name] = PathTruths(side.dataset, side.truth)
+            self._truths[side.name] = PathTruths(side.dataset, side.truth, side.numbers)
         trial = Trial(engine, tuple(build.items()), tuple(search.items()))
-        return self._truths[side.name].of(kind, trial, self.k)
+        try:
+            return self._truths[side.name].of(kind, trial, self.k)
+        except RecallError as problem:
+            # A function that fails on exact lists costs its setting.
+            raise TrialFailed("exception", "truth", str(problem)) from problem
 
     def close(self) -> None:
         """Stop all workers."""

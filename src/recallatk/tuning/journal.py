@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from recallatk.adapters.installation import installed_version
+from recallatk.bench.job import inputs_digest
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.files import writing
 from recallatk.fingerprint import fingerprints
@@ -41,7 +42,8 @@ def journal_name(
         "seed": seed,
         "engines": {each.name: installed_version(each) for each in engines},
     }
-    paths = {each.name: each.declaration for each in engines if each.declaration is not None}
+    declared = [each for each in engines if each.declaration is not None]
+    paths = {each.name: [each.declaration, inputs_digest(each, dataset)] for each in declared}
     if paths:
         called["paths"] = paths
     if weights is not None:

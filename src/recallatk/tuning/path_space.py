@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.adapters.registry import declare, get_engine
 from recallatk.bench.settings.grid import read_axes
 from recallatk.bench.settings.problems import SettingsError
+from recallatk.errors import UsageError
 from recallatk.pipeline.path import Path
 from recallatk.pipeline.path_engine import PathEngine, path_engine, truth_depth
 
@@ -22,9 +23,19 @@ if TYPE_CHECKING:
 def engine_to_tune(given: str | Path) -> type[Engine]:
     """The engine of a name, or a path as an engine whose parameters stay within what its stages state."""
     if isinstance(given, Path):
+        if not given.portable:
+            raise UsageError(
+                f"path {given.name}: a tuning builds indexes in other processes. Name the function of its "
+                'rerank stage as "module:function"'
+            )
         declare(path_engine(given))
         return engine_to_tune(given.name)
     found = get_engine(given)
+    if found.inputs.sparse_files:
+        raise UsageError(
+            f"path {given}: a tuning builds samples of the corpus, so its sparse vectors must be in a "
+            "column, not in a file"
+        )
     return _narrowed(found) if issubclass(found, PathEngine) else found
 
 

@@ -116,8 +116,8 @@ def part_of(side: Side, count: int, depth: int, seed: int) -> Side:
     which = np.sort(side.order(seed)[:QUERIES_ON_A_PART])
     # Filters and the legs and stages of paths read columns.
     metadata = corpus.metadata.take(rows) if corpus.metadata_names else None
-    # Relevance judgments name the user's ids.
-    ids = None if side.dataset.qrels is None else corpus.ids.take(rows).to_pylist()
+    # Relevance judgments and functions of paths name ids.
+    ids = corpus.ids.take(rows).to_pylist()
     part = replace(
         side.dataset,
         corpus=make_corpus(gather(corpus.vectors, rows).array, ids, metadata),
