@@ -156,8 +156,8 @@ def test_a_truth_too_shallow_for_a_path_is_refused_before_anything_is_built(benc
     hybrid = path('{ retrieve = "exact", depth = 50 }', '{ retrieve = "bm25" }', '{ fuse = "rrf" }')
     refused = bench(hybrid, truth="depth = 40")
     assert refused.returncode == 2
-    assert "the truth lists 40 neighbors, and the path mine needs 100" in refused.stderr
-    assert "depth = 100" in refused.stderr
+    assert "the truth lists 40 neighbors, and the path mine needs 200" in refused.stderr
+    assert "depth = 200" in refused.stderr
     assert not list((tmp_path / "runs").rglob("trial-*.parquet"))
 
 

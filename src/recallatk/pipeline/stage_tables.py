@@ -114,10 +114,11 @@ def _retrieve(table: dict[str, Any], place: Place, problems: Complaints) -> Stag
         codes,
         table.get("queries"),
     )
-    for key in ("column", "queries"):
-        given = table.get(key, build.get(key))
-        if given is not None and not isinstance(given, str):
-            problems.append(((*place, key), f"{given!r:.60}. Accepted: one name"))
+    several = table.get("column", build.get("column"))
+    if isinstance(several, list | tuple | Mapping):
+        problems.append(((*place, "column"), f"{several!r:.60}. Accepted: one name"))
+    if not isinstance(table.get("queries", ""), str):
+        problems.append(((*place, "queries"), f"{table['queries']!r:.60}. Accepted: one name"))
     if engine == SPARSE and not any(each in (table | build) for each in ("column", "file")):
         said = "sparse vectors need a column or a file: column = ... or build = { file = ... }"
         problems.append((place, said))
