@@ -102,7 +102,10 @@ MISTAKES = {
         [DENSE, {**EXACT, "column": "text"}],
         "stages[1].column: only functions take a column. Remove it",
     ),
-    "no time": ([DENSE, {"rerank": "a:b", "timeout": 0}], "stages[1].timeout: 0. Accepted: seconds above 0, up to 86,400"),
+    "no time": (
+        [DENSE, {"rerank": "a:b", "timeout": 0}],
+        "stages[1].timeout: 0. Accepted: seconds above 0, up to 86,400",
+    ),
     "column of an engine": (
         [{**DENSE, "column": "text"}],
         "stages[0].column: only bm25 and sparse read a column. Remove column",
