@@ -24,7 +24,7 @@ def worker(data, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     dataset = recallatk.open_dataset(data / "corpus.parquet", data / "queries.parquet", metric="l2")
-    write_data(folder, dataset, needs_ids=False)
+    write_data(folder, dataset)
     job = Job("exact", "l2", 3, TrialSettings(rounds=1), TASKS)
     with WorkerProcess(folder, tmp_path / "process", job) as started:
         started.build({})
@@ -77,7 +77,7 @@ def test_a_pinned_worker_has_as_many_threads_as_its_job_says(data, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     dataset = recallatk.open_dataset(data / "corpus.parquet", data / "queries.parquet", metric="l2")
-    write_data(folder, dataset, needs_ids=False)
+    write_data(folder, dataset)
     settings = TrialSettings(rounds=1, affinity=(min(os.sched_getaffinity(0)),))
     with WorkerProcess(folder, tmp_path / "process", Job("exact", "l2", 3, settings, TASKS)) as pinned:
         pinned.build({})

@@ -13,7 +13,7 @@ from recallatk.truths import ground_truth
 def start(curved, data, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
-    write_data(folder, data, needs_ids=False)
+    write_data(folder, data)
     opened = []
 
     def started(engine, **settings):

@@ -89,7 +89,7 @@ def declaration_of(name: str) -> Mapping[str, Any] | None:
 def get_engine(name: str) -> type[Engine]:
     """The class of the engine of that name."""
     known = registered()
-    if name in _declared:
+    if name not in known and name in _declared:
         return _declared[name]
     if name not in known:
         raise UsageError(unknown("engine", name, known, ENGINES))

@@ -105,7 +105,7 @@ def measure(
     queries, truth = _without_truth(queries, truth)
     dataset, searches = _dataset(corpus, queries, metric, where, qrels), _listed(search)
     engine = _engine(index, searches)
-    extra, held_to = distinct_names("measures", measures), _limits(limits)
+    extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     cutoffs, grouped = _cutoffs(at, engine), _grouped(dataset, by, by_row, weight)
     timing = TrialSettings(cutoffs, extra, rounds, seed, None, threads, None, held_to, explain, weight)
     plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from recallatk.pipeline.ranking import EPSILON, Scores
 from recallatk.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from recallatk.adapters.batch import QueryBatch
@@ -48,7 +52,7 @@ class Bm25(TermLeg):
 
     def build(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Count the words of every text and compute the score of each word in each text."""
-        with importing(type(self)):
+        with importing(type(self)), _alone():
             from bm25s import BM25
 
         self.close()
@@ -131,6 +135,18 @@ class Bm25(TermLeg):
         """Bytes of the word scores."""
         held = self.index.scores
         return array_bytes(held["data"], held["indices"], held["indptr"])
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Import bm25s without jax and numba, which it tries to use and which take seconds and threads."""
+    absent = [name for name in ("jax", "numba") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in absent:
+            sys.modules.pop(name, None)
 
 
 def query_texts(queries: QuerySet, column: str | None = None) -> list[str]:

@@ -41,7 +41,8 @@ def downstream_page(report: RunReport) -> Section | None:
         return None
     from recallatk.reporting.charts.downstream import quality_curve
 
-    verdicts, *blocks = _blocks(found, report.labels)
+    # One table per measure: all of them side by side are wider than a laptop.
+    verdicts, *blocks = _blocks(found, report.labels, apart=True)
     chart = Figure("downstream", _CAPTION, quality_curve(found[0], report.labels))
     return Section(TITLE, [verdicts, chart, *blocks], "downstream", "Downstream")
 
@@ -52,12 +53,12 @@ def downstream_in_brief(report: RunReport) -> Section:
     return Section("", [Sentences([f"downstream: {each.in_words}." for each in found])])
 
 
-def _blocks(found: Sequence[Downstream], labels: Naming) -> list[Block]:
+def _blocks(found: Sequence[Downstream], labels: Naming, *, apart: bool = False) -> list[Block]:
     verdicts = [f"{each.measure}: {each.in_words}." for each in found]
     notes = list(dict.fromkeys(f"{note[:1].upper()}{note[1:]}." for each in found for note in each.notes))
     return [
         Items(verdicts),
-        _table(found, labels),
+        *(_table(each, labels) for each in ([[one] for one in found] if apart else [found])),
         Sentences([_about(found[0])], "note"),
         Items(notes, "note"),
     ]
@@ -85,7 +86,7 @@ def _table(found: Sequence[Downstream], labels: Naming) -> Table:
         mine = [points[each.measure].get(point.trial) for each in found]
         cells = [cell for each in mine for cell in _cells(each)]
         rows.append([labels.label(point.trial), number(point.recall, ".3f"), *cells])
-    return Table(TITLE, header, rows, 1)
+    return Table(TITLE if len(found) > 1 else first.measure, header, rows, 1)
 
 
 def _cells(point: Point | None) -> list[str]:

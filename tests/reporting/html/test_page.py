@@ -41,10 +41,26 @@ def data(page):
 def test_the_parts_stand_in_the_order_in_which_a_reader_asks(real_page):
     page = real_page.read_text()
     parts = re.findall(r'<section id="([a-z]+)"', page)
-    assert parts == ["verdict", "curves", "settings", "recall", "queries", "cost", "care", "origin"]
-    assert {"recall-latency", "recall-qps", "recall-across-k", "distribution", "segments", "cost"} == set(
-        data(page)["charts"]
-    )
+    assert parts == [
+        "verdict",
+        "curves",
+        "settings",
+        "recall",
+        "queries",
+        "downstream",
+        "cost",
+        "care",
+        "origin",
+    ]
+    assert {
+        "recall-latency",
+        "recall-qps",
+        "recall-across-k",
+        "distribution",
+        "segments",
+        "cost",
+        "downstream",
+    } == set(data(page)["charts"])
     words = plain(page)
     for said in ("The run has no target", "The worst queries", "hardness", "recallatk run bench.toml"):
         assert said in words
