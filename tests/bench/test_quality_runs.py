@@ -108,10 +108,16 @@ def test_a_failing_query_is_left_out_and_counted_and_asked_again_by_the_next_run
     assert set(service.queries[before:]) == {"q7"}
 
 
+def run_judged(path, plugins, url):
+    """Run a bench file with the judge at this address: a forked process has the environment of its server."""
+    os.environ["JUDGE_URL"] = url
+    run_bench_file(path, plugins)
+
+
 def test_a_run_that_is_killed_while_it_judges_pays_once(service, bench_file):
     path = bench_file(*TABLES, QUALITY)
     service.hangs = {"q30"}
-    process = forked(run_bench_file, path, os.pathsep.join(sys.path))
+    process = forked(run_judged, path, os.pathsep.join(sys.path), service.url)
     until = time.monotonic() + 120
     while "q30" not in service.queries:
         assert time.monotonic() < until and process.is_alive()

@@ -83,7 +83,7 @@ def declare(engine: type[Engine]) -> type[Engine]:
 
 def declaration_of(name: str) -> Mapping[str, Any] | None:
     """The JSON form of a declared engine; None for a registered one, or one that text cannot describe."""
-    return _declared[name].declaration if name in _declared else None
+    return _declared[name].declaration if name in _declared and name not in registered() else None
 
 
 def get_engine(name: str) -> type[Engine]:
