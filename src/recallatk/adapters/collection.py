@@ -1,0 +1,222 @@
+"""The contract of existing collections: discovered, searched as production does it, and never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+from recallatk.errors import EngineError, UsageError, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.core import Knob, Metric
+    from recallatk.filters import Filter
+
+
+@dataclass(frozen=True)
+class Target:
+    """The text that names an existing collection, taken apart.
+
+    `scheme://place?name=value`: what the place is, a server with a database or a path, is up to the scheme.
+    """
+
+    text: str
+    """As typed, without a password."""
+    scheme: str
+    url: str
+    """As typed, without the names in `options`."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """What follows the scheme."""
+        return self.url.partition("://")[2]
+
+    def required(self, name: str, example: str) -> str:
+        """An option that the target cannot do without."""
+        if not self.options.get(name):
+            raise UsageError(f"{self.text}: no {name}. Name it: {self.scheme}://...?{name}={example}")
+        return self.options[name]
+
+
+def parse_target(text: str, names: Sequence[str]) -> Target:
+    """Take a URL apart; options of other names stay in the URL for the driver.
+
+    Args:
+        text: the URL.
+        names: the options that the scheme knows, such as `table`.
+    """
+    parts = urlsplit(text)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    own = {name: value for name, value in given if name in names}
+    rest = "&".join(part for part in parts.query.split("&") if part and part.partition("=")[0] not in names)
+    shown = text
+    if parts.password is not None:
+        shown = text.replace(f":{parts.password}@", "@", 1)
+    url = urlunsplit(parts._replace(query=rest))
+    if parts.scheme and f"{parts.scheme}://" not in url:
+        # urlunsplit drops the empty host of URLs such as lancedb:///data.
+        url = url.replace(f"{parts.scheme}:", f"{parts.scheme}://", 1)
+    return Target(shown, parts.scheme, url, own)
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a collection reports about itself; None where it cannot be known."""
+
+    target: str
+    """The target, without a password."""
+    engine: str
+    rows: int | None
+    dimension: int | None
+    metric: Metric | None
+    index: str | None
+    """Definition of the index; None if there is none."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Search settings in force."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Metadata columns and their types."""
+    exact: str | None = None
+    """What the engine's own exact search compares, such as "vector(384)"; None if it has none."""
+    quantized: bool = False
+    """Whether stored vectors are less precise than those that were inserted, as far as known."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know, such as rows without a vector."""
+
+
+class Answer(NamedTuple):
+    """The answer to one query."""
+
+    ids: list[Any]
+    """Ids as the collection stores them, best first."""
+    seconds: float
+    """As this client saw it."""
+    used_index: bool | None
+    """Whether this call used the index; None if the engine does not tell."""
+
+
+class Neighbors(NamedTuple):
+    """The exact neighbors of one query, nearest first."""
+
+    ids: list[Any]
+    distances: NDArray[Any]
+    """Of each neighbor, lower is nearer; equal distances are ties."""
+    complete: bool
+    """Whether there are no further rows that pass the filter."""
+
+
+class Pair(NamedTuple):
+    """An answer and the exact neighbors, taken back to back."""
+
+    answer: Answer
+    exact: Neighbors | None
+    """None if the collection has no exact search, or was not asked."""
+    changed: bool | None
+    """Whether rows were written in between; None if the engine cannot tell."""
+
+
+class Collection:
+    """An existing collection. Nothing that it does may change the collection, its settings or its server.
+
+    Subclasses open a target in `open`, and write `discovery`, `answer`, `sample` and `batches`; those with an
+    exact mode also `exact` or `pair`.
+    """
+
+    schemes: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[str, ...]] = ()
+    """Names of the target's options."""
+    exact_mode = False
+    """Whether `exact` works."""
+    snapshots = False
+    """Whether the two halves of a pair see the same rows."""
+    on_copy = False
+    """Whether a copy is searched, because opening the original would write to it."""
+
+    @classmethod
+    def open(cls, target: Target, limits: Limits) -> Collection:
+        """Open an existing collection without changing it."""
+        raise NotImplementedError
+
+    def discovery(self) -> Discovery:
+        """What the collection reports about itself."""
+        raise NotImplementedError
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """Search parameters that can be set for single calls; the effort is marked as such."""
+        return ()
+
+    def configure(self, search: Mapping[str, Any], settings: Mapping[str, str] | None = None) -> None:
+        """Set the parameters of the next searches, for this client alone.
+
+        Args:
+            search: values of `knobs`.
+            settings: settings of the engine by their own names, such as hnsw.iterative_scan.
+        """
+        if settings:
+            raise UsageError(f"{self.title} takes no --set. Use --search for its parameters")
+        if search:
+            known = [each.name for each in self.knobs()]
+            raise UsageError(f"--search: {unknown('parameter', next(iter(search)), known)}")
+
+    @property
+    def title(self) -> str:
+        """The engine's name, for messages."""
+        return self.discovery().engine
+
+    def refusal(self, condition: Filter) -> str | None:
+        """Why this filter cannot run natively; None if it can."""
+        return f"{self.title} cannot filter during search"
+
+    def answer(self, vector: NDArray[Any], k: int, condition: Filter | None) -> Answer:
+        """Search as production does."""
+        raise NotImplementedError
+
+    def exact(self, vector: NDArray[Any], depth: int, condition: Filter | None) -> Neighbors:
+        """The nearest rows by the engine's own exact search; needs `exact_mode`."""
+        raise EngineError(f"{self.title} has no exact search")
+
+    def writes(self) -> object | None:
+        """A value that changes with every write; None if the engine has none."""
+        return None
+
+    def pair(self, vector: NDArray[Any], k: int, depth: int, condition: Filter | None) -> Pair:
+        """The answer and the exact neighbors, back to back."""
+        before = self.writes()
+        answer, exact = self.answer(vector, k, condition), self.exact(vector, depth, condition)
+        after = self.writes()
+        return Pair(answer, exact, None if before is None or after is None else before != after)
+
+    def sample(self, count: int, seed: int) -> tuple[list[Any], NDArray[Any]]:
+        """Ids and vectors of random rows, at most `count`."""
+        raise NotImplementedError
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All rows that have a vector, block by block: `id`, `vector` (float32 lists) and these columns."""
+        raise NotImplementedError
+
+    def snippet(self, search: Mapping[str, Any]) -> str:
+        """Text to paste that makes production search with these parameters."""
+        return ", ".join(f"{name}={value}" for name, value in search.items())
+
+    def close(self) -> None:
+        """Let go of the collection; may be called twice."""
+
+    def __enter__(self) -> Collection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a probe may ask of a collection."""
+
+    seconds: float = 30.0
+    """Time limit of a single statement or call."""
+    connect_seconds: float = 10.0

@@ -1,0 +1,46 @@
+"""The schemes of existing collections, and the module that opens each of them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from recallatk.adapters.collection import Collection, Limits, parse_target
+from recallatk.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_SCHEMES = {
+    "postgresql": "recallatk.adapters.postgres_collection:PostgresCollection",
+    "postgres": "recallatk.adapters.postgres_collection:PostgresCollection",
+}
+
+
+def is_target(text: str) -> bool:
+    """Whether a text names an existing collection rather than a file of vectors."""
+    scheme, sign, _ = text.partition("://")
+    return bool(sign) and scheme in _SCHEMES
+
+
+def open_collection(text: str, limits: Limits | None = None, **more: Any) -> Collection:
+    """Open what a target names; nothing is changed there.
+
+    Args:
+        text: such as `postgresql://host/db?table=items` or `lancedb://folder/table`.
+        limits: time limits.
+        more: options in place of those in the URL.
+    """
+    scheme, sign, _ = text.partition("://")
+    if not sign or scheme not in _SCHEMES:
+        known = unknown("scheme", scheme, _SCHEMES) if sign else f"{text} has no scheme"
+        raise UsageError(f"{known}. A target is a URL such as postgresql://host/db?table=items")
+    module, _, name = _SCHEMES[scheme].partition(":")
+    kind: type[Collection] = getattr(importlib.import_module(module), name)
+    target = parse_target(text, kind.options)
+    for option in more:
+        if option not in kind.options:
+            raise UsageError(f"{scheme}: {unknown('option', option, kind.options)}")
+    from dataclasses import replace
+
+    return kind.open(replace(target, options={**target.options, **more}), limits or Limits())
