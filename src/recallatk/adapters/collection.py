@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+from recallatk.core.probed import Discovery as Discovery  # noqa: TC001, PLC0414 - part of this contract
 from recallatk.errors import EngineError, UsageError, unknown
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Knob, Metric
+    from recallatk.core import Knob
     from recallatk.filters import Filter
 
 
@@ -63,30 +64,6 @@ def parse_target(text: str, names: Sequence[str]) -> Target:
         # urlunsplit drops the empty host of URLs such as lancedb:///data.
         url = url.replace(f"{parts.scheme}:", f"{parts.scheme}://", 1)
     return Target(shown, parts.scheme, url, own)
-
-
-@dataclass(frozen=True)
-class Discovery:
-    """What a collection reports about itself; None where it cannot be known."""
-
-    target: str
-    """The target, without a password."""
-    engine: str
-    rows: int | None
-    dimension: int | None
-    metric: Metric | None
-    index: str | None
-    """Definition of the index; None if there is none."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Search settings in force."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """Metadata columns and their types."""
-    exact: str | None = None
-    """What the engine's own exact search compares, such as "vector(384)"; None if it has none."""
-    quantized: bool = False
-    """Whether stored vectors are less precise than those that were inserted, as far as known."""
-    notes: tuple[str, ...] = ()
-    """What a reader must know, such as rows without a vector."""
 
 
 class Answer(NamedTuple):

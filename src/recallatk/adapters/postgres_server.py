@@ -35,8 +35,14 @@ def stated_dsn(dsn: str) -> str:
     return dsn or os.environ.get(DSN_VARIABLE, "")
 
 
-def connected(dsn: str, engine: str) -> Any:
-    """Connect; `${NAME}` in the DSN expands to an environment variable, and errors never show a password."""
+def connected(dsn: str, engine: str, **more: Any) -> Any:
+    """Connect; `${NAME}` in the DSN expands to an environment variable, and errors never show a password.
+
+    Args:
+        dsn: a connection string or URL.
+        engine: the name in messages.
+        more: further parameters of the connection, in place of those in the DSN.
+    """
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
@@ -57,7 +63,7 @@ def connected(dsn: str, engine: str) -> Any:
     for name, value in parts.items():
         remember(str(value) if is_secret_name(name) else None)
     try:
-        return psycopg.connect("" if parts else bundled_server(), autocommit=True, **parts)
+        return psycopg.connect("" if parts else bundled_server(), autocommit=True, **(parts | more))
     except psycopg.OperationalError as problem:
         raise EngineError(f"{engine}: cannot connect to PostgreSQL: {str(problem).strip()}") from None
 

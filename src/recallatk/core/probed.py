@@ -1,0 +1,150 @@
+"""Probes of existing collections: what they report about themselves, and the recall that was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.core.data import Metric
+    from recallatk.core.judgments import Verdict
+    from recallatk.core.measured import Mean
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a collection reports about itself; None where it cannot be known."""
+
+    target: str
+    """The target, without a password."""
+    engine: str
+    rows: int | None
+    dimension: int | None
+    metric: Metric | None
+    index: str | None
+    """Definition of the index; None if there is none."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Search settings in force."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Metadata columns and their types."""
+    exact: str | None = None
+    """What the engine's own exact search compares, such as "vector(384)"; None if it has none."""
+    quantized: bool = False
+    """Whether stored vectors are less precise than those that were inserted, as far as known."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know, such as rows without a vector."""
+
+
+@dataclass(frozen=True)
+class ProbeCounts:
+    """What became of the queries."""
+
+    asked: int = 0
+    """Queries sent to the collection."""
+    scored: int = 0
+    """Queries in the mean."""
+    exact: int = 0
+    """Queries with exact neighbors."""
+    discarded: int = 0
+    """Pairs with a write between answer and exact search."""
+    refused: int = 0
+    """Queries whose filter the collection cannot run natively."""
+    no_eligible: int = 0
+    """Queries whose filter no row passes: they have no recall."""
+    short: int = 0
+    """Answers with fewer rows than asked for, although there are more."""
+    cut_ties: int = 0
+    """Queries tied at rank k with more rows than were compared."""
+    index_known: int = 0
+    """Calls that the engine told whether they used the index."""
+    index_used: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """Recall of an existing collection, with what it is based on."""
+
+    target: str
+    """Without a password."""
+    engine: str
+    rows: int | None
+    dimension: int | None
+    metric: Metric
+    index: str | None
+    settings: Mapping[str, Any]
+    """Search settings in force, and those of this probe."""
+    k: int
+    recall: Mean
+    bound: float | None
+    """Recall is at least this, with 95 % confidence."""
+    verdict: Verdict
+    counts: ProbeCounts
+    truth_source: str
+    """Where the exact neighbors come from, and what that means."""
+    latency_ms: Mapping[str, float | None]
+    """Percentiles as this client saw them; None for those that need more calls."""
+    sampled: bool = False
+    """Whether rows of the collection served as queries."""
+    any_time: bool = False
+    """Whether interval and bound hold although the probe stopped when it was decided."""
+    more_queries: int | None = None
+    """About how many more queries would decide an undecided target; None if that is not known."""
+    agreement: float | None = None
+    """Recall of the engine's exact search against the other source of truth, on a sample of queries."""
+    notes: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    """Reasons why filters were refused."""
+    per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    """`recall`, `strict` and `latency_ms` of every query asked, in the order asked."""
+    columns: pa.Table | None = field(default=None, repr=False)
+    """Columns of these queries, in the same order."""
+
+    @property
+    def index_used(self) -> float | None:
+        """Share of calls that used the index; None if the engine does not tell."""
+        known = self.counts.index_known
+        return self.counts.index_used / known if known else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The probe for JSON."""
+        counts, recall = self.counts, self.recall
+        return {
+            "target": self.target,
+            "engine": self.engine,
+            "rows": self.rows,
+            "dimension": self.dimension,
+            "metric": str(self.metric),
+            "index": self.index,
+            "k": self.k,
+            "queries": counts.scored,
+            "asked": counts.asked,
+            "exact_queries": counts.exact,
+            "recall": {
+                "value": recall.value,
+                "low": recall.low,
+                "high": recall.high,
+                "bound": self.bound,
+                "ids": recall.ids,
+                "any_time": self.any_time,
+            },
+            "verdict": self.verdict.to_dict(),
+            "more_queries": self.more_queries,
+            "truth_source": self.truth_source,
+            "exact_agreement": self.agreement,
+            "sampled_rows_as_queries": self.sampled,
+            "discarded": counts.discarded,
+            "refused": counts.refused,
+            "no_eligible": counts.no_eligible,
+            "short": counts.short,
+            "cut_ties": counts.cut_ties,
+            "index_used": self.index_used,
+            "latency_ms": dict(self.latency_ms),
+            "settings": {name: str(value) for name, value in self.settings.items()},
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,5 @@
+"""Existing collections to a verdict: probes with exact neighbors, and the effort that would do."""
+
+from recallatk.probing.probe import probe
+
+__all__ = ["probe"]

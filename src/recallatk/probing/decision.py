@@ -1,0 +1,164 @@
+"""Goals of a probe: decided as soon as the queries say so, or at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound, upper_bound
+from recallatk.analysis.intervals import quantile, quantile_ranks
+from recallatk.analysis.latency import PERCENTILES
+from recallatk.analysis.measures import Recall
+from recallatk.analysis.planning import queries_to_tell, spread_of
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
+from recallatk.errors import UsageError
+from recallatk.goals import Budget, Target
+from recallatk.goals.evaluation import CONFIDENCE, GoalEstimate, evaluate, target_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from recallatk.goals.grammar import Goal
+
+_OUTCOMES = {
+    SequentialVerdict.PASS: Outcome.MET,
+    SequentialVerdict.FAIL: Outcome.MISSED,
+    SequentialVerdict.UNDECIDED: Outcome.UNDECIDED,
+}
+_ROWS_AS_QUERIES = "rows of the collection are easier than real queries: give --queries for a PASS"
+
+
+class Decision:
+    """The goals of one probe and their sequential tests.
+
+    Args:
+        goals: targets on recall@k, and latency budgets.
+        k: the cutoff of the probe.
+    """
+
+    def __init__(self, goals: Sequence[Goal], k: int) -> None:
+        self.goals, self.k = tuple(goals), k
+        for goal in self.goals:
+            _require_measurable(goal, k)
+        self.tests = {
+            goal: SequentialTest(goal.value)
+            for goal in self.goals
+            if isinstance(goal, Target) and _is_sequential(goal)
+        }
+
+    def take(self, value: float) -> None:
+        """The recall of one more query."""
+        for test in self.tests.values():
+            test.update([value])
+
+    @property
+    def decided(self) -> bool:
+        """Whether more queries cannot change the verdict."""
+        if len(self.tests) < len(self.goals) or not self.goals:
+            return False
+        return all(test.verdict is not SequentialVerdict.UNDECIDED for test in self.tests.values())
+
+    def verdict(
+        self,
+        values: NDArray[np.float64],
+        milliseconds: NDArray[np.float64],
+        columns: pa.Table | None,
+        *,
+        sampled: bool,
+    ) -> Verdict:
+        """The verdict on all goals; rows of the collection as queries cannot pass a target."""
+        return Verdict(
+            tuple(self._result(goal, values, milliseconds, columns, sampled) for goal in self.goals)
+        )
+
+    def _result(
+        self,
+        goal: Goal,
+        values: NDArray[np.float64],
+        milliseconds: NDArray[np.float64],
+        columns: pa.Table | None,
+        sampled: bool,
+    ) -> GoalResult:
+        if isinstance(goal, Budget):
+            (result,) = evaluate([goal], Latencies(milliseconds))
+            return result
+        if not len(values):
+            return GoalResult(str(goal), Outcome.NOT_MEASURED, note="no query could be scored")
+        if goal in self.tests:
+            low, high = lower_bound(values, CONFIDENCE), upper_bound(values, CONFIDENCE)
+            outcome = _OUTCOMES[self.tests[goal].verdict]
+            # The test is a bound too: what it has decided, a bound that bets otherwise must not contradict.
+            low = max(low, goal.value) if outcome is Outcome.MET else low
+            high = min(high, goal.value) if outcome is Outcome.MISSED else high
+            result = GoalResult(str(goal), outcome, float(values.mean()), low, high)
+        else:
+            inside = goal.members(columns, len(values))
+            result = target_result(goal, np.where(inside, values, np.nan))
+        if sampled and result.outcome is Outcome.MET:
+            return GoalResult(
+                result.text, Outcome.UNDECIDED, result.value, result.low, result.high, _ROWS_AS_QUERIES
+            )
+        return result
+
+    def more_queries(self, values: NDArray[np.float64]) -> int | None:
+        """About how many more queries would decide the targets that are open; None if none is or can be."""
+        if len(values) < 2:
+            return None
+        spread, mean, needed = spread_of(values), float(values.mean()), 0
+        for goal, test in self.tests.items():
+            if test.verdict is SequentialVerdict.UNDECIDED and goal.value != mean and spread > 0:
+                # A test that may be looked at after every query takes about twice as many.
+                needed = max(needed, 2 * queries_to_tell(goal.value, mean, spread))
+        return max(1, needed - len(values)) if needed else None
+
+
+class Latencies:
+    """Latencies of single calls as evidence for budgets."""
+
+    def __init__(self, milliseconds: NDArray[np.float64]) -> None:
+        self.milliseconds = milliseconds
+
+    def estimate(self, goal: Goal) -> GoalEstimate | None:
+        """A percentile with the order statistics that bound it; None for other costs."""
+        if not isinstance(goal, Budget) or goal.name not in PERCENTILES or not len(self.milliseconds):
+            return None
+        share, in_order = PERCENTILES[goal.name], np.sort(self.milliseconds)
+        lower, upper = quantile_ranks(len(in_order), share, 2 * CONFIDENCE - 1)
+        low = None if lower is None else float(in_order[lower])
+        high = None if upper is None else float(in_order[upper])
+        return GoalEstimate(quantile(in_order, share), low, high, sampled=True)
+
+
+def latency_percentiles(milliseconds: NDArray[np.float64]) -> dict[str, float | None]:
+    """p50, p95 and p99; None for those that lie beyond the slowest of so few calls."""
+    found: dict[str, float | None] = {}
+    for name in ("p50", "p95", "p99"):
+        share, n = PERCENTILES[name], len(milliseconds)
+        found[name] = quantile(milliseconds, share) if n * (1 - share) >= 1 - 1e-9 else None
+    return found
+
+
+def _is_sequential(goal: Target) -> bool:
+    return (
+        goal.measure == Recall(goal.measure.k)
+        and goal.percentile is None
+        and goal.segment is None
+        and 0 < goal.value < 1
+    )
+
+
+def _require_measurable(goal: Goal, k: int) -> None:
+    if isinstance(goal, Budget):
+        if goal.name not in PERCENTILES:
+            raise UsageError(
+                f"{goal}: a probe measures recall and latency. Accepted: p95 <= 20ms and the like"
+            )
+        return
+    if goal.relevance is not None or goal.measure != Recall(goal.measure.k):
+        raise UsageError(f"{goal}: a probe measures recall@k. Accepted: recall@{k} >= 0.95 and the like")
+    if goal.measure.k != k:
+        raise UsageError(f"{goal}: this probe measures recall@{k}. Add --at {goal.measure.k}")

@@ -1,0 +1,197 @@
+"""The probe: queries to an existing collection, compared with exact neighbors until goals are decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.adapters.collection import Collection, Limits
+from recallatk.adapters.target_schemes import open_collection
+from recallatk.analysis.betting import lower_bound, upper_bound
+from recallatk.analysis.distribution import interval_of, plain_mean
+from recallatk.core import Mean
+from recallatk.core.probed import Probed
+from recallatk.errors import EngineError, UsageError
+from recallatk.goals.grammar import parse_goal
+from recallatk.probing.decision import Decision, latency_percentiles
+from recallatk.probing.pace import Pace
+from recallatk.probing.probe_queries import probe_queries
+from recallatk.probing.references import reference_for
+from recallatk.probing.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from recallatk.adapters.collection import Discovery
+    from recallatk.filters import Filter
+    from recallatk.goals.grammar import Goal
+    from recallatk.probing.probe_queries import ProbeQueries
+    from recallatk.probing.references import Reference
+
+DEFAULT_SAMPLE = 500
+DEFAULT_RATE = 20.0
+DEFAULT_K = 10
+
+
+def probe(
+    target: str | Collection,
+    queries: Any = None,
+    *,
+    goals: Sequence[str | Goal] = (),
+    at: int | None = None,
+    where: Filter | str | None = None,
+    search: Mapping[str, Any] | None = None,
+    settings: Mapping[str, str] | None = None,
+    sample: int = DEFAULT_SAMPLE,
+    truth: str | None = None,
+    corpus: Any = None,
+    max_rate: float | None = DEFAULT_RATE,
+    timeout: float = 30.0,
+    seed: int = 0,
+    on_discovery: Callable[[Discovery], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Probed:
+    """Recall of an existing collection, read-only; it stops as soon as the goals are decided.
+
+    Args:
+        target: a URL such as `postgresql://host/db?table=items`, or a collection that is open.
+        queries: real queries in any form; by default, rows of the collection ask for their neighbors.
+        goals: such as `recall@10 >= 0.95` and `p95 <= 20ms`.
+        at: the cutoff k; by default that of the first target, else 10.
+        where: a filter for all queries, in addition to their own.
+        search: search parameters, such as ef_search; by default what is in force.
+        settings: settings of the engine by their own names, for this probe alone.
+        sample: number of rows that serve as queries if there are none.
+        truth: `exact` for the engine's exact search, `stream` for certified truth of its vectors.
+        corpus: the corpus that the collection was made from; its certified truth is used.
+        max_rate: queries per second; None for no limit.
+        timeout: time limit of each statement or call, in seconds.
+        seed: random seed for the order of the queries and for the sample.
+        on_discovery: called with what the collection reports, before any query.
+        progress: called with the number of queries done, and of all.
+    """
+    parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
+    k = _cutoff(at, parsed)
+    decision = Decision(parsed, k)
+    opened = target if isinstance(target, Collection) else open_collection(target, Limits(seconds=timeout))
+    try:
+        opened.configure(search or {}, settings)
+        if on_discovery is not None:
+            on_discovery(opened.discovery())
+        asked = probe_queries(opened, queries, where, sample, seed)
+        reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
+        tally = _asked(opened, asked, reference, decision, k, Pace(max_rate), progress)
+        return _probed(opened, asked, reference, decision, tally, {**(search or {}), **(settings or {})})
+    finally:
+        if not isinstance(target, Collection):
+            opened.close()
+
+
+def _cutoff(at: int | None, goals: Sequence[Goal]) -> int:
+    if at is not None:
+        if at < 1:
+            raise UsageError(f"k = {at}. Accepted: 1 or more")
+        return at
+    found = [goal.measure.k for goal in goals if hasattr(goal, "measure")]
+    return found[0] if found else DEFAULT_K
+
+
+def _asked(
+    collection: Collection,
+    queries: ProbeQueries,
+    reference: Reference,
+    decision: Decision,
+    k: int,
+    pace: Pace,
+    progress: Callable[[int, int], None] | None,
+) -> Tally:
+    """Ask until the goals are decided or the queries run out."""
+    tally = Tally(k)
+    for done, place in enumerate(queries.order.tolist()):
+        condition = queries.filters[place]
+        reason = None if condition is None else collection.refusal(condition)
+        if reason is not None:
+            tally.refuse(reason)
+            continue
+        pace.wait()
+        try:
+            pair = reference.pair(collection, queries, place, k + queries.sampled)
+        except EngineError as problem:
+            scored = tally.counts["scored"]
+            raise EngineError(
+                f"query {place}: {problem}. No verdict: {scored:,} of {len(queries):,} queries were scored"
+            ) from problem
+        value = tally.take(place, pair, None if queries.own_ids is None else queries.own_ids[place])
+        if value is not None:
+            decision.take(value)
+        if progress is not None:
+            progress(done + 1, len(queries))
+        if decision.decided:
+            break
+    if not tally.recall:
+        raise UsageError(_nothing_scored(tally))
+    return tally
+
+
+def _nothing_scored(tally: Tally) -> str:
+    counts = tally.counts
+    if counts["refused"]:
+        reason = next(iter(tally.refusals))
+        return (
+            f"no query could be scored: the collection refuses the filters of {counts['refused']:,}: {reason}"
+        )
+    if counts["discarded"]:
+        return (
+            f"no query could be scored: rows were written during each of {counts['discarded']:,} pairs. "
+            "Probe when fewer rows are written, or use --truth stream"
+        )
+    return f"no query could be scored: no row passes the filters of {counts['no_eligible']:,} queries"
+
+
+def _probed(
+    collection: Collection,
+    queries: ProbeQueries,
+    reference: Reference,
+    decision: Decision,
+    tally: Tally,
+    stated: Mapping[str, Any],
+) -> Probed:
+    found, values = collection.discovery(), tally.values
+    milliseconds = np.array(tally.milliseconds)
+    stopped = bool(decision.tests)
+    if stopped:
+        # These hold at any time; an interval for a fixed number of queries would not.
+        ends: Any = (lower_bound(values, 0.975), upper_bound(values, 0.975))
+    else:
+        ends = interval_of(values, is_share=False) or (None, None)
+    columns = queries.columns.take(tally.places) if queries.columns.num_columns else None
+    return Probed(
+        target=found.target,
+        engine=found.engine,
+        rows=found.rows,
+        dimension=found.dimension,
+        metric=_metric(found),
+        index=found.index,
+        settings=found.settings or stated,
+        k=tally.k,
+        recall=Mean(plain_mean(values), plain_mean(np.array(tally.strict)), len(values), *ends),
+        bound=lower_bound(values),
+        verdict=decision.verdict(values, milliseconds, columns, sampled=queries.sampled),
+        counts=tally.totals(),
+        truth_source=reference.description,
+        latency_ms=latency_percentiles(milliseconds),
+        sampled=queries.sampled,
+        any_time=stopped,
+        more_queries=decision.more_queries(values),
+        notes=found.notes,
+        refusals=tuple(tally.refusals),
+        per_query={"recall": values, "strict": np.array(tally.strict), "latency_ms": milliseconds},
+        columns=columns,
+    )
+
+
+def _metric(found: Discovery) -> Any:
+    if found.metric is None:
+        raise UsageError(f"{found.target}: the metric is unknown. Add metric=cosine, ip or l2 to the target")
+    return found.metric

@@ -1,0 +1,155 @@
+"""Exact neighbors of a probe's queries: from the engine's exact search, its streamed vectors or a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from recallatk.adapters.collection import Neighbors, Pair
+from recallatk.api.truth import ground_truth
+from recallatk.core import Dataset, Metric
+from recallatk.datasets.opening import open_corpus
+from recallatk.errors import MismatchError, UsageError, choices
+from recallatk.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from recallatk.adapters.collection import Collection
+    from recallatk.core import Corpus, Truth
+    from recallatk.probing.probe_queries import ProbeQueries
+
+    Progress = Callable[[int, int], None]
+
+EXACT, STREAM = "exact", "stream"
+# Rows beyond rank k, so that ties at the boundary are seen whole.
+BEYOND = 32
+
+
+def plain_id(value: Any) -> Any:
+    """An id that compares equal, whichever driver or file it comes from."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, str) or value is None else str(value)
+
+
+class Reference:
+    """A source of exact neighbors."""
+
+    description: str
+    """Where the neighbors come from, and what that means."""
+
+    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> Pair:
+        """The answer of the collection and the exact neighbors of one query."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class EngineReference(Reference):
+    """The engine's own exact search, asked right after each query."""
+
+    description: str
+
+    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> Pair:
+        """Both from the collection, in one snapshot where it has snapshots."""
+        return collection.pair(queries.vectors[place], k, k + BEYOND, queries.filters[place])
+
+
+@dataclass(frozen=True, eq=False)
+class TruthReference(Reference):
+    """Certified ground truth of a corpus that was streamed or read from a file."""
+
+    description: str
+    truth: Truth
+
+    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> Pair:
+        """The answer, and the neighbors of the truth."""
+        answer = collection.answer(queries.vectors[place], k, queries.filters[place])
+        return Pair(answer, self.neighbors(place), None)
+
+    def neighbors(self, place: int) -> Neighbors:
+        """The true neighbors of one query."""
+        truth = self.truth
+        rows, scores = truth.rows[place], truth.scores
+        there = rows >= 0
+        ids = [plain_id(each) for each in truth.ids_of(rows[there]).to_pylist()]
+        if scores is None or truth.metric is None or truth.eligible is None:
+            raise MismatchError("the truth has no scores. Compute it with `recallatk truth`")
+        distances = scores[place][there] * (-1 if truth.metric.higher_is_better else 1)
+        return Neighbors(ids, distances, bool(truth.eligible[place] <= len(ids)))
+
+
+def reference_for(
+    collection: Collection,
+    queries: ProbeQueries,
+    k: int,
+    source: str | None,
+    corpus: Any,
+    progress: Progress | None = None,
+) -> Reference:
+    """The source of exact neighbors: a corpus file if there is one, else the engine, else its vectors.
+
+    Args:
+        collection: what is probed.
+        queries: the queries.
+        k: the cutoff.
+        source: `exact`, `stream` or None for the first that works.
+        corpus: the corpus in any form; None if there is none.
+        progress: called with the pairs of query and row done, and their total.
+    """
+    found = collection.discovery()
+    if source not in (None, EXACT, STREAM):
+        raise UsageError(f"--truth {source}. Accepted: {choices([EXACT, STREAM])}, or --corpus FILE")
+    if corpus is not None and source is None:
+        return _of_corpus(collection, queries, k, open_corpus(corpus), "the corpus file", progress)
+    if source == EXACT and not collection.exact_mode:
+        raise UsageError(f"{found.engine} has no exact search. Use --truth stream, or --corpus FILE")
+    if source != STREAM and collection.exact_mode:
+        precise = ", which may be less precise than what was inserted" if found.quantized else ""
+        return EngineReference(
+            f"exact search of {found.engine} over the stored vectors ({found.exact}){precise}"
+        )
+    with ScratchFolder() as folder:
+        streamed = _streamed(collection, queries, Path(folder) / "rows.parquet")
+        said = f"certified truth of the vectors that {found.engine} stores"
+        return _of_corpus(collection, queries, k, streamed, said, progress)
+
+
+def _streamed(collection: Collection, queries: ProbeQueries, path: Path) -> Corpus:
+    """The whole collection in a temporary file, block by block."""
+    wanted = sorted({name for each in queries.filters if each is not None for name in each.columns()})
+    batches: Iterator[Any] = iter(collection.batches(wanted))
+    first = next(batches, None)
+    if first is None:
+        raise UsageError(f"{collection.discovery().target}: no row has a vector")
+    with pq.ParquetWriter(path, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch.cast(first.schema))
+    return open_corpus(path, id_column="id", vector_column="vector")
+
+
+def _of_corpus(
+    collection: Collection,
+    queries: ProbeQueries,
+    k: int,
+    corpus: Corpus,
+    said: str,
+    progress: Progress | None,
+) -> Reference:
+    found = collection.discovery()
+    metric = found.metric
+    if metric is None:
+        raise UsageError(f"{found.target}: the metric is unknown. Add metric=cosine, ip or l2 to the target")
+    if found.rows is not None and corpus.rows < found.rows * 0.5:
+        raise MismatchError(
+            f"row count mismatch: {found.target} has {found.rows:,} rows, the corpus {corpus.rows:,}. Use "
+            "the corpus that the collection was made from"
+        )
+    dataset = Dataset(corpus, queries.queries, Metric(metric))
+    truth = ground_truth(dataset, depth=min(k + BEYOND, corpus.rows), progress=progress)
+    return TruthReference(f"{said}: exact neighbors with proof", truth)

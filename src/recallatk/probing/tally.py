@@ -1,0 +1,86 @@
+"""The running score of a probe: recall of each query, and what became of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recallatk.analysis.listed_recall import listed_recall
+from recallatk.core.probed import ProbeCounts
+from recallatk.probing.references import plain_id
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recallatk.adapters.collection import Answer, Neighbors, Pair
+
+
+class Tally:
+    """Recall and latency of the queries so far."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.places: list[int] = []
+        self.recall: list[float] = []
+        self.strict: list[float] = []
+        self.milliseconds: list[float] = []
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+
+    def refuse(self, reason: str) -> None:
+        """Count a query whose filter cannot run."""
+        self.counts["refused"] += 1
+        self.refusals[reason] += 1
+
+    def take(self, place: int, pair: Pair, own_id: Any = None) -> float | None:
+        """Score one pair; its recall, or None if it has none.
+
+        Args:
+            place: the query.
+            pair: its answer and exact neighbors.
+            own_id: the id of the query's own row; None for real queries.
+        """
+        self.counts["asked"] += 1
+        answer = pair.answer
+        self.milliseconds.append(answer.seconds * 1000)
+        if answer.used_index is not None:
+            self.counts["index_known"] += 1
+            self.counts["index_used"] += answer.used_index
+        if pair.exact is None or pair.changed:
+            self.counts["discarded"] += bool(pair.changed)
+            return None
+        self.counts["exact"] += 1
+        exact, ids = _without(pair.exact, answer, own_id)
+        found = listed_recall(exact.ids, exact.distances, ids, self.k, complete=exact.complete)
+        self.counts["cut_ties"] += found.cut_ties
+        if found.value is None or found.strict is None:
+            self.counts["no_eligible"] += 1
+            return None
+        self.counts["short"] += found.short
+        self.counts["scored"] += 1
+        self.places.append(place)
+        self.recall.append(found.value)
+        self.strict.append(found.strict)
+        return found.value
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Recall of the scored queries, in the order asked."""
+        return np.array(self.recall, np.float64)
+
+    def totals(self) -> ProbeCounts:
+        """The counts so far."""
+        return ProbeCounts(**self.counts)
+
+
+def _without(exact: Neighbors, answer: Answer, own_id: Any) -> tuple[Neighbors, list[Any]]:
+    """Neighbors and answer with plain ids, without the query's own row."""
+    ids, returned = [plain_id(each) for each in exact.ids], [plain_id(each) for each in answer.ids]
+    if own_id is None:
+        return exact._replace(ids=ids), returned
+    own = plain_id(own_id)
+    kept = [place for place, each in enumerate(ids) if each != own]
+    rest = exact._replace(ids=[ids[place] for place in kept], distances=exact.distances[kept])
+    return rest, [each for each in returned if each != own]

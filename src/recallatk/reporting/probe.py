@@ -1,0 +1,156 @@
+"""A probe as text: the verdict, recall with its bound, and what the number is based on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.distribution import mean_of_values
+from recallatk.analysis.intervals import share_interval
+from recallatk.analysis.segments import FEWEST, by_column
+from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
+from recallatk.reporting.labels import cut, number, with_margin
+from recallatk.reporting.text import for_console, render_text, terminal_width
+from recallatk.units import counted, share_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recallatk.core.judgments import GoalResult
+    from recallatk.core.probed import Discovery, Probed
+    from recallatk.reporting.document import Builders
+
+_LONGEST = 300
+_SHOWN_COLUMNS = 12
+_LOW = (0.5, 0.8, 1.0)
+
+
+def discovery_to_text(found: Discovery) -> str:
+    """What a collection reports about itself, in a few lines."""
+    rows = "unknown number of rows" if found.rows is None else counted(found.rows, "row", "rows")
+    size = "" if found.dimension is None else f", {found.dimension:,} dimensions"
+    metric = "metric unknown" if found.metric is None else str(found.metric)
+    lines = [f"{found.target}: {found.engine}, {rows}{size}, {metric}"]
+    lines.append(f"index: {cut(found.index or 'none', _LONGEST)}")
+    if found.settings:
+        lines.append("settings: " + ", ".join(f"{name}={value}" for name, value in found.settings.items()))
+    if found.columns:
+        names = list(found.columns)
+        more = f" and {len(names) - _SHOWN_COLUMNS:,} more" if len(names) > _SHOWN_COLUMNS else ""
+        lines.append("columns: " + ", ".join(names[:_SHOWN_COLUMNS]) + more)
+    lines += [f"note: {each}" for each in found.notes]
+    return for_console(render_text(Document("", [Section("", [Sentences(lines)])]), terminal_width()))
+
+
+def probe_to_text(
+    probed: Probed, by: Sequence[str] = (), *, width: int | None = None, ascii_only: bool | None = None
+) -> str:
+    """A probe for the terminal.
+
+    Args:
+        probed: the result.
+        by: query columns to group recall by.
+        width: columns of the terminal; by default those of the current one.
+        ascii_only: draw with ASCII; by default if the encoding of standard output needs it.
+    """
+    columns = terminal_width() if width is None else width
+    sections = build_sections(SECTIONS, probed, Form.SCREEN)
+    sections += [_segments(probed, name) for name in by]
+    return for_console(render_text(Document("", sections), columns), ascii_only=ascii_only)
+
+
+def _heading(probed: Probed) -> Section:
+    name, counts = f"recall@{probed.k}", probed.counts
+    bound = "" if probed.bound is None else f", at least {probed.bound:.3f} with 95 % confidence"
+    asked = counted(counts.scored, "query", "queries")
+    lead = f"{name} {with_margin(probed.recall)}{bound}. {probed.engine}: {asked}."
+    outcome = probed.verdict.outcome
+    lines = [lead if outcome is None else f"{outcome}. {lead}"]
+    lines += [_goal(each) for each in probed.verdict.goals]
+    if outcome == "UNDECIDED" and probed.more_queries is not None:
+        more = counted(probed.more_queries, "more query", "more queries")
+        lines.append(f"About {more} would decide, if recall stays as it is.")
+    if probed.sampled:
+        lines.append(
+            "Optimistic: rows of the collection served as queries, and they are easier than real ones. "
+            "Measure real queries: --queries FILE"
+        )
+    return Section("", [Sentences(lines)])
+
+
+def _goal(result: GoalResult) -> str:
+    value = "" if result.value is None else f": {result.value:.4g}"
+    bounds = "" if result.low is None or result.high is None else f" ({result.low:.4g} to {result.high:.4g})"
+    note = f"; {result.note}" if result.note else ""
+    return f"{result.text}: {result.outcome}{value}{bounds}{note}"
+
+
+def _tails(probed: Probed) -> Section:
+    values = probed.per_query["recall"]
+    rows = []
+    for limit in _LOW:
+        count = int((values >= limit).sum())
+        low, high = share_interval(count, len(values)) or (0.0, 1.0)
+        rows.append(
+            [f"queries with recall >= {limit:g}", f"{count / len(values):.1%}", f"{low:.1%} to {high:.1%}"]
+        )
+    rows.append(["queries with recall 0", f"{(values == 0).mean():.1%}", ""])
+    return Section("", [Table("", ["", "share", "95 % interval"], rows, 1)])
+
+
+def _basis(probed: Probed) -> Section:
+    counts = probed.counts
+    lines = [f"Truth: {probed.truth_source}."]
+    if probed.agreement is not None:
+        lines.append(f"The engine's exact search agrees with the other source by {probed.agreement:.3f}.")
+    if counts.index_known:
+        used = share_of(counts.index_used, counts.index_known, "calls", "used", "used")
+        lines.append(f"Index: {used} it. {probed.index or 'There is none'}.")
+    else:
+        lines.append("Index: the engine does not tell whether a call used it.")
+    times = ", ".join(f"{name} {number(each, '.3g', 'ms')}" for name, each in probed.latency_ms.items())
+    lines.append(f"Latency as this client saw it: {times}.")
+    if probed.settings:
+        lines.append("Settings: " + ", ".join(f"{name}={value}" for name, value in probed.settings.items()))
+    return Section("", [Sentences([*lines, *_left_out(probed)])])
+
+
+def _left_out(probed: Probed) -> list[str]:
+    counts, lines = probed.counts, []
+    if counts.short:
+        lines.append(f"{counted(counts.short, 'answer', 'answers')} had fewer than {probed.k} rows, "
+                     "although more pass.")  # fmt: skip
+    if counts.discarded:
+        lines.append(
+            f"Discarded: {counted(counts.discarded, 'pair', 'pairs')} with a write between answer and truth."
+        )
+    if counts.refused:
+        lines.append(
+            f"Left out: {counted(counts.refused, 'query', 'queries')} whose filter cannot run natively: "
+            f"{cut(probed.refusals[0], _LONGEST)}"
+        )
+    if counts.no_eligible:
+        lines.append(f"Left out: {counted(counts.no_eligible, 'query', 'queries')} without an eligible row.")
+    if counts.cut_ties:
+        lines.append(
+            f"{counted(counts.cut_ties, 'query has', 'queries have')} more ties at rank {probed.k} than were "
+            "compared: their recall may be too low."
+        )
+    return lines + [f"Note: {each}." for each in probed.notes]
+
+
+def _segments(probed: Probed, name: str) -> Section:
+    """Recall by one column of the queries, worst first."""
+    values, grouping = probed.per_query["recall"], by_column(probed.columns, name)
+    rows = []
+    for label in sorted({each for each in grouping.labels if each is not None}):
+        inside = grouping.labels == label
+        mean = mean_of_values(values[inside])
+        few = " (few)" if mean.n < FEWEST else ""
+        rows.append((float(np.mean(values[inside])), [str(label), with_margin(mean), f"{mean.n:,}{few}"]))
+    ordered = [row for _, row in sorted(rows)]
+    return Section("", [Table(f"By {name}", [name, f"recall@{probed.k}", "queries"], ordered, 1)])
+
+
+SECTIONS: Builders = ((Form.SCREEN, _heading), (Form.SCREEN, _tails), (Form.SCREEN, _basis))
