@@ -147,8 +147,8 @@ def intervals_and_bounds(pairs: list[Pairs], repeats: int, random: Any) -> list[
         ]
         covered, queries = ([line[place] for line in large] for place in (0, 2))
         told.append(
-            f"{name}: the interval covers the mean in {min(covered):.1%} to {max(covered):.1%} where n >= 200; "
-            f"it needs {min(queries):.0%} to {max(queries):.0%} of the exact queries"
+            f"{name}, n >= 200: the interval covers the mean in {min(covered):.1%} to {max(covered):.1%}; it "
+            f"needs {min(queries):.0%} to {max(queries):.0%} of the exact queries"
         )
     # Chance moves a share of that many repeats by three standard errors.
     noise = 3 * np.sqrt(0.05 * 0.95 / repeats)
