@@ -24,6 +24,8 @@ from recallatk.core.weights import unequal
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
@@ -65,55 +67,56 @@ def lower_bound(
     from there 1 - c + c value / m. Capital falls with m therefore, and so does its maximum over time: the
     means that are refuted are those below one point, which bisection finds. All of that holds with weights.
     """
-    checked = _checked(values)
+    checked = checked_values(values)
     sizes = None if weights is None else unequal(_relative(checked, weights))
-    if not 0 < confidence < 1:
-        raise UsageError(f"a confidence of {confidence}. Accepted: more than 0 and less than 1, such as 0.95")
-    needed = -math.log1p(-confidence)
-    drawn, sizes = _shuffled(checked, sizes, seed)
+    needed = needed_gain(confidence)
+    drawn, sizes = shuffled(checked, sizes, seed)
     bets = _bets(drawn, sizes, needed)
-    refuted, open_still = 0.0, 1.0
-    while open_still - refuted > 1e-9:
-        middle = (refuted + open_still) / 2
-        above = drawn - middle if sizes is None else sizes * (drawn - middle)
-        gains = np.log1p(np.minimum(bets, LARGEST_LOSS / middle) * above)
-        if np.max(np.cumsum(gains), initial=0.0) >= needed:
-            refuted = middle
-        else:
-            open_still = middle
-    return refuted
+
+    def is_refuted(mean: float) -> bool:
+        above = drawn - mean if sizes is None else sizes * (drawn - mean)
+        gains = np.log1p(np.minimum(bets, LARGEST_LOSS / mean) * above)
+        return bool(np.max(np.cumsum(gains), initial=0.0) >= needed)
+
+    return largest_refuted(is_refuted)
 
 
 def upper_bound(
     values: Floats, confidence: float = 0.95, seed: int = 0, weights: Floats | None = None
 ) -> float:
     """What the mean of values in [0, 1] is below; the mirror image of `lower_bound`."""
-    return 1.0 - lower_bound(1.0 - _checked(values), confidence, seed, weights)
+    return 1.0 - lower_bound(1.0 - checked_values(values), confidence, seed, weights)
 
 
-class SequentialTest:
-    """Whether a mean of values in [0, 1] reaches its target, decided as soon as the values say so.
+def needed_gain(confidence: float) -> float:
+    """Logarithm of the capital that refutes a mean with this confidence."""
+    if not 0 < confidence < 1:
+        raise UsageError(f"a confidence of {confidence}. Accepted: more than 0 and less than 1, such as 0.95")
+    return -math.log1p(-confidence)
 
-    PASS says that the mean is above the target and FAIL that it is below; the probability that it is wrong is
-    at most `alpha` for each, however often and whenever one looks. The values come in random order, one per
-    query. Each capital is the average over several gamblers, each with the same bet throughout. Values with
-    weights need to know the heaviest in advance.
-    """
 
-    def __init__(self, target: float, alpha: float = 0.05, heaviest: float = 1.0) -> None:
-        if not 0 < target < 1:
-            raise UsageError(f"a target of {target}. Accepted: more than 0 and less than 1, such as 0.95")
+def largest_refuted(is_refuted: Callable[[float], bool]) -> float:
+    """The point from 0 to 1 below which all means are refuted, by bisection."""
+    refuted, open_still = 0.0, 1.0
+    while open_still - refuted > 1e-9:
+        middle = (refuted + open_still) / 2
+        if is_refuted(middle):
+            refuted = middle
+        else:
+            open_still = middle
+    return refuted
+
+
+class BettingTest:
+    """Two averages of capitals, for and against a target, and the verdict of the first to reach 1 / alpha."""
+
+    def __init__(self, target: float, alpha: float, start_for: Floats, start_against: Floats) -> None:
         if not 0 < alpha < 1:
             raise UsageError(f"an alpha of {alpha}. Accepted: more than 0 and less than 1, such as 0.05")
-        if not 0 < heaviest < math.inf:
-            raise UsageError(f"a heaviest weight of {heaviest}. Accepted: more than 0")
-        self.target, self.alpha, self.heaviest = target, alpha, heaviest
+        self.target, self.alpha = target, alpha
         self.verdict = SequentialVerdict.UNDECIDED
         self.used = 0
-        self._bets_for = _shares(target) / target
-        self._bets_against = _shares(1 - target) / (1 - target)
-        self._for = np.ones_like(self._bets_for)
-        self._against = np.ones_like(self._bets_against)
+        self._for, self._against = start_for, start_against
 
     @property
     def capital_for(self) -> float:
@@ -125,27 +128,16 @@ class SequentialTest:
         """What betting on a mean below the target has made of 1."""
         return float(_average(self._against[None, :])[0])
 
-    def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> SequentialVerdict:
-        """Take one value or more, in order, up to the first that decides; what follows it changes nothing."""
-        checked = np.atleast_1d(_checked(values))
-        above = checked - self.target
-        if weights is not None:
-            above = _relative(checked, np.atleast_1d(weights), self.heaviest) * above
-        for start in range(0, len(above), BATCH):
-            if self.verdict is not SequentialVerdict.UNDECIDED:
-                break
-            self._take(above[start : start + BATCH])
-        return self.verdict
-
-    def _take(self, above: Floats) -> None:
+    def _take(self, factors_for: Floats, factors_against: Floats) -> None:
+        """Multiply capitals by the factors of each value (rows) in turn, up to the one that decides."""
         # Behind the value that decides, capital may grow beyond any float; those rows are not read.
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            capital_for = _capital(self._for, self._bets_for, above)
-            capital_against = _capital(self._against, self._bets_against, -above)
+            capital_for = _capital(self._for, factors_for)
+            capital_against = _capital(self._against, factors_against)
             passes = _average(capital_for) >= 1 / self.alpha
             fails = _average(capital_against) >= 1 / self.alpha
         decides = passes | fails
-        last = int(np.argmax(decides)) if decides.any() else len(above) - 1
+        last = int(np.argmax(decides)) if decides.any() else len(factors_for) - 1
         self.used += last + 1
         self._for, self._against = capital_for[last], capital_against[last]
         # With an alpha near 1 one value can bring both there: neither is then evidence against the other.
@@ -154,6 +146,36 @@ class SequentialTest:
         elif passes[last]:
             larger = self.capital_for >= self.capital_against
             self.verdict = SequentialVerdict.PASS if larger else SequentialVerdict.FAIL
+
+
+class SequentialTest(BettingTest):
+    """Whether a mean of values in [0, 1] reaches its target, decided as soon as the values say so.
+
+    PASS says that the mean is above the target and FAIL that it is below; the probability that it is wrong is
+    at most `alpha` for each, however often and whenever one looks. The values come in random order, one per
+    query. Each capital is the average over several gamblers, each with the same bet throughout. Values with
+    weights need to know the heaviest in advance.
+    """
+
+    def __init__(self, target: float, alpha: float = 0.05, heaviest: float = 1.0) -> None:
+        if not 0 < heaviest < math.inf:
+            raise UsageError(f"a heaviest weight of {heaviest}. Accepted: more than 0")
+        self._bets_for, self._bets_against = constant_bets(target)
+        super().__init__(target, alpha, np.ones_like(self._bets_for), np.ones_like(self._bets_against))
+        self.heaviest = heaviest
+
+    def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> SequentialVerdict:
+        """Take one value or more, in order, up to the first that decides; what follows it changes nothing."""
+        checked = np.atleast_1d(checked_values(values))
+        above = checked - self.target
+        if weights is not None:
+            above = _relative(checked, np.atleast_1d(weights), self.heaviest) * above
+        for start in range(0, len(above), BATCH):
+            if self.verdict is not SequentialVerdict.UNDECIDED:
+                break
+            batch = above[start : start + BATCH, None]
+            self._take(1 + self._bets_for * batch, 1 + self._bets_against * -batch)
+        return self.verdict
 
 
 def is_at_least(
@@ -166,7 +188,7 @@ def is_at_least(
     return SequentialDecision(test.verdict, test.used)
 
 
-def _checked(values: ArrayLike) -> Floats:
+def checked_values(values: ArrayLike) -> Floats:
     numbers: Floats = np.asarray(values, np.float64)
     if numbers.ndim > 1:
         raise UsageError(f"values of shape {numbers.shape}. Accepted: one value per query")
@@ -187,7 +209,7 @@ def _relative(values: Floats, weights: ArrayLike, heaviest: float | None = None)
     return numbers / (most or 1.0)
 
 
-def _shuffled(values: Floats, sizes: Floats | None, seed: int) -> tuple[Floats, Floats | None]:
+def shuffled(values: Floats, sizes: Floats | None, seed: int) -> tuple[Floats, Floats | None]:
     """The values in an order that is the same for the same values, whatever order they came in.
 
     The seed alone would give every sample of one size the same permutation of its sorted values, and the
@@ -205,32 +227,46 @@ def _bets(drawn: Floats, sizes: Floats | None, needed: float) -> Floats:
     """For each value the bet that would do best at the end, by the variance of the values before it."""
     if not len(drawn):
         return drawn
-    seen = np.arange(1, len(drawn) + 1)
+    bets: Floats = np.sqrt(2 * needed / (len(drawn) * variances_before(drawn, sizes)))
+    return bets
+
+
+def variances_before(drawn: Floats, sizes: Floats | None = None) -> Floats:
+    """For each value the variance of the values before it, shrunk to what is thought before any.
+
+    Values in several columns are columns of their own, without sizes.
+    """
+    seen = np.arange(1, len(drawn) + 1).reshape(-1, *[1] * (drawn.ndim - 1))
     if sizes is None:
-        means = (0.5 + np.cumsum(drawn)) / (seen + 1)
+        means = (0.5 + np.cumsum(drawn, axis=0)) / (seen + 1)
         first, squares = VARIANCE_BEFORE_ANY, (drawn - means) ** 2
     else:
         usual = float(np.mean(sizes))
         means = (0.5 * usual + np.cumsum(sizes * drawn)) / (np.cumsum(sizes) + usual)
         first = VARIANCE_BEFORE_ANY * float(np.mean(sizes**2))
         squares = (sizes * (drawn - means)) ** 2
-    variances = (first + np.cumsum(squares)) / (seen + 1)
-    before = np.concatenate([[first], variances[:-1]])
-    bets: Floats = np.sqrt(2 * needed / (len(drawn) * before))
-    return bets
+    variances = (first + np.cumsum(squares, axis=0)) / (seen + 1)
+    before: Floats = np.concatenate([np.full_like(drawn[:1], first), variances[:-1]])
+    return before
+
+
+def constant_bets(target: float) -> tuple[Floats, Floats]:
+    """The bets of a test's gamblers, for and against its target."""
+    if not 0 < target < 1:
+        raise UsageError(f"a target of {target}. Accepted: more than 0 and less than 1, such as 0.95")
+    return _shares(target) / target, _shares(1 - target) / (1 - target)
 
 
 def _shares(room: float) -> Floats:
     return EVEN_SHARES if room >= 0.5 else SPREAD_SHARES
 
 
-def _capital(start: Floats, bets: Floats, above: Floats) -> Floats:
+def _capital(start: Floats, factors: Floats) -> Floats:
     """The capital of every gambler (columns) after every value (rows).
 
     Products one after the other: their rounding does not depend on how values are put into batches.
     """
-    factors = np.concatenate([start[None, :], 1 + bets * above[:, None]])
-    return np.multiply.accumulate(factors, axis=0)[1:]
+    return np.multiply.accumulate(np.concatenate([start[None, :], factors]), axis=0)[1:]
 
 
 def _average(capital: Floats) -> Floats:
