@@ -349,3 +349,36 @@ def test_a_statement_that_takes_too_long_is_ended(table, target):
         pytest.raises(RecallError, match="time limit"),
     ):
         probe(collection, table[1][:2], max_rate=None)
+
+
+def test_the_least_effort_that_meets_the_target_is_found_and_confirmed(table, target, tmp_path):
+    _, queries = table
+    np.save(tmp_path / "queries.npy", queries)
+    words = ("tune", target, "--queries", "queries.npy", "--max-rate", "none", "--json")
+    done = recallatk(*words, "--target", "recall@10 >= 0.7", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    effort = found["search"]["ef_search"]
+    assert found["snippet"].startswith(f"SET hnsw.ef_search = {effort};")
+    above = probe(target, queries, search={"ef_search": effort}, max_rate=None)
+    below = probe(target, queries, search={"ef_search": max(1, effort // 3)}, max_rate=None)
+    assert above.recall.value >= 0.7
+    assert below.recall.value < above.recall.value
+    with psycopg.connect(bundled_server()) as connection:
+        # Production keeps its own setting.
+        connection.execute("SELECT '[1]'::vector")
+        assert connection.execute("SHOW hnsw.ef_search").fetchall() == [("40",)]
+
+
+def test_a_target_beyond_the_index_is_not_met_and_says_why(table, target, tmp_path):
+    np.save(tmp_path / "queries.npy", table[1])
+    words = ("tune", target, "--queries", "queries.npy", "--max-rate", "none")
+    missed = recallatk(*words, "--target", "recall@10 >= 0.9999", cwd=tmp_path)
+    assert missed.returncode == 1
+    assert "Not met" in missed.stdout
+    slow = recallatk(*words, "--target", "recall@10 >= 0.5", "--budget", "p50 <= 0.000001ms", cwd=tmp_path)
+    assert slow.returncode == 1
+    assert "is the limit" in slow.stdout
+    none = recallatk("tune", target, "--target", "recall@10 >= 0.5", cwd=tmp_path)
+    assert none.returncode == 2
+    assert "--queries FILE" in none.stderr

@@ -72,8 +72,15 @@ class Wanted(NamedTuple):
 
 
 def tune(
-    file: Annotated[str, typer.Argument(help="The corpus, or a bench file (.toml) with a [tune] table.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="The corpus, a bench file (.toml) with a [tune] table, or an existing collection "
+            "(postgresql://host/db?table=items, ...): then its search effort is tuned."
+        ),
+    ],
     queries: BenchQueries = None,
+    query_file: Annotated[str | None, typer.Option("--queries", help="Queries, as an option.")] = None,
     target: Targets = None,
     budget: Budgets = None,
     prefer: Prefer = None,
@@ -93,6 +100,9 @@ def tune(
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
+    max_rate: Annotated[
+        str, typer.Option(help="Most queries per second to an existing collection, or `none`.")
+    ] = "20/s",
     seed: Annotated[int, typer.Option(help="Random seed for the query split and trial order.")] = 0,
     strict: Strict = False,
     as_json: Json = False,
@@ -107,10 +117,19 @@ def tune(
     Example: recallatk tune corpus.parquet queries.parquet --metric cosine --target "recall@10 >= 0.95"
 
     Example: recallatk tune bench.toml
+
+    Example: recallatk tune "postgresql:///shop?table=items" --queries log.parquet --target "recall@10>=0.95"
     """
+    from recallatk.adapters.target_schemes import is_target
     from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
+    from recallatk.cli.tune_target import tune_target
 
     set_quiet(quiet)
+    queries = queries or query_file
+    if is_target(file):
+        unused = {"--engine": engine, "--prefer": prefer, "--time": time, "--metric": metric, "--out": out}
+        tune_target(file, queries, [*(target or ()), *(budget or ())], where, max_rate, seed, as_json, unused)
+        return
     asked = GivenOptions(
         queries, metric, where, id_column, vector_column, model, query_model, model_column,
         sample=sample, corpus_sample=corpus_sample,

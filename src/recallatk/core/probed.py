@@ -148,3 +148,80 @@ class Probed:
             "settings": {name: str(value) for name, value in self.settings.items()},
             "notes": list(self.notes),
         }
+
+
+@dataclass(frozen=True)
+class EffortLook:
+    """One setting that a tuning of an existing collection tried."""
+
+    search: Mapping[str, Any]
+    queries: int
+    """Queries asked before it was decided."""
+    mean: float
+    p50_ms: float | None
+    passed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class TunedEffort:
+    """The least effort with which an existing collection meets its targets."""
+
+    target: str
+    engine: str
+    goals: tuple[str, ...]
+    met: bool
+    why: str
+    """Why no setting is chosen; empty if one is."""
+    search: Mapping[str, Any]
+    """The chosen search parameters; empty if there are none."""
+    snippet: str
+    """Text to paste."""
+    k: int
+    recall: Mean | None
+    """Of the first target, on the held-out queries."""
+    bound: float | None
+    latency_ms: Mapping[str, float | None]
+    """On the held-out queries, as this client saw it."""
+    truth_source: str
+    looks: tuple[EffortLook, ...] = ()
+    """Every setting tried, by ascending effort."""
+    sent: int = 0
+    """Queries sent in all."""
+    validations: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tuning for JSON."""
+        recall = self.recall
+        return {
+            "target": self.target,
+            "engine": self.engine,
+            "goals": list(self.goals),
+            "met": self.met,
+            "why": self.why,
+            "search": dict(self.search),
+            "snippet": self.snippet,
+            "k": self.k,
+            "recall": None
+            if recall is None
+            else {
+                "value": recall.value,
+                "low": recall.low,
+                "high": recall.high,
+                "bound": self.bound,
+                "n": recall.n,
+            },
+            "latency_ms": dict(self.latency_ms),
+            "truth_source": self.truth_source,
+            "tried": [
+                {
+                    "search": dict(each.search),
+                    "queries": each.queries,
+                    "mean": each.mean,
+                    "p50_ms": each.p50_ms,
+                    "passed": each.passed,
+                }
+                for each in self.looks
+            ],
+            "queries_sent": self.sent,
+            "validations": self.validations,
+        }

@@ -1,5 +1,6 @@
 """Existing collections to a verdict: probes with exact neighbors, and the effort that would do."""
 
+from recallatk.probing.effort import tune_effort
 from recallatk.probing.probe import probe
 
-__all__ = ["probe"]
+__all__ = ["probe", "tune_effort"]

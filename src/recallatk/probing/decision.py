@@ -43,7 +43,7 @@ class Decision:
     def __init__(self, goals: Sequence[Goal], k: int) -> None:
         self.goals, self.k = tuple(goals), k
         for goal in self.goals:
-            _require_measurable(goal, k)
+            require_measurable(goal, k)
         self.tests = {
             goal: SequentialTest(goal.value)
             for goal in self.goals
@@ -151,7 +151,8 @@ def _is_sequential(goal: Target) -> bool:
     )
 
 
-def _require_measurable(goal: Goal, k: int) -> None:
+def require_measurable(goal: Goal, k: int) -> None:
+    """Refuse goals that a probe with this k cannot judge."""
     if isinstance(goal, Budget):
         if goal.name not in PERCENTILES:
             raise UsageError(

@@ -72,7 +72,7 @@ def probe(
         progress: called with the number of queries done, and of all.
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
-    k = _cutoff(at, parsed)
+    k = cutoff(at, parsed)
     decision = Decision(parsed, k)
     opened = target if isinstance(target, Collection) else open_collection(target, Limits(seconds=timeout))
     try:
@@ -88,7 +88,8 @@ def probe(
             opened.close()
 
 
-def _cutoff(at: int | None, goals: Sequence[Goal]) -> int:
+def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
+    """The stated k, else that of the first target, else 10."""
     if at is not None:
         if at < 1:
             raise UsageError(f"k = {at}. Accepted: 1 or more")

@@ -9,7 +9,7 @@ import numpy as np
 from recallatk.analysis.distribution import mean_of_values
 from recallatk.analysis.intervals import share_interval
 from recallatk.analysis.segments import FEWEST, by_column
-from recallatk.reporting.document import Document, Form, Section, Sentences, Table, build_sections
+from recallatk.reporting.document import Code, Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import cut, number, with_margin
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted, share_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recallatk.core.judgments import GoalResult
-    from recallatk.core.probed import Discovery, Probed
+    from recallatk.core.probed import Discovery, Probed, TunedEffort
     from recallatk.reporting.document import Builders
 
 _LONGEST = 300
@@ -153,4 +153,43 @@ def _segments(probed: Probed, name: str) -> Section:
     return Section("", [Table(f"By {name}", [name, f"recall@{probed.k}", "queries"], ordered, 1)])
 
 
+def effort_to_text(found: TunedEffort, *, width: int | None = None, ascii_only: bool | None = None) -> str:
+    """A tuning of an existing collection for the terminal."""
+    columns = terminal_width() if width is None else width
+    sections = build_sections(EFFORT_SECTIONS, found, Form.SCREEN)
+    return for_console(render_text(Document("", sections), columns), ascii_only=ascii_only)
+
+
+def _choice(found: TunedEffort) -> Section:
+    held_out = ""
+    if found.recall is not None:
+        queries = counted(found.recall.n, "query", "queries")
+        held_out = f"Held out: recall@{found.k} {with_margin(found.recall)} ({queries})"
+        p95 = found.latency_ms.get("p95")
+        held_out += "." if p95 is None else f", p95 {p95:.3g} ms."
+    if not found.met:
+        why = found.why[:1].upper() + found.why[1:]
+        return Section("", [Sentences([f"Not met: {', '.join(found.goals)}. {why}.", held_out])])
+    listed = ", ".join(f"{name}={value}" for name, value in found.search.items())
+    lines = [f"Met: run {found.engine} with {listed}. {held_out}"]
+    return Section("", [Sentences(lines), Code(found.snippet)])
+
+
+def _tried(found: TunedEffort) -> Section:
+    rows = [
+        [
+            ", ".join(f"{name}={value}" for name, value in each.search.items()),
+            f"{each.mean:.3f}",
+            number(each.p50_ms, ".3g"),
+            f"{each.queries:,}",
+            "yes" if each.passed else "no",
+        ]
+        for each in found.looks
+    ]
+    table = Table("Tried", ["search", "mean", "p50 ms", "queries", "meets the targets"], rows, 1)
+    sent = f"{counted(found.sent, 'query', 'queries')} sent. Truth: {found.truth_source}."
+    return Section("", [table, Sentences([sent])])
+
+
+EFFORT_SECTIONS: Builders = ((Form.SCREEN, _choice), (Form.SCREEN, _tried))
 SECTIONS: Builders = ((Form.SCREEN, _heading), (Form.SCREEN, _tails), (Form.SCREEN, _basis))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,16 +17,62 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.core import Weights
     from recallatk.goals import Target
-    from recallatk.tuning.index_client import IndexClient, ScoredAnswers
+    from recallatk.tuning.index_client import ScoredAnswers
     from recallatk.tuning.search_space import Ladder
-    from recallatk.tuning.study import Study
 
 _FIRST_BATCH = 64
 # Above the generous effort, each try multiplies the effort by this factor.
 _HIGHER = 4.0
 # In standard errors; high because many pairs are compared.
 _BEYOND_CHANCE = 4.0
+
+
+class EffortQueries(Protocol):
+    """The queries to choose by, as far as a search for effort needs them."""
+
+    @property
+    def weights(self) -> Weights | None:
+        """How much each query counts; None if all count the same."""
+
+    def order(self, seed: int) -> NDArray[np.int64]:
+        """The queries in random order."""
+
+
+class EffortStudy(Protocol):
+    """The queries, targets and time limit of a search for effort."""
+
+    @property
+    def side(self) -> Any:
+        """The queries to choose by: `EffortQueries`, in the form that the index takes."""
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        """The targets."""
+
+    @property
+    def seed(self) -> int:
+        """Random seed of the order of queries."""
+
+    def over(self) -> bool:
+        """Whether the time for choosing is over."""
+
+
+class EffortIndex(Protocol):
+    """An index that answers at any setting: one that was built, or a collection in use."""
+
+    def ask(
+        self,
+        side: Any,
+        targets: Sequence[Target],
+        search: dict[str, Any],
+        which: NDArray[np.int64],
+        *,
+        warm: bool = False,
+        purpose: str = "look",
+    ) -> ScoredAnswers:
+        """Answers to some queries, scored for each target."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +155,7 @@ class OutOfTime(Exception):  # noqa: N818 - not an error
     """The time limit for choosing has passed."""
 
 
-def least_effort(study: Study, index: IndexClient, ladder: Ladder, alpha: float) -> Chosen:
+def least_effort(study: EffortStudy, index: EffortIndex, ladder: Ladder, alpha: float) -> Chosen:
     """Start at full effort, bisect down, then step up until the bound meets the targets."""
     prober = Prober(study, index, Chosen(ladder, {}, alpha, ladder.most), limited=True)
     try:
@@ -120,7 +166,7 @@ def least_effort(study: Study, index: IndexClient, ladder: Ladder, alpha: float)
 
 
 def settled_above(
-    study: Study, index: IndexClient, chosen: Chosen, effort: float, factor: float
+    study: EffortStudy, index: EffortIndex, chosen: Chosen, effort: float, factor: float
 ) -> tuple[Look | None, Chosen]:
     """The next effort, at least `factor` times higher, whose bound meets every target; None at the top.
 
@@ -138,7 +184,7 @@ def settled_above(
 
 
 def settled_at(
-    study: Study, index: IndexClient, chosen: Chosen, search: dict[str, Any], least: float
+    study: EffortStudy, index: EffortIndex, chosen: Chosen, search: dict[str, Any], least: float
 ) -> Look | None:
     """The look at a setting over all queries.
 
@@ -159,9 +205,12 @@ def settled_at(
 class Prober:
     """Tries settings of one ladder during one search, and records their looks."""
 
-    def __init__(self, study: Study, index: IndexClient, known: Chosen, *, limited: bool = False) -> None:
+    def __init__(
+        self, study: EffortStudy, index: EffortIndex, known: Chosen, *, limited: bool = False
+    ) -> None:
         self.study, self.index, self.ladder, self.limited = study, index, known.ladder, limited
-        self.order = study.side.order(study.seed)
+        queries: EffortQueries = study.side
+        self.order = queries.order(study.seed)
         self.known = known
 
     def look(self, effort: float) -> Look:
