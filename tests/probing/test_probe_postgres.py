@@ -382,3 +382,18 @@ def test_a_target_beyond_the_index_is_not_met_and_says_why(table, target, tmp_pa
     none = recallatk("tune", target, "--target", "recall@10 >= 0.5", cwd=tmp_path)
     assert none.returncode == 2
     assert "--queries FILE" in none.stderr
+
+
+def test_a_proxy_needs_a_tenth_of_the_exact_queries_and_agrees(table, target):
+    _, queries = table
+    whole = probe(target, queries, max_rate=None)
+    found = probe(target, queries, max_rate=None, proxy=True)
+    assert found.counts.exact == 20
+    assert found.recall.n == 200
+    assert found.recall.low <= whole.recall.value <= found.recall.high
+    assert found.proxy_worth > 20
+    assert found.settings["hnsw.ef_search"] == "40"
+    failed = probe(target, queries, max_rate=None, proxy=True, goals=["recall@10 >= 0.999"])
+    assert failed.verdict.outcome == "FAIL"
+    with pytest.raises(RecallError, match="at least 10 queries"):
+        probe(target, queries[:5], max_rate=None, proxy=True)

@@ -56,12 +56,19 @@ class SequentialDecision(NamedTuple):
 
 
 def lower_bound(
-    values: Floats, confidence: float = 0.95, seed: int = 0, weights: Floats | None = None
+    values: Floats,
+    confidence: float = 0.95,
+    seed: int = 0,
+    weights: Floats | None = None,
+    *,
+    in_order: bool = False,
 ) -> float:
     """What the mean of values in [0, 1] is above, with a confidence that holds for every n and distribution.
 
     Bets are the larger the smaller the variance of the values before. The values are taken in an order drawn
     from `seed` and the values, for a file may be sorted; the bound does not depend on the order they come in.
+    With `in_order`, they are taken as they come, which must be random: then the bound also holds if the values
+    themselves decided when to stop.
 
     Each factor 1 + min(bet, c / m) (value - m) falls with m: up to m = c / bet it is 1 + bet (value - m),
     from there 1 - c + c value / m. Capital falls with m therefore, and so does its maximum over time: the
@@ -70,7 +77,7 @@ def lower_bound(
     checked = checked_values(values)
     sizes = None if weights is None else unequal(_relative(checked, weights))
     needed = needed_gain(confidence)
-    drawn, sizes = shuffled(checked, sizes, seed)
+    drawn, sizes = (checked, sizes) if in_order else shuffled(checked, sizes, seed)
     bets = _bets(drawn, sizes, needed)
 
     def is_refuted(mean: float) -> bool:
@@ -82,10 +89,15 @@ def lower_bound(
 
 
 def upper_bound(
-    values: Floats, confidence: float = 0.95, seed: int = 0, weights: Floats | None = None
+    values: Floats,
+    confidence: float = 0.95,
+    seed: int = 0,
+    weights: Floats | None = None,
+    *,
+    in_order: bool = False,
 ) -> float:
     """What the mean of values in [0, 1] is below; the mirror image of `lower_bound`."""
-    return 1.0 - lower_bound(1.0 - checked_values(values), confidence, seed, weights)
+    return 1.0 - lower_bound(1.0 - checked_values(values), confidence, seed, weights, in_order=in_order)
 
 
 def needed_gain(confidence: float) -> float:

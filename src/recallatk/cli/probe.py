@@ -46,6 +46,10 @@ def probe(
     by: By = None,
     truth: Annotated[str | None, typer.Option(help="Source of truth: exact or stream.")] = None,
     corpus: Annotated[str | None, typer.Option(help="Corpus file to compute the truth from.")] = None,
+    proxy: Annotated[
+        bool,
+        typer.Option("--proxy", help="Exact neighbors for every tenth query; the highest effort judges."),
+    ] = False,
     sql: Annotated[
         str | None, typer.Option(help="SELECT with $vector, $k and $filter, for PostgreSQL.")
     ] = None,
@@ -72,7 +76,7 @@ def probe(
         found = probe_target(
             opened, queries, goals=targets or (), at=at, where=where, search=parameters(search or ()),
             settings=texts(settings or ()), sample=sample, truth=truth, corpus=corpus,
-            max_rate=None if max_rate == "none" else parse_rate(max_rate), seed=seed,
+            max_rate=None if max_rate == "none" else parse_rate(max_rate), proxy=proxy, seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
         if not as_json:

@@ -97,6 +97,8 @@ class Probed:
     """About how many more queries would decide an undecided target; None if that is not known."""
     agreement: float | None = None
     """Recall of the engine's exact search against the other source of truth, on a sample of queries."""
+    proxy_worth: float | None = None
+    """About how many exact queries would give as narrow an interval without the proxy; None without one."""
     notes: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     """Reasons why filters were refused."""
@@ -122,7 +124,7 @@ class Probed:
             "metric": str(self.metric),
             "index": self.index,
             "k": self.k,
-            "queries": counts.scored,
+            "queries": recall.n,
             "asked": counts.asked,
             "exact_queries": counts.exact,
             "recall": {
@@ -137,6 +139,7 @@ class Probed:
             "more_queries": self.more_queries,
             "truth_source": self.truth_source,
             "exact_agreement": self.agreement,
+            "proxy_worth": self.proxy_worth,
             "sampled_rows_as_queries": self.sampled,
             "discarded": counts.discarded,
             "refused": counts.refused,

@@ -29,7 +29,7 @@ _OUTCOMES = {
     SequentialVerdict.FAIL: Outcome.MISSED,
     SequentialVerdict.UNDECIDED: Outcome.UNDECIDED,
 }
-_ROWS_AS_QUERIES = "rows of the collection are easier than real queries: give --queries for a PASS"
+ROWS_AS_QUERIES = "rows of the collection are easier than real queries: give --queries for a PASS"
 
 
 class Decision:
@@ -89,7 +89,7 @@ class Decision:
         if not len(values):
             return GoalResult(str(goal), Outcome.NOT_MEASURED, note="no query could be scored")
         if goal in self.tests:
-            low, high = lower_bound(values, CONFIDENCE), upper_bound(values, CONFIDENCE)
+            low, high = (bound(values, CONFIDENCE, in_order=True) for bound in (lower_bound, upper_bound))
             outcome = _OUTCOMES[self.tests[goal].verdict]
             # The test is a bound too: what it has decided, a bound that bets otherwise must not contradict.
             low = max(low, goal.value) if outcome is Outcome.MET else low
@@ -100,7 +100,7 @@ class Decision:
             result = target_result(goal, np.where(inside, values, np.nan))
         if sampled and result.outcome is Outcome.MET:
             return GoalResult(
-                result.text, Outcome.UNDECIDED, result.value, result.low, result.high, _ROWS_AS_QUERIES
+                result.text, Outcome.UNDECIDED, result.value, result.low, result.high, ROWS_AS_QUERIES
             )
         return result
 

@@ -17,6 +17,7 @@ from recallatk.goals.grammar import parse_goal
 from recallatk.probing.decision import Decision, latency_percentiles
 from recallatk.probing.pace import Pace
 from recallatk.probing.probe_queries import probe_queries
+from recallatk.probing.proxied import Proxied, metric_of
 from recallatk.probing.references import reference_for
 from recallatk.probing.tally import Tally
 
@@ -48,6 +49,7 @@ def probe(
     corpus: Any = None,
     max_rate: float | None = DEFAULT_RATE,
     timeout: float = 30.0,
+    proxy: bool = False,
     seed: int = 0,
     on_discovery: Callable[[Discovery], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -67,6 +69,8 @@ def probe(
         corpus: the corpus that the collection was made from; its certified truth is used.
         max_rate: queries per second; None for no limit.
         timeout: time limit of each statement or call, in seconds.
+        proxy: judge most queries by the collection's own answers at its highest effort, and correct that by
+            exact neighbors of every tenth query.
         seed: random seed for the order of the queries and for the sample.
         on_discovery: called with what the collection reports, before any query.
         progress: called with the number of queries done, and of all.
@@ -81,6 +85,9 @@ def probe(
             on_discovery(opened.discovery())
         asked = probe_queries(opened, queries, where, sample, seed)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
+        if proxy:
+            judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
+            return judged.probed(Pace(max_rate), progress)
         tally = _asked(opened, asked, reference, decision, k, Pace(max_rate), progress)
         return _probed(opened, asked, reference, decision, tally, {**(search or {}), **(settings or {})})
     finally:
@@ -163,7 +170,7 @@ def _probed(
     stopped = bool(decision.tests)
     if stopped:
         # These hold at any time; an interval for a fixed number of queries would not.
-        ends: Any = (lower_bound(values, 0.975), upper_bound(values, 0.975))
+        ends: Any = [bound(values, 0.975, in_order=True) for bound in (lower_bound, upper_bound)]
     else:
         ends = interval_of(values, is_share=False) or (None, None)
     columns = queries.columns.take(tally.places) if queries.columns.num_columns else None
@@ -172,12 +179,12 @@ def _probed(
         engine=found.engine,
         rows=found.rows,
         dimension=found.dimension,
-        metric=_metric(found),
+        metric=metric_of(found),
         index=found.index,
         settings=found.settings or stated,
         k=tally.k,
         recall=Mean(plain_mean(values), plain_mean(np.array(tally.strict)), len(values), *ends),
-        bound=lower_bound(values),
+        bound=lower_bound(values, in_order=True),
         verdict=decision.verdict(values, milliseconds, columns, sampled=queries.sampled),
         counts=tally.totals(),
         truth_source=reference.description,
@@ -190,9 +197,3 @@ def _probed(
         per_query={"recall": values, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         columns=columns,
     )
-
-
-def _metric(found: Discovery) -> Any:
-    if found.metric is None:
-        raise UsageError(f"{found.target}: the metric is unknown. Add metric=cosine, ip or l2 to the target")
-    return found.metric

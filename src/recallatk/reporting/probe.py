@@ -63,7 +63,9 @@ def probe_to_text(
 def _heading(probed: Probed) -> Section:
     name, counts = f"recall@{probed.k}", probed.counts
     bound = "" if probed.bound is None else f", at least {probed.bound:.3f} with 95 % confidence"
-    asked = counted(counts.scored, "query", "queries")
+    asked = counted(probed.recall.n, "query", "queries")
+    if probed.proxy_worth is not None:
+        asked += f", {counts.exact:,} with exact neighbors, worth about {probed.proxy_worth:,.0f}"
     lead = f"{name} {with_margin(probed.recall)}{bound}. {probed.engine}: {asked}."
     outcome = probed.verdict.outcome
     lines = [lead if outcome is None else f"{outcome}. {lead}"]
