@@ -18,6 +18,7 @@ _ROOMS = {
     "analysis": ("Assessment", "SequentialTest", "StagedAssessment", "parse_measure", "queries_to_tell"),
     "api": ("assess", "assess_stages", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
     "bench": ("Limits", "explain", "measure", "read_settings", "run"),
+    "capture": ("tap",),
     "core": (
         "Answers",
         "Corpus",

@@ -18,6 +18,7 @@ from recallatk.bench import explain as explain
 from recallatk.bench import measure as measure
 from recallatk.bench import read_settings as read_settings
 from recallatk.bench import run as run
+from recallatk.capture import tap as tap
 from recallatk.core import Answers as Answers
 from recallatk.core import Build as Build
 from recallatk.core import Corpus as Corpus
