@@ -33,7 +33,7 @@ _LONGEST_FILTER = 1 << 20
 
 def file_name(kind: str, process: int, token: str, number: int) -> str:
     """The name of a new file, which no other process and no other writer gives."""
-    return f"{kind}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{process}-{token}-{number}.parquet"
+    return f"{kind}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{process}-{token}-{number:06d}.parquet"
 
 
 def is_log_file(name: str) -> bool:

@@ -72,6 +72,9 @@ class LogWriter:
     """Writes calls to a folder; nothing that goes wrong here reaches the search."""
 
     def __init__(self, folder: Path, limits: LogLimits, redact: Redaction | None = None) -> None:
+        # Now, because it cannot be imported any more when the last calls are written at exit.
+        import pyarrow.parquet  # noqa: F401
+
         self.folder, self.limits, self.redact = folder, limits, redact
         self.closed = False
         self._begin()
