@@ -72,9 +72,10 @@ class LogWriter:
     """Writes calls to a folder; nothing that goes wrong here reaches the search."""
 
     def __init__(self, folder: Path, limits: LogLimits, redact: Redaction | None = None) -> None:
-        # Now, because it cannot be imported any more when the last calls are written at exit.
-        import pyarrow.parquet  # noqa: F401
+        # Arrow imports pandas with the first list, and at exit, when the last calls are written, it cannot.
+        import pyarrow as pa
 
+        parquet_bytes(pa.table({"k": [0]}))
         self.folder, self.limits, self.redact = folder, limits, redact
         self.closed = False
         self._begin()

@@ -105,7 +105,8 @@ class Sampler:
     def _gap(self) -> float:
         """Calls until the next kept one: geometric."""
         if self.probability >= 1.0:
-            return 1
+            # Every call is due, in whichever order threads arrive.
+            return 0
         if self.probability <= 0.0:
             return math.inf
         return 1 + int(math.log(1.0 - self.random.random()) / math.log1p(-self.probability))
