@@ -37,11 +37,11 @@ VECTOR = np.random.default_rng(0).normal(size=384).astype(np.float32)
 FOUND = list(range(10))
 
 
-def bare(vector: Any, k: int = 10, *, filter: str | None = None, ef: int = 64) -> list[int]:
+def bare(vector: Any, k: int = 10, *, ef: int = 64) -> list[int]:  # noqa: ARG001
     return FOUND
 
 
-async def bare_async(vector: Any, k: int = 10, *, filter: str | None = None, ef: int = 64) -> list[int]:
+async def bare_async(vector: Any, k: int = 10, *, ef: int = 64) -> list[int]:  # noqa: ARG001
     return FOUND
 
 

@@ -65,7 +65,7 @@ class CallRecord:
 
 
 @dataclass(frozen=True)
-class Timing:
+class CallTime:
     """When a call began, and how long it took."""
 
     began: datetime
@@ -94,7 +94,7 @@ class CallReader:
         return cls(signature, **extractors)
 
     def records(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, timing: Timing
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, timing: CallTime
     ) -> list[CallRecord]:
         """One record per query of a call that returned."""
         call = self._shared(args, kwargs, timing)
@@ -111,7 +111,7 @@ class CallReader:
         ]
 
     def failures(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: BaseException, timing: Timing
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: BaseException, timing: CallTime
     ) -> list[CallRecord]:
         """One record per query of a call that raised."""
         call = replace(self._shared(args, kwargs, timing), error=type(error).__name__)
@@ -119,7 +119,7 @@ class CallReader:
             return [call]
         return [replace(call, vector=row, batch=len(call.vector)) for row in call.vector]
 
-    def _shared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], timing: Timing) -> CallRecord:
+    def _shared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], timing: CallTime) -> CallRecord:
         """What all queries of a call have in common; the vector may be a matrix of them."""
         named = self._named(args, kwargs)
         matrix = self._vector(named, args, kwargs)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recallatk.capture.call_record import CallReader, CallRecord, Extractor, NotFoundError, Timing
+from recallatk.capture.call_record import CallReader, CallRecord, Extractor, NotFoundError, CallTime
 from recallatk.capture.log_writer import LogLimits, LogWriter, Redaction
 from recallatk.errors import UsageError
 from recallatk.redaction import is_url, without_secrets
@@ -169,9 +169,9 @@ class _Call:
         self.began = datetime.now(UTC)
         self.started = time.perf_counter_ns()
 
-    def timing(self) -> Timing:
+    def timing(self) -> CallTime:
         """When it began, and how long it has taken until now."""
-        return Timing(self.began, (time.perf_counter_ns() - self.started) / 1e6)
+        return CallTime(self.began, (time.perf_counter_ns() - self.started) / 1e6)
 
 
 def _wrapper(search: Callable[..., Any], sampler: Sampler, kept: _Kept) -> Any:

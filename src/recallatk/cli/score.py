@@ -41,7 +41,8 @@ TruthPath = Annotated[
 AnswersPath = Annotated[
     str | None,
     typer.Argument(
-        help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5; omit it with --stage."
+        help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run, result HDF5 or a log of `recallatk.tap`. "
+        "Omit it with --stage."
     ),
 ]
 Stage = Annotated[
