@@ -106,6 +106,52 @@ def test_a_redaction_changes_or_drops_records(tmp_path):
     assert not any(name in path.read_bytes() for path in tmp_path.iterdir() for name in (b"ann", b"bob"))
 
 
+def test_a_redaction_sees_every_query_of_a_batch_whole(tmp_path):
+    seen = []
+
+    def redact(record):
+        seen.append((record.parameters.pop("tenant"), record.filter.pop("owner")))
+        return
+
+    tapped = tap(lambda vectors, where, tenant: [[1]] * len(vectors), sample=1.0, to=tmp_path, redact=redact)
+    tapped(np.eye(3), {"owner": "ann"}, "hospital")
+    tapped.log.close()
+    assert seen == [("hospital", "ann")] * 3
+
+
+def test_large_filters_and_ids_count_as_memory(tmp_path):
+    go = threading.Event()
+    tapped = tap(
+        lambda vector, where, ids: ids,
+        sample=1.0,
+        to=tmp_path,
+        redact=lambda record: go.wait(30) and None,
+        max_bytes=1_000_000,
+    )
+    for _ in range(10):
+        tapped(VECTOR, {"id": {"$in": list(range(10_000))}}, [1])
+        tapped(VECTOR, None, ["x" * 1_000] * 500)
+    assert tapped.log.counts["dropped"] > 15
+    go.set()
+    tapped.log.close(30)
+
+
+class Raising(logging.Handler):
+    def emit(self, record):
+        raise RuntimeError("no logs today")
+
+
+def test_a_handler_of_the_service_that_raises_reaches_nobody(tmp_path):
+    logger, handler = logging.getLogger("recallatk.capture"), Raising()
+    logger.addHandler(handler)
+    try:
+        tapped = tap(search, sample=1.0, to=tmp_path)
+        assert tapped("no vector") == [0, 1]
+        assert tapped.log.counts["skipped"] == 1
+    finally:
+        logger.removeHandler(handler)
+
+
 BROKEN = {
     "raises": lambda record: 1 / 0,
     "returns something else": lambda record: {"vector": [1]},

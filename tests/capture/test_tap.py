@@ -51,6 +51,11 @@ def test_defaults_of_the_function_are_kept_too(tmp_path):
     assert (row["k"], row["parameters"]) == (2, '{"ef": 64}')
 
 
+def test_the_smallest_probability_keeps_nothing_and_fails_nothing(tmp_path):
+    tapped = tap(search, sample=5e-324, to=tmp_path)
+    assert [tapped(VECTOR) for _ in range(100)] == [[0, 1]] * 100 and tapped.log.counts["written"] == 0
+
+
 @pytest.mark.parametrize("probability", [0.0, 0.003, 0.1, 0.7, 1.0])
 def test_each_call_is_kept_with_the_stated_probability(tmp_path, probability):
     calls = 20_000
@@ -335,6 +340,7 @@ def test_words_of_users_and_secrets_are_no_parameters(tmp_path):
     [
         ({"sample": 1.5}, "sample is 1.5. Accepted: a probability from 0 to 1"),
         ({"sample": float("nan")}, "sample is nan"),
+        ({"sample": "often"}, "sample is 'often'"),
         ({"to": "s3://user:secret@bucket/log"}, "s3://bucket/log: calls are written to local folders only"),
         ({"rotate_rows": 0}, "rotate_rows"),
         ({"search": [1, 2]}, "search is an object of type list. Accepted: a function"),

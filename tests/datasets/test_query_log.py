@@ -55,9 +55,10 @@ def test_a_log_is_scored_against_the_truth_of_its_queries(tmp_path):
     np.save(tmp_path / "corpus.npy", corpus)
     ran = command("truth", "corpus.npy", "log/", "--metric", "l2", "--out", "truth.parquet", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    ran = command("score", "truth.parquet", "log/", "--at", "10", "--json", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["measures"]["recall@10"]["value"] == pytest.approx(0.8)
+    for answers in ("log/", "log/?k=10"):
+        ran = command("score", "truth.parquet", answers, "--at", "10", "--json", cwd=tmp_path)
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["measures"]["recall@10"]["value"] == pytest.approx(0.8)
 
 
 def test_an_audit_reads_production_queries_from_a_log(tmp_path):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recallatk.capture.plain_values import flat_scalars, plain
+from recallatk.capture.plain_values import flat_scalars, plain, weight
 from recallatk.capture.returned_ids import ids_per_query
 from recallatk.filters import Filter
 
@@ -23,7 +22,6 @@ FILTER_NAMES = ("filter", "where", "filters", "query_filter", "filter_expression
 TEXT_NAMES = frozenset(["text", "query", "query_text", "query_texts", "prompt", "question", "q"])
 _DTYPES = frozenset(["float16", "float32", "float64", "int8", "uint8"])
 _RECORD_BYTES = 512
-_ID_BYTES = 64
 
 # What a caller of `tap` may pass to say where a part of a call is.
 Extractor = Callable[..., Any]
@@ -59,9 +57,9 @@ class CallRecord:
     @property
     def size(self) -> int:
         """Estimated bytes in memory."""
-        texts = sys.getsizeof(self.filter) if isinstance(self.filter, str) else 0
-        names = sum(len(name) + sys.getsizeof(value) for name, value in self.parameters.items())
-        return _RECORD_BYTES + int(self.vector.nbytes) + _ID_BYTES * len(self.ids or ()) + texts + names
+        condition = self.filter.key if isinstance(self.filter, Filter) else self.filter
+        kept = weight(condition) + weight(self.parameters) + weight(self.ids)
+        return _RECORD_BYTES + int(self.vector.nbytes) + kept
 
 
 @dataclass(frozen=True)
@@ -105,19 +103,15 @@ class CallReader:
             raise NotFoundError(f"no ids were found in a result of type {type(result).__name__}")
         if not several:
             return [replace(call, ids=lists[0])]
-        return [
-            replace(call, vector=row, ids=ids, batch=len(matrix))
-            for row, ids in zip(matrix, lists, strict=True)
-        ]
+        calls = _rows_of(call)
+        return [replace(each, ids=ids) for each, ids in zip(calls, lists, strict=True)]
 
     def failures(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: BaseException, timing: CallTime
     ) -> list[CallRecord]:
         """One record per query of a call that raised."""
         call = replace(self._shared(args, kwargs, timing), error=type(error).__name__)
-        if call.vector.ndim == 1:
-            return [call]
-        return [replace(call, vector=row, batch=len(call.vector)) for row in call.vector]
+        return [call] if call.vector.ndim == 1 else _rows_of(call)
 
     def _shared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], timing: CallTime) -> CallRecord:
         """What all queries of a call have in common; the vector may be a matrix of them."""
@@ -174,6 +168,20 @@ class CallReader:
         if not all_finite(found):
             raise NotFoundError("the vector has numbers that are not finite")
         return found
+
+
+def _rows_of(call: CallRecord) -> list[CallRecord]:
+    """The queries of a batch; each has copies of its own, because a redaction may change them."""
+    return [
+        replace(
+            call,
+            vector=row,
+            batch=len(call.vector),
+            parameters=dict(call.parameters),
+            filter=call.filter if isinstance(call.filter, str | Filter) else plain(call.filter),
+        )
+        for row in call.vector
+    ]
 
 
 def valid_record(record: CallRecord | None) -> CallRecord | None:

@@ -106,10 +106,11 @@ class LogWriter:
             if self._waiting_bytes + size > self.limits.max_bytes:
                 self.count("dropped", len(calls), "the writer does not keep up")
                 return
-            self._waiting_bytes += size
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="recallatk.capture", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="recallatk.capture", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._waiting_bytes += size
             self._queue.put(calls)
 
     def count(self, fate: str, calls: int, reason: str = "") -> None:
@@ -119,7 +120,9 @@ class LogWriter:
             new = bool(reason) and fate not in self._warned
             self._warned.add(fate if new else "")
         if new:
-            _LOGGER.warning("%s: calls are %s: %s. Said once; see log.counts", self.folder, fate, reason)
+            # A handler of the service may raise.
+            with contextlib.suppress(Exception):
+                _LOGGER.warning("%s: calls are %s: %s. Said once; see log.counts", self.folder, fate, reason)
 
     def flush(self, timeout: float = _EXIT_SECONDS) -> bool:
         """Write everything that waits; False if it took longer than `timeout` seconds."""
@@ -213,7 +216,9 @@ class LogWriter:
             with atomic_file(target) as scratch:
                 scratch.write_bytes(content)
             self.count("written", len(ids))
-            self._remove_oldest()
+            # Another process may remove the same files.
+            with contextlib.suppress(OSError):
+                self._remove_oldest()
         except Exception as problem:
             known = isinstance(problem, RecallError | OSError)
             self.count("unwritable", len(ids), str(problem) if known else type(problem).__name__)

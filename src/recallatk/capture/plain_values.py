@@ -14,6 +14,7 @@ from uuid import UUID
 _LONGEST_TEXT = 64
 _DEEPEST = 20
 _MOST_ITEMS = 100_000
+_ITEM_BYTES = 56
 
 
 def plain(value: Any, depth: int = 0) -> Any:
@@ -46,6 +47,15 @@ def flat_scalars(named: Mapping[str, Any], prefix: str = "", depth: int = 0) -> 
         elif fields is not None:
             found |= flat_scalars(fields, f"{prefix}{name}.", depth + 1)
     return found
+
+
+def weight(value: Any) -> int:
+    """Estimated bytes of a plain value in memory."""
+    if isinstance(value, Mapping):
+        return _ITEM_BYTES + sum(weight(name) + weight(each) for name, each in value.items())
+    if isinstance(value, list):
+        return _ITEM_BYTES + sum(map(weight, value))
+    return _ITEM_BYTES + (len(value) if isinstance(value, str) else 0)
 
 
 def _fields(value: Any) -> Mapping[Any, Any] | None:

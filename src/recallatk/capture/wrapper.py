@@ -16,13 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recallatk.capture.call_record import CallReader, CallRecord, Extractor, NotFoundError, CallTime
+from recallatk.capture.call_record import CallReader, CallRecord, CallTime, Extractor, NotFoundError
 from recallatk.capture.log_writer import LogLimits, LogWriter, Redaction
 from recallatk.errors import UsageError
 from recallatk.redaction import is_url, without_secrets
 
 if TYPE_CHECKING:
     from recallatk.files import PathLike
+
+# So many calls are never made; gaps of the smallest probabilities are longer.
+_NEVER = 2.0**62
 
 Search = TypeVar("Search", bound=Callable[..., Any])
 
@@ -68,8 +71,8 @@ def tap(
     """
     if not callable(search):
         raise UsageError(f"search is an object of type {type(search).__name__}. Accepted: a function")
-    if not 0.0 <= sample <= 1.0:
-        raise UsageError(f"sample is {sample}. Accepted: a probability from 0 to 1, such as 0.01")
+    if not _is_probability(sample):
+        raise UsageError(f"sample is {sample!r}. Accepted: a probability from 0 to 1, such as 0.01")
     if is_url(os.fspath(to)):
         raise UsageError(f"{without_secrets(os.fspath(to))}: calls are written to local folders only")
     limits = LogLimits(max_bytes, rotate_rows, rotate_seconds, keep_bytes)
@@ -84,6 +87,10 @@ def tap(
     tapped.log = log
     weakref.finalize(tapped, log.retire).atexit = False
     return tapped  # type: ignore[no-any-return]
+
+
+def _is_probability(value: object) -> bool:
+    return isinstance(value, int | float) and 0.0 <= value <= 1.0
 
 
 class Sampler:
@@ -109,7 +116,8 @@ class Sampler:
             return 0
         if self.probability <= 0.0:
             return math.inf
-        return 1 + int(math.log(1.0 - self.random.random()) / math.log1p(-self.probability))
+        skipped = math.log(1.0 - self.random.random()) / math.log1p(-self.probability)
+        return 1 + int(min(skipped, _NEVER))
 
     def keeps(self, number: int) -> bool:
         """Whether to keep a call that has reached `due`."""
