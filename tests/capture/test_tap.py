@@ -90,8 +90,8 @@ def test_threads_lose_and_add_no_kept_call(tmp_path):
     for thread in threads:
         thread.join()
     single = sum(alone.keeps(n) for n in range(1, 40_001) if next(alone.numbers) >= alone.due)
-    # The last gap may end on either side of the last call.
-    assert abs(len(kept) - single) <= 1
+    # At the end, each thread may hold a call that another one was kept for.
+    assert abs(len(kept) - single) <= len(threads)
 
 
 def test_the_same_seed_keeps_the_same_calls(tmp_path):

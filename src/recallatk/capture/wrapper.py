@@ -11,10 +11,9 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from recallatk.capture.call_record import CallReader, CallRecord, CallTime, Extractor, NotFoundError
 from recallatk.capture.log_writer import LogLimits, LogWriter, Redaction
@@ -22,16 +21,28 @@ from recallatk.errors import UsageError
 from recallatk.redaction import is_url, without_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from recallatk.files import PathLike
 
 # So many calls are never made; gaps of the smallest probabilities are longer.
 _NEVER = 2.0**62
 
-Search = TypeVar("Search", bound=Callable[..., Any])
+Arguments = ParamSpec("Arguments")
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Tapped(Protocol[Arguments, Result_co]):
+    """A search function whose calls are sampled, with its log."""
+
+    log: LogWriter
+
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result_co:
+        """Search as before."""
 
 
 def tap(
-    search: Search,
+    search: Callable[Arguments, Result_co],
     *,
     sample: float = 0.01,
     to: PathLike,
@@ -46,7 +57,7 @@ def tap(
     rotate_seconds: float = LogLimits.rotate_seconds,
     keep_bytes: int | None = LogLimits.keep_bytes,
     seed: int | None = None,
-) -> Search:
+) -> Tapped[Arguments, Result_co]:
     """Keep a sample of the calls of a search function in rotating Parquet files.
 
     The result is the same function, sync or async, with the attribute `log`: `log.flush()`, `log.close()`,
