@@ -51,11 +51,13 @@ def flat_scalars(named: Mapping[str, Any], prefix: str = "", depth: int = 0) -> 
 
 def weight(value: Any) -> int:
     """Estimated bytes of a plain value in memory."""
-    if isinstance(value, Mapping):
-        return _ITEM_BYTES + sum(weight(name) + weight(each) for name, each in value.items())
+    if isinstance(value, str):
+        return _ITEM_BYTES + len(value)
     if isinstance(value, list):
         return _ITEM_BYTES + sum(map(weight, value))
-    return _ITEM_BYTES + (len(value) if isinstance(value, str) else 0)
+    if isinstance(value, dict):
+        return _ITEM_BYTES + sum(weight(name) + weight(each) for name, each in value.items())
+    return _ITEM_BYTES
 
 
 def _fields(value: Any) -> Mapping[Any, Any] | None:
