@@ -47,6 +47,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/robustness.py
 	$(BIN)/python benchmarks/engine_overhead.py
 	$(BIN)/python benchmarks/stages.py
+	$(BIN)/python benchmarks/tap.py
 	$(BIN)/python benchmarks/harness.py
 	$(BIN)/python benchmarks/index_memory.py
 	$(BIN)/python benchmarks/open_loop.py

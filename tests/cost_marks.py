@@ -36,7 +36,7 @@ SLOW_MODULES = {
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),
         *("test_child_process", "test_program_runs", "test_scratch_folders", "test_run_faults"),
-        "test_quality_cache",
+        *("test_quality_cache", "test_log_processes"),
     },
     "engines are measured or tuned for real": {
         *("test_live_objects", "test_notebook_user", "test_printed"),
@@ -103,6 +103,8 @@ SLOW_TESTS = {
     *("test_a_process_that_is_killed_while_it_makes_or_removes_a_folder_leaves_nothing_for_good",),
     *("test_the_row_is_counted_through_all_of_a_large_file",),
     *("test_a_web_server_that_has_no_such_file_or_gives_no_parts_of_files_says_so",),
+    *("test_a_log_is_scored_against_the_truth_of_its_queries",),
+    *("test_an_audit_reads_production_queries_from_a_log",),
 }
 
 

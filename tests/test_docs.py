@@ -15,6 +15,7 @@ import pytest
 
 from commands import recallatk
 from recallatk import ground_truth, load_run, load_truth, open_demo, save_truth
+from recallatk.adapters.postgres_server import bundled_server
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -57,6 +58,8 @@ def folder(tmp_path, monkeypatch, request):
     if request.node.callspec.params["page"].name == "README.md":
         shutil.copytree(request.getfixturevalue("readme_data"), tmp_path, dirs_exist_ok=True)
         return tmp_path
+    if request.node.callspec.params["page"].name in ("capture.md", "probe.md"):
+        monkeypatch.setenv("DATABASE_URL", bundled_server())
     rows = {"id": ["a", "b", "c"], "category": ["x", "y", None]}
     vectors = pa.FixedSizeListArray.from_arrays(pa.array([1, 0, 0, 1, 1, 0], pa.float32()), 2)
     pq.write_table(

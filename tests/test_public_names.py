@@ -92,6 +92,7 @@ PUBLIC = [
     "split_queries",
     "stages_to_dict",
     "stages_to_text",
+    "tap",
     "to_html",
     "to_markdown",
     "to_text",

@@ -18,6 +18,7 @@ _ROOMS = {
     "analysis": ("Assessment", "SequentialTest", "StagedAssessment", "parse_measure", "queries_to_tell"),
     "api": ("assess", "assess_stages", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
     "bench": ("Limits", "explain", "measure", "read_settings", "run"),
+    "capture": ("tap",),
     "core": (
         "Answers",
         "Corpus",
@@ -33,6 +34,7 @@ _ROOMS = {
         "Truth",
     ),
     "core.judgments": ("Finding", "Verdict"),
+    "core.probed": ("Probed", "TunedEffort"),
     "core.tuned": ("Tuned",),
     "datasets": (
         "convert",
@@ -55,6 +57,7 @@ _ROOMS = {
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
+    "probing": ("probe", "tune_effort"),
     "quality": ("Quality", "QualityJudge"),
     "reporting": (
         "assessment_to_dict",

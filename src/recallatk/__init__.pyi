@@ -18,6 +18,7 @@ from recallatk.bench import explain as explain
 from recallatk.bench import measure as measure
 from recallatk.bench import read_settings as read_settings
 from recallatk.bench import run as run
+from recallatk.capture import tap as tap
 from recallatk.core import Answers as Answers
 from recallatk.core import Build as Build
 from recallatk.core import Corpus as Corpus
@@ -35,6 +36,8 @@ from recallatk.core import Truth as Truth
 from recallatk.core import Vectors as Vectors
 from recallatk.core.judgments import Finding as Finding
 from recallatk.core.judgments import Verdict as Verdict
+from recallatk.core.probed import Probed as Probed
+from recallatk.core.probed import TunedEffort as TunedEffort
 from recallatk.core.tuned import Tuned as Tuned
 from recallatk.datasets import convert as convert
 from recallatk.datasets import inspect as inspect
@@ -59,6 +62,8 @@ from recallatk.filters import parse_filter as parse_filter
 from recallatk.linter import audit_run as audit_run
 from recallatk.linter import audit_settings as audit_settings
 from recallatk.pipeline import Path as Path
+from recallatk.probing import probe as probe
+from recallatk.probing import tune_effort as tune_effort
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.reporting import assessment_to_dict as assessment_to_dict

@@ -67,7 +67,7 @@ def lower_bound(
 
     Bets are the larger the smaller the variance of the values before. The values are taken in an order drawn
     from `seed` and the values, for a file may be sorted; the bound does not depend on the order they come in.
-    With `in_order`, they are taken as they come, which must be random: then the bound also holds if the values
+    With `in_order`, they are taken as they come, in random order: then the bound also holds if the values
     themselves decided when to stop.
 
     Each factor 1 + min(bet, c / m) (value - m) falls with m: up to m = c / bet it is 1 + bet (value - m),

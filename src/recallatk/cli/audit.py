@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 def audit(
     what: Annotated[str, typer.Argument(metavar="FILE|RUN", help="A bench file, or a run folder.")],
     production: Annotated[
-        str | None, typer.Option(help="Sample of production queries: vectors, with filters if there are any.")
+        str | None,
+        typer.Option(help="Sample of production queries: a log of `recallatk.tap`, or vectors and filters."),
     ] = None,
     target: Targets = None,
     truth: RunTruth = None,

@@ -41,7 +41,8 @@ TruthPath = Annotated[
 AnswersPath = Annotated[
     str | None,
     typer.Argument(
-        help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run or result HDF5; omit it with --stage."
+        help="Parquet, Arrow, JSONL, CSV, NPY, ivecs, ibin, TREC run, result HDF5 or a log of "
+        "`recallatk.tap`; omit it with --stage."
     ),
 ]
 Stage = Annotated[
@@ -174,9 +175,10 @@ def _sampled(
 
 def _read_answers(path: str, format: str | None) -> Answers:
     from recallatk.datasets import read_answers
+    from recallatk.datasets.call_sets import split_calls
     from recallatk.truths import is_truth_file
 
-    if is_truth_file(path):
+    if is_truth_file(split_calls(path)[0]):
         raise UsageError(f"{path} is a truth file. The truth comes first: recallatk score TRUTH ANSWERS")
     return read_answers(path, format=format)
 

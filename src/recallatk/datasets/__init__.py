@@ -3,6 +3,7 @@
 from recallatk.datasets.answer_sources import read_answers
 from recallatk.datasets.conversion import convert
 from recallatk.datasets.demo import open_demo
+from recallatk.datasets.formats.query_log import parameter_sets
 from recallatk.datasets.inspection import inspect
 from recallatk.datasets.opening import (
     make_corpus,
@@ -31,6 +32,7 @@ __all__ = [
     "open_dataset",
     "open_demo",
     "open_queries",
+    "parameter_sets",
     "queries_from_corpus",
     "read_answers",
     "read_qrels",

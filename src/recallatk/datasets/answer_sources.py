@@ -17,6 +17,8 @@ from recallatk.datasets.answer_tables import (
     matrix_answers,
     read_table_answers,
 )
+from recallatk.datasets.call_sets import split_calls
+from recallatk.datasets.formats.query_log import is_query_log, log_answers
 from recallatk.datasets.in_memory import (
     Frame,
     TableSource,
@@ -50,15 +52,19 @@ def read_answers(path: Any, *, format: str | None = None) -> Answers:
 
     Args:
         path: a Parquet, Arrow, JSON Lines or CSV table, npy, ivecs, ibin (also with distances), an
-            ann-benchmarks result or a TREC run. Or answers in memory: a data frame in the layout of such a
-            table, a matrix of ids, one list of ids per query, or a mapping from query ids to lists.
+            ann-benchmarks result, a TREC run or a query log of `tap`. Or answers in memory: a data frame
+            in the layout of such a table, a matrix of ids, one list of ids per query, or a mapping from query
+            ids to lists.
         format: the file's format, if its ending and first bytes do not tell.
     """
     if isinstance(path, Answers):
         return path
     if not is_path(path):
         return held_answers(path)
+    path, calls = split_calls(path)
     location = locate(path)
+    if location.is_folder and is_query_log(location.children()):
+        return log_answers(location, calls)
     if location.is_folder:
         raise FormatError(location.text, "a folder", f"one file: {_ACCEPTED_FILES}")
     if location.size == 0:

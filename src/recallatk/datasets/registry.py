@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from recallatk.datasets.call_sets import split_calls
 from recallatk.datasets.in_memory import is_path, open_object
 from recallatk.datasets.source import Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError, choices, unknown
@@ -33,6 +34,7 @@ FORMATS = {
     "npy": "recallatk.datasets.formats.npy:Npy",
     "npz": "recallatk.datasets.formats.npz:Npz",
     "parquet": "recallatk.datasets.formats.parquet:Parquet",
+    "query-log": "recallatk.datasets.formats.query_log:QueryLog",
     "trec": "recallatk.datasets.formats.trec:Trec",
     "u8bin": "recallatk.datasets.formats.xbin:U8bin",
     "vectordbbench": "recallatk.datasets.formats.vectordbbench:VectorDBBench",
@@ -126,7 +128,9 @@ def open_source(
         if format is not None:
             raise UsageError(f"{name}: format={format!r} is for files, and this is an object in memory")
         return open_object(path, options, name)
-    locations = locate_all(path)
+    where, calls = split_calls(path)
+    options = replace(options, calls=calls)
+    locations = locate_all(where)
     if len(locations) > 1:
         return _open_shards(without_secrets(str(path)), locations, format, options)
     return open_location(locations[0], options, format)
@@ -144,6 +148,8 @@ def _open_folder(folder: Location, options: OpenOptions, name: str | None) -> So
     for each in [get_format(name)] if name else all_formats():
         if each.recognizes_folder(children):
             return each.open([folder], options)
+    if options.calls:
+        raise FormatError(folder.text, f"not a query log, so ?{options.calls} selects nothing", "a query log")
     files = [child for child in children if not child.is_folder and has_known_suffix(child)]
     files = [file for file in files if file.suffix != _SIDECAR_SUFFIX] or files
     if not files:

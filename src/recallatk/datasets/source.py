@@ -27,6 +27,8 @@ class OpenOptions:
 
     id_column: str | None = None
     vector_column: str | None = None
+    calls: str = ""
+    """Which calls of a query log to read, such as `k=10&ef=64`."""
 
 
 @dataclass(frozen=True)

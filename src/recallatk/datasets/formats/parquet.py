@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from recallatk.capture.log_format import log_version
 from recallatk.datasets.answer_tables import read_table_answers
 from recallatk.datasets.batches import BatchSource, Shards, sound, start_before, starts_of
+from recallatk.datasets.call_sets import require_readable_filters
 from recallatk.datasets.imported import id_truth
 from recallatk.datasets.layout import VECTOR, table_records, table_schema, tables
 from recallatk.datasets.source import ROWS, Format, OpenOptions, Source
@@ -104,6 +106,8 @@ class Parquet(Format):
     def open(self, shards: list[Location], options: OpenOptions) -> Source:
         """Open the shards as one table of vectors."""
         source = open_table(shards)
+        if log_version(source.schema) is not None:
+            require_readable_filters(source)
         return Source(source.text, self.name, {ROWS: table_records(source, options)})
 
     def read_truth(
