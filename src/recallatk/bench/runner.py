@@ -349,6 +349,7 @@ class Runner:
             filters=self.filters,
             violations=None if self.filters is None else violations(self.dataset, result.answers),
             stages=self._stages(trial, result),
+            own_truth=truth is not self.truth,
         )
         self.sink.add(measurement)
         self.progress.add(measurement)
