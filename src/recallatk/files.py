@@ -169,7 +169,7 @@ def _by_number(name: str) -> list[tuple[bool, int, str]]:
 
 
 @contextlib.contextmanager
-def reading(where: str, kind: str) -> Iterator[None]:
+def reading(where: str, kind: str, hint: str = "") -> Iterator[None]:
     """Turn any exception of a reader library on a damaged file into a FormatError.
 
     NumPy, Arrow, HDF5, zipfile, zlib and tokenize raise unrelated exceptions on damaged bytes, so every
@@ -181,7 +181,8 @@ def reading(where: str, kind: str) -> Iterator[None]:
         raise
     except Exception as problem:
         said = redact_text(" ".join(str(problem).split()))[:200] or type(problem).__name__
-        raise FormatError(where, f"cannot be read as {kind}: {said}", f"a valid {kind}") from problem
+        found = f"cannot be read as {kind}: {said}"
+        raise FormatError(where, found, f"a valid {kind}", hint=hint) from problem
 
 
 def _resolve(text: str) -> Location:

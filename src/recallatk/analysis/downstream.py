@@ -280,7 +280,8 @@ def _point(
     low, high = difference_interval(lost, level, weights) or (None, None)
     mean = relevance_mean(_quality(measurement, name), measurement.weights)
     loss = Estimate(weighted_mean(lost, weights), *alone)
-    fused = measurement.stages is not None and measurement.stages.truth is not None
+    stages = measurement.stages
+    fused = measurement.own_truth or (stages is not None and stages.truth is not None)
     return Point(measurement.trial, recall, mean, loss, low, high, p_value, fused)
 
 

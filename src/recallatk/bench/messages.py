@@ -73,12 +73,26 @@ class ProbeRequest:
     seed: int = 0
 
 
-Request: TypeAlias = BuildRequest | MeasureRequest | AskRequest | ProbeRequest
+@dataclass(frozen=True)
+class OrderRequest:
+    """Order lists by the function of a stage; `queries-NUMBER.npy` in the folder has them.
+
+    The first number of each line is the query, the others are corpus rows.
+    """
+
+    number: int
+    stage: str
+
+
+Request: TypeAlias = BuildRequest | MeasureRequest | AskRequest | ProbeRequest | OrderRequest
 
 
 @dataclass(frozen=True)
 class Began:
-    """A phase has begun: preparing, build, warm-up, search or explain; the last three belong to one trial."""
+    """A phase has begun: preparing, build, warm-up, search, explain or truth.
+
+    Warm-up, search and explain belong to one trial, truth to one query.
+    """
 
     phase: str
     number: int | None = None
@@ -146,7 +160,7 @@ Event: TypeAlias = Began | Built | Blocked | Finished | Failed | Ready
 _KINDS: dict[str, type[Any]] = {
     each.__name__: each
     for each in (
-        *(BuildRequest, MeasureRequest, AskRequest, ProbeRequest),
+        *(BuildRequest, MeasureRequest, AskRequest, ProbeRequest, OrderRequest),
         *(Began, Built, Blocked, Finished, Failed, Ready),
     )
 }

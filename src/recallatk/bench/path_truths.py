@@ -15,19 +15,20 @@ from recallatk.analysis.measures import Recall, RecallWithin
 from recallatk.analysis.stages import staged_recall
 from recallatk.bench.job import query_sparse
 from recallatk.core.stages import MeasuredStage, MeasuredStages, widened
-from recallatk.errors import UsageError
+from recallatk.errors import RecallError, UsageError
 from recallatk.pipeline.fusion import by_rank, by_score
 from recallatk.pipeline.hybrid_truth import exact_list, fusion_losses, hybrid_truth
 from recallatk.pipeline.lexical import query_texts
 from recallatk.pipeline.path import EXACT, RRF, Rerank, Retrieve
-from recallatk.pipeline.path_engine import DEEPER, TEXT, PathEngine, truth_depth
+from recallatk.pipeline.path_engine import DEEPER, PathEngine, function_orders, truth_depth
 from recallatk.pipeline.path_leg import PathLeg
 from recallatk.pipeline.ranking import Ranked
-from recallatk.pipeline.rerankers import ExactOrder, FunctionOrder
+from recallatk.pipeline.rerankers import ExactOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recallatk.bench.rerank_process import RerankProcess
     from recallatk.core import Dataset, Trial, Truth
     from recallatk.core.stages import StageTrace
     from recallatk.pipeline.fusion import Fuse
@@ -41,13 +42,23 @@ class PathTruths:
         dataset: the data.
         truth: exact search by vectors, at least as deep as `truth_depth` says.
         numbers: the numbers of the queries that functions are told; by default those in the dataset.
+        part: the corpus row of each row of the dataset; by default the dataset has the whole corpus.
+        process: orders lists by a function that can be imported, in a process of its own; None: in this one.
     """
 
-    def __init__(self, dataset: Dataset, truth: Truth, numbers: NDArray[np.int64] | None = None) -> None:
-        self.dataset, self.truth = dataset, truth
+    def __init__(
+        self,
+        dataset: Dataset,
+        truth: Truth,
+        numbers: NDArray[np.int64] | None = None,
+        part: NDArray[np.int64] | None = None,
+        process: RerankProcess | None = None,
+    ) -> None:
+        self.dataset, self.truth, self.part, self.process = dataset, truth, part, process
         self._numbers = np.arange(dataset.queries.rows) if numbers is None else numbers
         self._legs: dict[Any, PathLeg] = {}
         self._made: dict[Any, Truth] = {}
+        self._failed: dict[Any, RecallError] = {}
 
     def of(self, engine: type[PathEngine], trial: Trial, k: int) -> Truth:
         """What the path returns for every query if its legs are exact.
@@ -60,8 +71,15 @@ class PathTruths:
         self.require_depth(engine, trial, k)
         wanted = max(k, engine.path.k or k)
         key = (engine, self._deciding(engine, trial), wanted)
+        if key in self._failed:
+            raise self._failed[key]
         if key not in self._made:
-            self._made[key] = self._truth(engine, trial, wanted)
+            try:
+                self._made[key] = self._truth(engine, trial, wanted)
+            except RecallError as problem:
+                # A function that failed once is not called again for every trial.
+                self._failed[key] = problem
+                raise
         return self._made[key]
 
     def _truth(self, engine: type[PathEngine], trial: Trial, k: int) -> Truth:
@@ -240,11 +258,22 @@ class PathTruths:
         corpus = self.dataset.corpus
         if stage.by == EXACT:
             ordered = ExactOrder(corpus, self.dataset.metric).order(self._batch.vectors, first)
+        elif self.process is not None and isinstance(stage.by, str):
+            ordered = self._ordered_apart(engine, stage, first, self.process)
         else:
-            named = TEXT if TEXT in corpus.columns.schema.names else None
-            function = FunctionOrder(engine.path.name, stage, corpus, stage.column or named)
-            ordered = function.order(self._batch, first)
+            ordered = function_orders(engine, corpus)[stage.name].order(self._batch, first)
         return ordered if depth >= rows.shape[1] else np.concatenate([ordered, rows[:, depth:]], axis=1)
+
+    def _ordered_apart(
+        self, engine: type[PathEngine], stage: Rerank, rows: NDArray[np.int64], process: RerankProcess
+    ) -> NDArray[np.int64]:
+        """The rows in the order of a function that another process calls, which holds the whole corpus."""
+        if self.part is None:
+            return process(engine, stage, self._numbers, rows)
+        ordered = process(engine, stage, self._numbers, np.where(rows < 0, rows, self.part[rows]))
+        places = np.argsort(self.part)
+        found = places[np.searchsorted(self.part, ordered, sorter=places) % len(places)]
+        return np.where(ordered < 0, ordered, found)
 
     def _deciding(self, engine: type[PathEngine], trial: Trial) -> tuple[Any, ...]:
         """The parameters of a trial that decide its truth: all but the effort of its indexes."""

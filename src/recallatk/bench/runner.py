@@ -21,8 +21,9 @@ from recallatk.bench.loss_evidence import Inquiry
 from recallatk.bench.messages import NO_SPACE, Began, Blocked, Built, Failed
 from recallatk.bench.path_truths import PathTruths
 from recallatk.bench.progress import Progress
+from recallatk.bench.rerank_process import RerankProcess
 from recallatk.bench.session import Session
-from recallatk.bench.supervisor import WorkerProcess
+from recallatk.bench.supervisor import TrialFailed, WorkerProcess
 from recallatk.bench.trial_result import TrialResult
 from recallatk.core import Build, Failure, Measurement
 from recallatk.errors import EngineError, RecallError, UsageError
@@ -128,6 +129,9 @@ class Runner:
             data = folder / "data"
             data.mkdir()
             write_data(data, self.dataset, self.engines.values())
+            self.path_truths.process = RerankProcess(
+                data, folder / "truth", self.dataset.metric, self.k, self.settings
+            )
             for number, planned in enumerate(self.plan.builds, 1):
                 self._measure(planned, data, folder / f"build-{number}")
                 # After the process of the build ended: a judge may take longer than the trials.
@@ -316,6 +320,11 @@ class Runner:
         if engine is not None and issubclass(engine, PathEngine):
             try:
                 truth = self.path_truths.of(engine, trial, self.k)
+            except TrialFailed as problem:
+                self._failed(
+                    trial, Failed(result.number, problem.kind, "truth", problem.message, problem.log)
+                )
+                return
             except RecallError as problem:
                 # The function of a stage may fail on exact lists alone: that costs its trial, and no other.
                 self._failed(trial, Failed(result.number, "exception", "truth", str(problem)))
@@ -349,6 +358,7 @@ class Runner:
             filters=self.filters,
             violations=None if self.filters is None else violations(self.dataset, result.answers),
             stages=self._stages(trial, result),
+            own_truth=truth is not self.truth,
         )
         self.sink.add(measurement)
         self.progress.add(measurement)

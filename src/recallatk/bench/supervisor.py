@@ -24,13 +24,14 @@ from recallatk.bench.messages import (
     Failed,
     Finished,
     MeasureRequest,
+    OrderRequest,
     Ready,
     from_line,
     to_line,
 )
 from recallatk.bench.process_log import ProcessLog
 from recallatk.bench.process_usage import BETWEEN, UsageWatch
-from recallatk.bench.trial_result import Answered, TrialResult
+from recallatk.bench.trial_result import Answered, TrialResult, load_arrays
 from recallatk.errors import EngineError, UsageError
 from recallatk.scratch import reclaim, scratch_writing, temporary_below
 
@@ -173,6 +174,23 @@ class WorkerProcess:
         sent.unlink()
         result.unlink()
         return probed
+
+    def order(
+        self, stage: str, queries: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> NDArray[np.int64] | Failed:
+        """The rows of each query in the order of a stage's function; or how and at which query it failed."""
+        self._number += 1
+        sent, result = queries_file(self.folder, self._number), result_file(self.folder, self._number)
+        _save(sent, np.column_stack([queries, rows]))
+        for event in self._send(OrderRequest(self._number, stage)):
+            if isinstance(event, Failed):
+                return event
+        if not result.exists():
+            return Failed(None, "crash", "start", "the process ended without a message", self._log.tail())
+        ordered: NDArray[np.int64] = load_arrays(result)[0]["rows"]
+        sent.unlink()
+        result.unlink()
+        return ordered
 
     def _expected(self, kind: type[Any], events: list[Event]) -> Any:
         for event in events:

@@ -35,13 +35,14 @@ from recallatk.bench.messages import (
     Failed,
     Finished,
     MeasureRequest,
+    OrderRequest,
     ProbeRequest,
     Ready,
     from_line,
     to_line,
 )
 from recallatk.bench.session import Session, failure_of
-from recallatk.bench.trial_result import TrialResult
+from recallatk.bench.trial_result import TrialResult, save_arrays
 from recallatk.errors import WriteError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Worker:
         self.job = read_job(folder)
         self._remember(*(task.search for task in self.job.tasks))
         # Import the engine now, before any limit or clock applies.
-        kind = _engine(self.job)
+        self.kind = kind = _engine(self.job)
         if kind.inputs.functions and not os.environ.get("PYTHONSAFEPATH"):
             # Last, so that no file in the user's folder hides an installed module.
             sys.path.append(str(Path.cwd()))
@@ -108,6 +109,8 @@ class Worker:
                     yield from self._ask(request)
                 case ProbeRequest():
                     yield from self._probe(request)
+                case OrderRequest():
+                    yield from self._order(request)
         except WriteError as problem:
             yield Failed(getattr(request, "number", None), NO_SPACE, "search", str(problem))
         except Exception as problem:
@@ -145,6 +148,20 @@ class Worker:
         yield Began("explain")
         found = self.session.probe(request, misses, lambda row: vectors[row : row + 1])
         found.save(result_file(self.folder, request.number))
+        yield Finished(request.number)
+
+    def _order(self, request: OrderRequest) -> Iterator[Event]:
+        from recallatk.pipeline.path_engine import function_orders
+
+        lines = np.load(queries_file(self.folder, request.number), allow_pickle=False)
+        function = function_orders(self.kind, read_corpus(self.data))[request.stage]
+        ordered = np.empty((len(lines), lines.shape[1] - 1), np.int64)
+        for place, line in enumerate(lines):
+            # One by one, so that a process that ends has named the query.
+            yield Began("truth", int(line[0]))
+            batch, _ = self.session.questions.single[line[0]]
+            ordered[place] = function.order(batch, line[None, 1:])
+        save_arrays(result_file(self.folder, request.number), {"rows": ordered}, {})
         yield Finished(request.number)
 
 

@@ -218,6 +218,13 @@ class Measurement:
     """What the stages of a path returned and took; None for an engine without stages."""
     judged: Judged | None = None
     """How good its first answers are downstream; None if nothing judged them."""
+    own_truth: bool = False
+    """Whether its score is against the truth of its own path, which is stored with the stages."""
+
+    @property
+    def truth_lost(self) -> bool:
+        """Whether the truth of its own path is not known any more, as if its stage file was lost."""
+        return self.own_truth and (self.stages is None or self.stages.truth is None)
 
     @property
     def asked(self) -> NDArray[np.bool_]:

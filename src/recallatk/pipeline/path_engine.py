@@ -99,11 +99,7 @@ class PathEngine(Engine):
         weighs = path.fuse is not None and path.fuse.method == WEIGHTED
         if weighs or any(each.by == EXACT for each in path.reranks):
             self.exact = ExactOrder(corpus, metric)
-        names = corpus.columns.schema.names
-        for each in path.reranks:
-            if each.calls:
-                column = each.column or (TEXT if TEXT in names else None)
-                self.functions[each.name] = FunctionOrder(path.name, each, corpus, column)
+        self.functions = function_orders(type(self), corpus)
         if path.post_filter is not None:
             self.allowed = AllowedRows(corpus)
 
@@ -308,6 +304,18 @@ class PathEngine(Engine):
                 leg.engine.close()
         self.legs, self.exact, self.functions, self.allowed = [], None, {}, None
         self.masks, self.rows, self.searched = {}, 0, 0
+
+
+def function_orders(engine: type[Engine], corpus: Corpus) -> dict[str, FunctionOrder]:
+    """The functions of a path by stage; none for other engines."""
+    if not issubclass(engine, PathEngine):
+        return {}
+    named = TEXT if TEXT in corpus.columns.schema.names else None
+    return {
+        each.name: FunctionOrder(engine.path.name, each, corpus, each.column or named)
+        for each in engine.path.reranks
+        if each.calls
+    }
 
 
 def _unfiltered(batch: QueryBatch) -> QueryBatch:

@@ -185,7 +185,7 @@ def _measured(line: TrialLine, measure: str | None) -> dict[str, Any]:
         "anomalies": measurement.score.anomalies,
         "pareto": line.front,
         "failure": None,
-        **({} if measurement.stages is None else {"path": _stages(measurement)}),
+        **({"path": _stages(measurement)} if measurement.stages is not None or measurement.own_truth else {}),
     }
 
 

@@ -37,13 +37,17 @@ _FUSED = (
     "{}: its truth is its own fusion and reranking of exact lists, so its recall is not comparable with that "
     "of other engines"
 )
+_UNKNOWN = (
+    "{}: the lists of its stages are not stored, so which neighbors it missed is not known. If files of the "
+    "run are lost, run the same command again: this setting is measured anew"
+)
 
 
 def stages(report: RunReport) -> Section | None:
     """Every path with its stages at every setting, losses and rerank advice; None without paths."""
     found = _summaries(report.run)
     if not found:
-        return None
+        return _without(report)
     said = Sentences([_EXPLAINED, *_covered(found)])
     return Section(TITLE, [said, *_tables(found, report.labels), *_notes(found, report)])
 
@@ -52,7 +56,7 @@ def stages_page(report: RunReport) -> Section | None:
     """The same with one table, which a page can show."""
     found = _summaries(report.run)
     if not found:
-        return None
+        return _without(report)
     said = Sentences([_EXPLAINED, *_covered(found)])
     blocks: list[Block] = [said, _table(found, report.labels), *_notes(found, report)]
     return Section(TITLE, blocks, "stages", "Stages")
@@ -62,7 +66,7 @@ def stages_in_brief(report: RunReport) -> Section | None:
     """The stages of the best setting of each path, and the advice."""
     found = _summaries(report.run)
     if not found:
-        return None
+        return _without(report)
     best = _best(report.run, found)
     return Section(TITLE, [*_tables(best, report.labels), *_notes(best, report)])
 
@@ -189,8 +193,21 @@ def _notes(found: Sequence[PathSummary], report: RunReport) -> Iterator[Block]:
     if advice:
         yield Items(advice, "rerank")
     fused = [_FUSED.format(name) for name in dict.fromkeys(each.trial.engine for each in found if each.fused)]
+    fused += _unknown(report)
     if fused:
         yield Items(fused, "note")
+
+
+def _without(report: RunReport) -> Section | None:
+    """The trials whose stages are lost; None if no stages are known at all."""
+    unknown = _unknown(report)
+    return Section(TITLE, [Items(unknown, "note")], "stages", "Stages") if unknown else None
+
+
+def _unknown(report: RunReport) -> list[str]:
+    """One sentence for each trial of a path whose truth was not stored or is lost."""
+    lost = [each for each in report.run.measurements if each.truth_lost]
+    return [_UNKNOWN.format(report.labels.label(each.trial)) for each in lost]
 
 
 def _losses(found: PathSummary, labels: Naming) -> str:

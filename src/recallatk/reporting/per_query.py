@@ -95,9 +95,12 @@ def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict
     if k is None:
         return {}
     if truth is None or truth.depth < k:
-        return _spreads_alone(curve)
+        return _spreads_alone(curve, detailed(curve))
     told = [
-        number for number in detailed(curve) if len(curve.lines[number].measurement.answers) == len(truth)
+        number
+        for number in detailed(curve)
+        if len(curve.lines[number].measurement.answers) == len(truth)
+        and not curve.lines[number].measurement.truth_lost
     ]
     # An index mostly returns the same answers under every load.
     same: dict[tuple[bytes, bytes], list[int]] = {}
@@ -111,13 +114,15 @@ def facts_of(curve: Curve, truth: Truth | None, dataset: Dataset | None) -> dict
         number: _facts(each, k, cut, curve.lines[number].measurement.score.weights)
         for number, each in asked.items()
     }
-    return {number: facts[numbers[0]] for numbers in same.values() for number in numbers}
+    lost = [number for number in detailed(curve) if curve.lines[number].measurement.truth_lost]
+    alone = _spreads_alone(curve, lost)
+    return alone | {number: facts[numbers[0]] for numbers in same.values() for number in numbers}
 
 
-def _spreads_alone(curve: Curve) -> dict[int, Facts]:
+def _spreads_alone(curve: Curve, numbers: list[int]) -> dict[int, Facts]:
     """The spread alone, from stored per-query values."""
     found = {}
-    for number in detailed(curve):
+    for number in numbers:
         values = curve.lines[number].measurement.values(curve.measure or "")
         if values is not None and len(values):
             found[number] = Facts(values, distribution(values))
@@ -134,7 +139,10 @@ class _Asked(NamedTuple):
 
 
 def recall_per_query(measurement: Measurement, truth: Truth, k: int) -> NDArray[np.float64]:
-    """Recall@k of every query; NaN for those that were not asked."""
+    """Recall@k of every query; NaN for those that were not asked, or if nobody knows their truth."""
+    if measurement.truth_lost:
+        stored = measurement.values(str(Recall(k)))
+        return np.full(len(measurement.answers), np.nan) if stored is None else stored
     return _asked(measurement, truth, k).values
 
 

@@ -57,7 +57,7 @@ def rows_by_engine(
     found = []
     for point in settings_by_engine(curve, chosen):
         measurement = curve.lines[point["n"]].measurement
-        if len(measurement.answers) == len(truth):
+        if len(measurement.answers) == len(truth) and not measurement.truth_lost:
             compared = compared_queries(measurement, truth)
             rows = segments_by_row(compared, k, groupings, weights_of(measurement))
             found.append(SettingRows(measurement.trial, point["label"], rows))

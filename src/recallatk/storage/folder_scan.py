@@ -199,9 +199,11 @@ def forget(contents: FolderScan) -> None:
 
 
 def remove_trial(folder: Path, number: int) -> None:
-    """Remove the file of a trial and what stands beside it."""
-    for name in (trial_name(number), *(each.name(number) for each in SIDECARS)):
-        (folder / name).unlink(missing_ok=True)
+    """Remove the file of a trial and what stands beside it; files that no run wrote stay."""
+    (folder / trial_name(number)).unlink(missing_ok=True)
+    for each in SIDECARS:
+        if not each.is_foreign(folder / each.name(number)):
+            (folder / each.name(number)).unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Failure, Run
     from recallatk.storage.records import Record
+    from recallatk.storage.trial_file import TrialFile
 
 _MISSING = object()
 # Goals, prices, segments and explanations change no measurement. Engines and repeated builds only change
@@ -194,16 +195,21 @@ def _require_going_on(where: Path, version: int) -> None:
 def adopt(found: FolderScan, planned: tuple[Trial, ...] | None) -> tuple[FinishedTrials, dict[Trial, Record]]:
     """Reuse every intact trial file, with its entry for run.json; damaged ones are measured again.
 
-    Trials that the plan does not name are kept behind it.
+    So are planned trials of paths whose stages are lost. Trials that the plan does not name are kept
+    behind it.
 
     Args:
         found: the folder, which holds the same run.
         planned: the trials to measure; None to accept whatever is there.
     """
-    summaries, damaged = _read_all(found)
+    summaries, damaged, unstaged = _read_all(found)
     files = {number: read_trial_record(each) for number, each in summaries.items()}
     owners = _owners(files, planned)
     _require_once(found.folder, files, owners)
+    for number in () if planned is None else owners.keys() & set(unstaged):
+        # Only a new measurement can tell again what the trial of a path was compared with.
+        damaged.append(number)
+        del files[number], owners[number]
     kept = {number: trial for number, trial in files.items() if number not in owners}
     for number in damaged:
         remove_trial(found.folder, number)
@@ -270,16 +276,28 @@ def _places(
     return places | dict(zip(sorted(kept), behind, strict=False))
 
 
-def _read_all(found: FolderScan) -> tuple[dict[int, Record], list[int]]:
-    """Entries for run.json by trial number, and the numbers of damaged files."""
-    summaries, damaged = {}, list(found.damaged)
+def _read_all(found: FolderScan) -> tuple[dict[int, Record], list[int], list[int]]:
+    """Entries for run.json by trial number, the numbers of damaged files, and of trials without stages."""
+    summaries, damaged, unstaged = {}, list(found.damaged), list[int]()
     for number in found.trials:
         try:
-            summaries[number] = read_trial(found.folder / trial_name(number), every_column=True).summary
+            file = read_trial(found.folder / trial_name(number), every_column=True)
+            summaries[number] = file.summary
+            if file.staged and _lost_stages(file):
+                unstaged.append(number)
         except FormatError as problem:
             require_reachable(problem)
             damaged.append(number)
-    return summaries, damaged
+    return summaries, damaged, unstaged
+
+
+def _lost_stages(file: TrialFile) -> bool:
+    """Whether the stages that were written beside a trial are missing or damaged."""
+    try:
+        return with_stages(file.path, file.measurement, file.identity).stages is None
+    except FormatError as problem:
+        require_reachable(problem)
+        return True
 
 
 def _owners(files: dict[int, Trial], planned: tuple[Trial, ...] | None) -> dict[int, Trial]:

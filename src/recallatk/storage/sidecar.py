@@ -74,7 +74,7 @@ class Sidecar:
             facts: further entries of the header, redacted.
             run: the head of the run.
         """
-        if path.exists() and self._is_foreign(path):
+        if path.exists() and self.is_foreign(path):
             raise UsageError(
                 f"{path}: not a file of a run, but the run would overwrite it. Move it away, or "
                 "choose another folder (--out)"
@@ -101,7 +101,7 @@ class Sidecar:
             return None
         require_ordinary(path)
         with (
-            reading(str(path), f"{self.content} of a run"),
+            reading(str(path), f"{self.content} file of a run", self.hint),
             pq.ParquetFile(path, page_checksum_verification=True) as file,
         ):
             text = (file.schema_arrow.metadata or {}).get(self._key)
@@ -118,7 +118,7 @@ class Sidecar:
             require_columns(str(path), table, header["columns"])
             return table, header
 
-    def _is_foreign(self, path: Path) -> bool:
+    def is_foreign(self, path: Path) -> bool:
         """Whether a file is readable Parquet that no run wrote; a damaged one counts as ours."""
         try:
             return self._key not in (pq.read_schema(path).metadata or {})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recallatk.core import Measurement
     from recallatk.storage.records import Record
 
-_HINT = "Delete it with the trial file of the same number, and run again: that trial is measured anew"
+_HINT = "Run the same command again: that trial is measured anew"
 STAGES = Sidecar("stages", 1, "stages", _HINT)
 SPANS = Sidecar("spans", 1, "stage times", _HINT)
 # More would not be a path that somebody runs, and would let a crafted file fill the memory.
@@ -60,7 +60,7 @@ def with_stages(path: Path, measurement: Measurement, identity: str) -> Measurem
     if found is None or times is None:
         return measurement
     table, header = found
-    with reading(str(STAGES.beside(path)), f"{STAGES.content} of a run"):
+    with reading(str(STAGES.beside(path)), f"{STAGES.content} file of a run", _HINT):
         stages = _stages(table, header, len(measurement.answers))
         spans = _spans(times[0], len(stages))
         return replace(measurement, stages=_results(table, header, stages, spans))

@@ -162,6 +162,11 @@ class TrialFile:
         return str(self.header["run"]["identity"])
 
     @property
+    def staged(self) -> bool:
+        """Whether the stages of a path were written beside it."""
+        return bool((self.header.get("path") or {}).get("stages"))
+
+    @property
     def summary(self) -> Record:
         """Its entry in run.json."""
         return file_summary(self.path, self.measurement)
@@ -185,7 +190,14 @@ def write_trial(path: Path, measurement: Measurement, dataset: Dataset, run: Map
 
 def _header(measurement: Measurement, run: Mapping[str, Any]) -> Record:
     versions = {"format_version": FORMAT_VERSION, "tool_version": __version__}
-    return {**versions, **measurement_record(measurement), "run": dict(run)}
+    return {**versions, **measurement_record(measurement), **_path(measurement), "run": dict(run)}
+
+
+def _path(measurement: Measurement) -> Record:
+    """What a trial of a path needs beside its file: without that, nobody knows what it was compared with."""
+    stages = measurement.stages
+    own = measurement.own_truth or (stages is not None and stages.truth is not None)
+    return {"path": {"stages": stages is not None, "own_truth": own}} if own or stages is not None else {}
 
 
 def _table(measurement: Measurement, dataset: Dataset) -> pa.Table:
@@ -299,6 +311,7 @@ def _measurement(table: pa.Table, header: Record, values: list[str]) -> Measurem
         refused=read_refusals(_numbers(table, _REFUSED), header.get("refused")),
         filters=_facts(table, header.get("filters")),
         violations=_numbers(table, _VIOLATIONS),
+        own_truth=bool((header.get("path") or {}).get("own_truth")),
     )
 
 

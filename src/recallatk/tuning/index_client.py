@@ -14,6 +14,7 @@ from recallatk.bench.job import Job, TrialSettings, write_data
 from recallatk.bench.messages import Built
 from recallatk.bench.path_truths import PathTruths
 from recallatk.bench.process_usage import Limits
+from recallatk.bench.rerank_process import RerankProcess
 from recallatk.bench.supervisor import TrialFailed, WorkerProcess
 from recallatk.core import Trial
 from recallatk.datasets.sampling import take_queries
@@ -121,10 +122,14 @@ class IndexPool:
         if not issubclass(kind, PathEngine):
             return side.truth
         if side.name not in self._truths:
-            self._truths[side.name] = PathTruths(side.dataset, side.truth, side.numbers)
+            settings = TrialSettings(seed=self.seed, limits=self.limits)
+            process = RerankProcess(self.data, self.folder / "truth", self.dataset.metric, self.k, settings)
+            self._truths[side.name] = PathTruths(side.dataset, side.truth, side.numbers, side.rows, process)
         trial = Trial(engine, tuple(build.items()), tuple(search.items()))
         try:
             return self._truths[side.name].of(kind, trial, self.k)
+        except TrialFailed:
+            raise
         except RecallError as problem:
             # A function that fails on exact lists costs its setting.
             raise TrialFailed("exception", "truth", str(problem)) from problem
