@@ -15,6 +15,7 @@ _SCHEMES = {
     "postgresql": "recallatk.adapters.postgres_collection:PostgresCollection",
     "postgres": "recallatk.adapters.postgres_collection:PostgresCollection",
     "lancedb": "recallatk.adapters.lancedb_collection:LanceCollection",
+    "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
 }
 
 
