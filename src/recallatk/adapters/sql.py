@@ -73,6 +73,19 @@ def metadata_columns(corpus: Corpus) -> dict[str, Column]:
     return found
 
 
+def native_columns(schema: pa.Schema, quote: Callable[[str], str]) -> dict[str, Column]:
+    """The columns of an existing table that filters can use, under their own names.
+
+    Dates, times and durations are left out: databases compare them in forms of their own.
+    """
+    found = {}
+    for each in schema:
+        kind, values = _stored(pa.chunked_array([], each.type))
+        if values is not None and not pa.types.is_temporal(each.type):
+            found[each.name] = Column(quote(each.name), kind, each.type, values)
+    return found
+
+
 def _stored(column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray | None]:
     types = pa.types
     if types.is_dictionary(column.type):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _SCHEMES = {
     "postgresql": "recallatk.adapters.postgres_collection:PostgresCollection",
     "postgres": "recallatk.adapters.postgres_collection:PostgresCollection",
+    "lancedb": "recallatk.adapters.lancedb_collection:LanceCollection",
+    "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
 }
 
 
