@@ -57,6 +57,7 @@ IMPORTED_BY_NAME = {
     "__init__.py": "public names, on first use",
     "adapters/callable.py": "the user's function",
     "adapters/registry.py": "engines, by their entry point",
+    "adapters/target_schemes.py": "collections, by the scheme of their URL",
     "cli/application.py": "commands, by their name",
     "bench/__init__.py": "public names, on first use",
     "datasets/registry.py": "formats, by their name",

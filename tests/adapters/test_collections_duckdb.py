@@ -22,8 +22,8 @@ from embedded_collections import (
     table,
 )
 
-from recallatk.adapters.collection import Limits
 from recallatk.adapters.duckdb import _extension
+from recallatk.adapters.probe_limits import ProbeLimits
 from recallatk.adapters.target_schemes import open_collection
 from recallatk.core import Metric
 from recallatk.errors import EngineError, FilterError, MismatchError, RecallError, UsageError
@@ -232,7 +232,7 @@ def test_wrong_parameters_metrics_filters_and_files_are_refused(file, opened, tm
 
 
 def test_a_statement_that_takes_too_long_is_stopped(opened):
-    opened.limits = Limits(seconds=0.2)
+    opened.limits = ProbeLimits(seconds=0.2)
     with pytest.raises(EngineError, match=r"longer than 0.2 s and was stopped"):
         opened._rows("SELECT sum(sqrt(a.range * b.range)) FROM range(1000000) a, range(1000000) b")
     assert len(opened.answer(QUERIES[0], K, None).ids) == K

@@ -6,13 +6,13 @@ import pytest
 from recallatk.core.judgments import Outcome
 from recallatk.errors import UsageError
 from recallatk.goals import parse_goal
-from recallatk.probing.decision import Decision, latency_percentiles
+from recallatk.probing.decision import RecallDecision, latency_percentiles
 
 NO_CALLS = np.array([])
 
 
 def decided(values, *goals, k=10, milliseconds=NO_CALLS, sampled=False):
-    decision = Decision([parse_goal(each) for each in goals], k)
+    decision = RecallDecision([parse_goal(each) for each in goals], k)
     for value in values:
         decision.take(value)
     verdict = decision.verdict(np.array(values), np.array(milliseconds), None, sampled=sampled)
@@ -67,7 +67,7 @@ def test_percentiles_that_so_few_calls_cannot_give_are_not_given():
 )
 def test_goals_that_a_probe_cannot_measure_are_refused(goal, said):
     with pytest.raises(UsageError, match=said):
-        Decision([parse_goal(goal)], 10)
+        RecallDecision([parse_goal(goal)], 10)
 
 
 def test_a_probe_at_its_target_is_wrong_in_at_most_five_percent_on_each_side():

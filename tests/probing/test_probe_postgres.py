@@ -342,10 +342,10 @@ def test_a_server_that_ends_the_connection_gives_no_verdict(table, target):
 
 def test_a_statement_that_takes_too_long_is_ended(table, target):
     sql = "SELECT id, pg_sleep(5) FROM items ORDER BY embedding <=> $vector LIMIT $k"
-    from recallatk.adapters.collection import Limits
+    from recallatk.adapters.probe_limits import ProbeLimits
 
     with (
-        open_collection(target, Limits(seconds=0.2), sql=sql) as collection,
+        open_collection(target, ProbeLimits(seconds=0.2), sql=sql) as collection,
         pytest.raises(RecallError, match="time limit"),
     ):
         probe(collection, table[1][:2], max_rate=None)
@@ -395,7 +395,9 @@ def test_a_proxy_needs_a_tenth_of_the_exact_queries_and_agrees(table, target):
     assert more.counts.exact == 80
     assert more.proxy_worth > 120
     assert found.settings["hnsw.ef_search"] == "40"
-    failed = probe(target, queries, max_rate=None, proxy=True, goals=["recall@10 >= 0.999"])
+    failed = probe(
+        target, queries, max_rate=None, proxy=True, search={"ef_search": 10}, goals=["recall@10 >= 0.999"]
+    )
     assert failed.verdict.outcome == "FAIL"
     with pytest.raises(RecallError, match="at least 10 queries"):
         probe(target, queries[:5], max_rate=None, proxy=True)

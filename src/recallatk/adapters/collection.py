@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.core import Knob
     from recallatk.filters import Filter
 
 
 @dataclass(frozen=True)
-class Target:
+class CollectionTarget:
     """The text that names an existing collection, taken apart.
 
     `scheme://place?name=value`: what the place is, a server with a database or a path, is up to the scheme.
@@ -45,7 +46,7 @@ class Target:
         return self.options[name]
 
 
-def parse_target(text: str, names: Sequence[str]) -> Target:
+def parse_target(text: str, names: Sequence[str]) -> CollectionTarget:
     """Take a URL apart; options of other names stay in the URL for the driver.
 
     Args:
@@ -63,7 +64,7 @@ def parse_target(text: str, names: Sequence[str]) -> Target:
     if parts.scheme and f"{parts.scheme}://" not in url:
         # urlunsplit drops the empty host of URLs such as lancedb:///data.
         url = url.replace(f"{parts.scheme}:", f"{parts.scheme}://", 1)
-    return Target(shown, parts.scheme, url, own)
+    return CollectionTarget(shown, parts.scheme, url, own)
 
 
 class Answer(NamedTuple):
@@ -87,7 +88,7 @@ class Neighbors(NamedTuple):
     """Whether there are no further rows that pass the filter."""
 
 
-class Pair(NamedTuple):
+class AnswerPair(NamedTuple):
     """An answer and the exact neighbors, taken back to back."""
 
     answer: Answer
@@ -115,7 +116,7 @@ class Collection:
     """Whether a copy is searched, because opening the original would write to it."""
 
     @classmethod
-    def open(cls, target: Target, limits: Limits) -> Collection:
+    def open(cls, target: CollectionTarget, limits: ProbeLimits) -> Collection:
         """Open an existing collection without changing it."""
         raise NotImplementedError
 
@@ -161,12 +162,12 @@ class Collection:
         """A value that changes with every write; None if the engine has none."""
         return None
 
-    def pair(self, vector: NDArray[Any], k: int, depth: int, condition: Filter | None) -> Pair:
+    def pair(self, vector: NDArray[Any], k: int, depth: int, condition: Filter | None) -> AnswerPair:
         """The answer and the exact neighbors, back to back."""
         before = self.writes()
         answer, exact = self.answer(vector, k, condition), self.exact(vector, depth, condition)
         after = self.writes()
-        return Pair(answer, exact, None if before is None or after is None else before != after)
+        return AnswerPair(answer, exact, None if before is None or after is None else before != after)
 
     def sample(self, count: int, seed: int) -> tuple[list[Any], NDArray[Any]]:
         """Ids and vectors of random rows, at most `count`."""
@@ -188,12 +189,3 @@ class Collection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a probe may ask of a collection."""
-
-    seconds: float = 30.0
-    """Time limit of a single statement or call."""
-    connect_seconds: float = 10.0

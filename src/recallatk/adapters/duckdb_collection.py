@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from recallatk.adapters.collection import Answer, Discovery, Limits, Neighbors, Target
+from recallatk.adapters.collection import Answer, CollectionTarget, Discovery, Neighbors
 from recallatk.adapters.duckdb import _METRICS, DuckDB, _extension
 from recallatk.adapters.embedded_collection import (
     EmbeddedCollection,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.core import Knob
     from recallatk.filters import Filter
 
@@ -46,13 +47,13 @@ class DuckCollection(EmbeddedCollection):
     options: ClassVar = ("table", "vector", "id", "metric")
     exact_mode = True
 
-    def __init__(self, connection: Any, path: Path, target: Target, limits: Limits) -> None:
+    def __init__(self, connection: Any, path: Path, target: CollectionTarget, limits: ProbeLimits) -> None:
         super().__init__()
         self.connection, self.path, self.limits = connection, path, limits
         self._describe(target)
 
     @classmethod
-    def open(cls, target: Target, limits: Limits) -> DuckCollection:
+    def open(cls, target: CollectionTarget, limits: ProbeLimits) -> DuckCollection:
         """Attach the file read-only to a database in memory, with the extension loaded before."""
         with importing(DuckDB):
             import duckdb
@@ -72,7 +73,7 @@ class DuckCollection(EmbeddedCollection):
             connection.close()
             raise
 
-    def _describe(self, target: Target) -> None:
+    def _describe(self, target: CollectionTarget) -> None:
         self.table = _table(self.connection, target)
         schema = self._arrow(f"SELECT * FROM {_quote(self.table)} LIMIT 0").schema  # noqa: S608
         kinds = {each[0]: each[1] for each in self._rows(f"DESCRIBE {_quote(self.table)}")}
@@ -246,7 +247,7 @@ def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _table(connection: Any, target: Target) -> str:
+def _table(connection: Any, target: CollectionTarget) -> str:
     statement = (
         "SELECT table_name FROM information_schema.tables "  # noqa: S608
         f"WHERE table_catalog = '{_DATABASE}' AND table_schema = current_schema() ORDER BY table_name"
@@ -260,7 +261,7 @@ def _table(connection: Any, target: Target) -> str:
     return str(name)
 
 
-def _vector_column(target: Target, schema: pa.Schema, kinds: Mapping[str, str]) -> str:
+def _vector_column(target: CollectionTarget, schema: pa.Schema, kinds: Mapping[str, str]) -> str:
     types = pa.types
     known = {
         each.name: kinds[each.name]

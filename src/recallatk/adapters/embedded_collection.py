@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from recallatk.adapters.base import resolved
-from recallatk.adapters.collection import Collection, Discovery, Target
+from recallatk.adapters.collection import Collection, CollectionTarget, Discovery
 from recallatk.core import BLOCK_BYTES, Metric
 from recallatk.errors import EngineError, MismatchError, UsageError, choices, unknown
 from recallatk.units import counted
@@ -62,7 +62,7 @@ class EmbeddedCollection(Collection):
         return max(1, min(_MOST_BLOCK_ROWS, BLOCK_BYTES // (4 * (self.found.dimension or 1))))
 
 
-def local_path(target: Target, example: str) -> Path:
+def local_path(target: CollectionTarget, example: str) -> Path:
     """The path that a target names; refuses options that the scheme does not have."""
     place, _, rest = target.place.partition("?")
     if rest:
@@ -72,7 +72,7 @@ def local_path(target: Target, example: str) -> Path:
     return Path(unquote(place)).expanduser()
 
 
-def existing_file(target: Target, example: str) -> Path:
+def existing_file(target: CollectionTarget, example: str) -> Path:
     """The file that a target names, which must exist."""
     path = local_path(target, example)
     if not path.is_file():
@@ -81,7 +81,9 @@ def existing_file(target: Target, example: str) -> Path:
     return path
 
 
-def chosen(target: Target, option: str, known: Mapping[str, Any], default: str | None, what: str) -> str:
+def chosen(
+    target: CollectionTarget, option: str, known: Mapping[str, Any], default: str | None, what: str
+) -> str:
     """The column that an option names, else the default; an error that lists what there is."""
     named = target.options.get(option)
     if named and named not in known:
@@ -93,7 +95,7 @@ def chosen(target: Target, option: str, known: Mapping[str, Any], default: str |
     return named or str(default)
 
 
-def chosen_metric(target: Target, known: Metric | None, whose: str) -> Metric | None:
+def chosen_metric(target: CollectionTarget, known: Metric | None, whose: str) -> Metric | None:
     """The metric of the index, which the option may repeat but not contradict; else the option's."""
     text = target.options.get("metric")
     if not text:
@@ -107,13 +109,13 @@ def chosen_metric(target: Target, known: Metric | None, whose: str) -> Metric | 
     return stated
 
 
-def require_rows(target: Target, rows: int) -> None:
+def require_rows(target: CollectionTarget, rows: int) -> None:
     """Refuse a collection without rows."""
     if not rows:
         raise EngineError(f"{target.text} has no rows. Probe a collection that has been filled")
 
 
-def require_ids(target: Target, column: str, *, missing: int, duplicates: int) -> None:
+def require_ids(target: CollectionTarget, column: str, *, missing: int, duplicates: int) -> None:
     """Refuse ids that are missing or occur twice: hits could not be counted."""
     for count, state in ((missing, "null"), (duplicates, "duplicate")):
         if count:

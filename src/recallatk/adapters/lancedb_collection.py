@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recallatk.adapters.collection import Answer, Discovery, Limits, Neighbors, Target
+from recallatk.adapters.collection import Answer, CollectionTarget, Discovery, Neighbors
 from recallatk.adapters.database import told
 from recallatk.adapters.embedded_collection import (
     EmbeddedCollection,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.filters import Filter
 
 _EXAMPLE = "lancedb://folder/table"
@@ -46,14 +47,14 @@ class LanceCollection(EmbeddedCollection):
     exact_mode = True
     snapshots = True
 
-    def __init__(self, table: Any, target: Target, limits: Limits) -> None:
+    def __init__(self, table: Any, target: CollectionTarget, limits: ProbeLimits) -> None:
         super().__init__()
         self.table, self._seconds = table, timedelta(seconds=limits.seconds)
         with told("lancedb"):
             self._describe(target)
 
     @classmethod
-    def open(cls, target: Target, limits: Limits) -> LanceCollection:
+    def open(cls, target: CollectionTarget, limits: ProbeLimits) -> LanceCollection:
         """Open the table and pin its version."""
         with importing(LanceDB):
             import lancedb
@@ -70,7 +71,7 @@ class LanceCollection(EmbeddedCollection):
             table.checkout(table.version)
         return cls(table, target, limits)
 
-    def _describe(self, target: Target) -> None:
+    def _describe(self, target: CollectionTarget) -> None:
         schema, rows = self.table.schema, self.table.count_rows()
         require_rows(target, rows)
         self.vector = _vector_column(target, schema)
@@ -111,7 +112,7 @@ class LanceCollection(EmbeddedCollection):
             notes=notes,
         )
 
-    def _require_ids(self, target: Target, rows: int) -> None:
+    def _require_ids(self, target: CollectionTarget, rows: int) -> None:
         kind = self.table.schema.field(self.id).type
         if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             raise EngineError(f"{target.text}: {self.id!r} holds {kind}. Ids are whole numbers or text")
@@ -207,7 +208,7 @@ def _quote(name: str) -> str:
     return f"`{name}`"
 
 
-def _vector_column(target: Target, schema: pa.Schema) -> str:
+def _vector_column(target: CollectionTarget, schema: pa.Schema) -> str:
     types = pa.types
     known = {
         each.name: each.type

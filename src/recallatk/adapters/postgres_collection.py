@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recallatk.adapters.collection import Answer, Collection, Discovery, Limits, Neighbors, Pair
+from recallatk.adapters.collection import Answer, AnswerPair, Collection, Discovery, Neighbors
 from recallatk.adapters.postgres import OPERATORS, ArrayFilters
 from recallatk.adapters.postgres_catalog import quoted, read_table, require_metric
 from recallatk.adapters.postgres_server import connected
+from recallatk.adapters.postgres_template import checked_template, filled_template
 from recallatk.core import Knob
 from recallatk.errors import EngineError, FilterError, UsageError, unknown
 from recallatk.filters.moments import is_moment
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.adapters.collection import Target
+    from recallatk.adapters.collection import CollectionTarget
+    from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.filters import Filter
     from recallatk.filters.expression import Literal
 
@@ -45,7 +47,6 @@ _IN_FORCE = (
 )
 _FETCHED = 2_000
 _COUNTED_ROWS = 5_000_000
-_PLACEHOLDERS = ("$vector", "$k", "$filter")
 
 
 class TableFilters(ArrayFilters):
@@ -84,14 +85,14 @@ class PostgresCollection(Collection):
     exact_mode = True
     snapshots = True
 
-    def __init__(self, connection: Any, target: Target, limits: Limits) -> None:
+    def __init__(self, connection: Any, target: CollectionTarget, limits: ProbeLimits) -> None:
         self.connection, self.target, self.limits = connection, target, limits
         self.settings: dict[str, str] = {}
-        self.template = _checked_template(target.options.get("sql"))
+        self.template = checked_template(target.options.get("sql"))
         self._refusals: dict[str, str | None] = {}
 
     @classmethod
-    def open(cls, target: Target, limits: Limits) -> Collection:
+    def open(cls, target: CollectionTarget, limits: ProbeLimits) -> Collection:
         """Connect, and read the catalog in a read-only transaction."""
         target.required("table", "items")
         connection = connected(
@@ -310,7 +311,7 @@ class PostgresCollection(Collection):
     def _statement(self, order: str, vector: Any, k: int, condition: Filter | None) -> tuple[str, list[Any]]:
         where, values = ("", []) if condition is None else self.filters.compile(condition)
         if self.template is not None:
-            return _filled(self.template, vector, k, where, values)
+            return filled_template(self.template, vector, k, where, values)
         clause = f" WHERE {where}" if where else ""
         # The limit is a literal: for a parameter, the planner assumes a tenth of the table.
         text = f"SELECT {quoted(self.table.id)} FROM {self._relation}{clause} ORDER BY {order} LIMIT {k:d}"
@@ -356,11 +357,11 @@ class PostgresCollection(Collection):
         distances = np.array([each[1] for each in found], np.float64)
         return Neighbors([each[0] for each in found], distances, len(found) < depth)
 
-    def pair(self, vector: NDArray[Any], k: int, depth: int, condition: Filter | None) -> Pair:
+    def pair(self, vector: NDArray[Any], k: int, depth: int, condition: Filter | None) -> AnswerPair:
         """Both in one snapshot: writes in between are seen by neither."""
         with self._transaction():
             answer = self._answered(vector, k, condition)
-            return Pair(answer, self._exactly(vector, depth, condition), False)
+            return AnswerPair(answer, self._exactly(vector, depth, condition), False)
 
     def sample(self, count: int, seed: int) -> tuple[list[Any], NDArray[Any]]:
         """Random rows that have a vector."""
@@ -429,32 +430,3 @@ def _batch(found: Sequence[Any], columns: Sequence[str]) -> pa.RecordBatch:
         *(pa.array([each[place] for each in found]) for place in range(2, 2 + len(columns))),
     ]
     return pa.RecordBatch.from_arrays(arrays, ["id", "vector", *columns])
-
-
-def _checked_template(text: str | None) -> str | None:
-    """A statement of the user's: one SELECT with $vector and $k."""
-    if text is None:
-        return None
-    missing = [name for name in _PLACEHOLDERS[:2] if name not in text]
-    if missing:
-        raise UsageError(f"--sql lacks {' and '.join(missing)}. Accepted: a SELECT with $vector, $k, $filter")
-    if not re.match(r"\s*(select|with)\b", text, re.IGNORECASE) or ";" in text.rstrip().rstrip(";"):
-        raise UsageError("--sql is not a single SELECT. The first column of its rows is the id")
-    return text.rstrip().rstrip(";")
-
-
-def _filled(template: str, vector: Any, k: int, where: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
-    """The statement with placeholders of the driver, and their values in order."""
-    text, given = "", list[Any]()
-    for part in re.split(r"(\$vector\b|\$k\b|\$filter\b)", template):
-        if part == "$vector":
-            text, given = f"{text}%s", [*given, vector]
-        elif part == "$k":
-            text += f"{k:d}"
-        elif part == "$filter":
-            text, given = f"{text}{where or 'TRUE'}", [*given, *values]
-        else:
-            text += part.replace("%", "%%")
-    if where and "$filter" not in template:
-        raise UsageError("--sql has no $filter, and these queries have filters")
-    return text, given

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from recallatk.adapters.collection import Collection, Limits, parse_target
+from recallatk.adapters.collection import Collection, parse_target
+from recallatk.adapters.probe_limits import ProbeLimits
 from recallatk.errors import UsageError, unknown
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def is_target(text: str) -> bool:
     return bool(sign) and scheme in _SCHEMES
 
 
-def open_collection(text: str, limits: Limits | None = None, **more: Any) -> Collection:
+def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -> Collection:
     """Open what a target names; nothing is changed there.
 
     Args:
@@ -45,4 +46,4 @@ def open_collection(text: str, limits: Limits | None = None, **more: Any) -> Col
             raise UsageError(f"{scheme}: {unknown('option', option, kind.options)}")
     from dataclasses import replace
 
-    return kind.open(replace(target, options={**target.options, **more}), limits or Limits())
+    return kind.open(replace(target, options={**target.options, **more}), limits or ProbeLimits())

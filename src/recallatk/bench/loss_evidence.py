@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from recallatk.adapters import Engine
     from recallatk.analysis.loss import Misses
-    from recallatk.bench.probe_answers import Probed
+    from recallatk.bench.probe_answers import ProbedAnswers
     from recallatk.core import Dataset, Measurement, Truth
 
-    Ask = Callable[[ProbeRequest, NDArray[np.int64]], Probed]
+    Ask = Callable[[ProbeRequest, NDArray[np.int64]], ProbedAnswers]
 
 _TIMES_DEEPER, _LEAST_DEPTH = 10, 100
 # Codes may give many rows the same rank, and filters leave few of many; beyond this, lists take too long.
@@ -222,7 +222,7 @@ class Inquiry:
             full = np.where((full < 0) & (there >= 0), there, full)
         return replace(empty, full=full)
 
-    def _evidence(self, part: LossEvidence, request: ProbeRequest, probed: Probed) -> LossEvidence:
+    def _evidence(self, part: LossEvidence, request: ProbeRequest, probed: ProbedAnswers) -> LossEvidence:
         ranks = {name: self._ranks(part, probed, name) for name in probed.lists}
         lists = {name: ranks[name] for name in _LISTS if name in ranks}
         steps = [found for name, found in ranks.items() if name.startswith(_STEP)]
@@ -247,13 +247,13 @@ class Inquiry:
         )
         return self._as_measured(found, probed) if self.rebuilt else found
 
-    def _returned(self, probed: Probed) -> NDArray[np.int64]:
+    def _returned(self, probed: ProbedAnswers) -> NDArray[np.int64]:
         """Rows that the index returned for any query, so that it has them."""
         # A rebuilt index did not give the answers of the trials.
         answers = [] if self.rebuilt else [each.answers for each in (self.measurement, *self.costlier)]
         return np.unique(np.concatenate([each.reshape(-1) for each in (*answers, *probed.lists.values())]))
 
-    def _as_measured(self, found: LossEvidence, probed: Probed) -> LossEvidence:
+    def _as_measured(self, found: LossEvidence, probed: ProbedAnswers) -> LossEvidence:
         """Without what a rebuilt index says about queries that it answers differently."""
         width = self.measurement.k
         before = self.measurement.answers[probed.queries][:, :width]
@@ -273,7 +273,7 @@ class Inquiry:
         )
         return replace(found, **columns, notes=(*found.notes, *([said] if differing else [])))
 
-    def _ranks(self, empty: LossEvidence, probed: Probed, name: str) -> NDArray[np.int64]:
+    def _ranks(self, empty: LossEvidence, probed: ProbedAnswers, name: str) -> NDArray[np.int64]:
         """The rank of every miss in one list; without the filter, among the eligible rows."""
         rows = bounded(probed.lists[name], self.dataset.corpus.rows)
         if name == "unfiltered":

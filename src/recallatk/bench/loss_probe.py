@@ -13,7 +13,7 @@ from recallatk.adapters.batch import QueryBatch
 from recallatk.adapters.installation import importing
 from recallatk.bench.loss_budget import TimeBudget
 from recallatk.bench.messages import in_words
-from recallatk.bench.probe_answers import Probed
+from recallatk.bench.probe_answers import ProbedAnswers
 from recallatk.bench.trial_result import corpus_rows
 from recallatk.core import Metric
 from recallatk.core.losses import NOT_ASKED
@@ -71,7 +71,7 @@ class LossProbe:
         self.refusals: dict[str, int] = {}
         self.budget = TimeBudget(request.seconds, request.call_seconds, request.k)
 
-    def run(self) -> Probed:
+    def run(self) -> ProbedAnswers:
         """Ask query by query, in random order, so that those asked in time stand for all."""
         with importing(type(self.engine)):
             scans, full_scans = self._scans(self.request.search), self._scans(self.request.full_search)
@@ -288,7 +288,7 @@ class LossProbe:
         order = self.session.order
         return rows if order is None else corpus_rows(rows, order)
 
-    def _result(self, scans: bool, full_scans: bool) -> Probed:
+    def _result(self, scans: bool, full_scans: bool) -> ProbedAnswers:
         lists, asked = {}, {}
         for name, found in self.answers.items():
             width = max((len(rows) for rows, _ in found.values()), default=1)
@@ -299,7 +299,7 @@ class LossProbe:
                     matrix[place, : len(rows)] = rows
             lists[name] = self._corpus(matrix)
             asked[name] = np.isin(self.queries, list(found))
-        return Probed(
+        return ProbedAnswers(
             queries=self.queries,
             lists=lists,
             asked=asked,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Probed:
+class ProbedAnswers:
     """What the index answered, for as many queries as there was time for."""
 
     queries: NDArray[np.int64]
@@ -50,7 +50,7 @@ class Probed:
         save_arrays(path, arrays, facts)
 
     @classmethod
-    def load(cls, path: Path) -> Probed:
+    def load(cls, path: Path) -> ProbedAnswers:
         """Read it back."""
         arrays, facts = load_arrays(path)
         named: dict[str, dict[str, Any]] = {

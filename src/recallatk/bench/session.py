@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from recallatk.bench.job import Job, Task
     from recallatk.bench.load import Questions
     from recallatk.bench.messages import AskRequest, Event, ProbeRequest
-    from recallatk.bench.probe_answers import Probed
+    from recallatk.bench.probe_answers import ProbedAnswers
     from recallatk.bench.trial_result import TrialResult
     from recallatk.core import Corpus
 
@@ -171,7 +171,7 @@ class Session:
 
     def probe(
         self, request: ProbeRequest, misses: NDArray[np.int64], vector_of: Callable[[int], NDArray[Any]]
-    ) -> Probed:
+    ) -> ProbedAnswers:
         """Ask about the neighbors that a trial missed; its arguments are those of `LossProbe`."""
         from recallatk.bench.loss_probe import LossProbe
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from recallatk.bench.job import Job
     from recallatk.bench.messages import Event, ProbeRequest, Request
-    from recallatk.bench.probe_answers import Probed
+    from recallatk.bench.probe_answers import ProbedAnswers
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -157,20 +157,20 @@ class WorkerProcess:
         result.unlink()
         return answered
 
-    def probe(self, request: ProbeRequest, misses: NDArray[np.int64]) -> Probed:
+    def probe(self, request: ProbeRequest, misses: NDArray[np.int64]) -> ProbedAnswers:
         """Ask about the neighbors that a trial missed; the number of the request is set here.
 
         Raises:
             TrialFailed: the engine or its process failed.
         """
-        from recallatk.bench.probe_answers import Probed
+        from recallatk.bench.probe_answers import ProbedAnswers
 
         remember_secrets(self.job.engine, request.search)
         self._number += 1
         sent, result = queries_file(self.folder, self._number), result_file(self.folder, self._number)
         _save(sent, misses)
         self._expected(Finished, list(self._send(replace(request, number=self._number))))
-        probed = Probed.load(result)
+        probed = ProbedAnswers.load(result)
         sent.unlink()
         result.unlink()
         return probed

@@ -63,7 +63,7 @@ def probe(
 
     Example: recallatk probe "postgresql:///shop?table=items" --queries log.parquet --target "recall@10>=0.95"
     """
-    from recallatk.adapters.collection import Limits
+    from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.adapters.target_schemes import open_collection
     from recallatk.probing import probe as probe_target
     from recallatk.reporting.probe import probe_to_text
@@ -71,7 +71,7 @@ def probe(
 
     set_quiet(quiet)
     more: dict[str, Any] = {} if sql is None else {"sql": sql}
-    limits = Limits(seconds=parse_duration(timeout))
+    limits = ProbeLimits(seconds=parse_duration(timeout))
     with open_collection(target, limits, **more) as opened, progress("probing") as line:
         found = probe_target(
             opened, queries, goals=targets or (), at=at, where=where, search=parameters(search or ()),

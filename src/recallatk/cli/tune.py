@@ -57,6 +57,16 @@ Prefer = Annotated[
 ]
 Time = Annotated[str | None, typer.Option(help="Time limit, e.g. 15min.")]
 Out = Annotated[Path | None, typer.Option(help="Output folder. Default: runs/NAME-tune.")]
+TuneInput = Annotated[
+    str,
+    typer.Argument(
+        help="The corpus, a bench file (.toml) with a [tune] table, or an existing collection "
+        "(postgresql://host/db?table=items, ...): then its search effort is tuned."
+    ),
+]
+QueryFile = Annotated[str | None, typer.Option("--queries", help="Queries, as an option.")]
+MaxRate = Annotated[str, typer.Option(help="Most queries per second to an existing collection, or `none`.")]
+Seed = Annotated[int, typer.Option(help="Random seed for the query split and trial order.")]
 
 
 class Wanted(NamedTuple):
@@ -72,15 +82,9 @@ class Wanted(NamedTuple):
 
 
 def tune(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="The corpus, a bench file (.toml) with a [tune] table, or an existing collection "
-            "(postgresql://host/db?table=items, ...): then its search effort is tuned."
-        ),
-    ],
+    file: TuneInput,
     queries: BenchQueries = None,
-    query_file: Annotated[str | None, typer.Option("--queries", help="Queries, as an option.")] = None,
+    query_file: QueryFile = None,
     target: Targets = None,
     budget: Budgets = None,
     prefer: Prefer = None,
@@ -100,10 +104,8 @@ def tune(
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
-    max_rate: Annotated[
-        str, typer.Option(help="Most queries per second to an existing collection, or `none`.")
-    ] = "20/s",
-    seed: Annotated[int, typer.Option(help="Random seed for the query split and trial order.")] = 0,
+    max_rate: MaxRate = "20/s",
+    seed: Seed = 0,
     strict: Strict = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -121,7 +123,6 @@ def tune(
     Example: recallatk tune "postgresql:///shop?table=items" --queries log.parquet --target "recall@10>=0.95"
     """
     from recallatk.adapters.target_schemes import is_target
-    from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
     from recallatk.cli.tune_target import tune_target
 
     set_quiet(quiet)
@@ -138,6 +139,21 @@ def tune(
     benchmark = open_benchmark(file, asked)
     wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
     _require(wanted, file)
+    _tune_benchmark(benchmark, wanted, out, seed, strict, as_json, quiet, verbose)
+
+
+def _tune_benchmark(
+    benchmark: Benchmark,
+    wanted: Wanted,
+    out: Path | None,
+    seed: int,
+    strict: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
+
     _require_columns(wanted.by, benchmark.dataset)
     folder = Path(f"{benchmark.settings.output.folder}-tune") if out is None else out
     folder.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ _OUTCOMES = {
 ROWS_AS_QUERIES = "rows of the collection are easier than real queries: give --queries for a PASS"
 
 
-class Decision:
+class RecallDecision:
     """The goals of one probe and their sequential tests.
 
     Args:

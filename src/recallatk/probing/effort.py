@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.adapters.base import Engine
-from recallatk.adapters.collection import Collection, Limits
+from recallatk.adapters.collection import Collection
+from recallatk.adapters.probe_limits import ProbeLimits, RateLimit
 from recallatk.adapters.target_schemes import open_collection
 from recallatk.analysis.betting import lower_bound
 from recallatk.analysis.listed_recall import listed_recall
@@ -19,7 +20,6 @@ from recallatk.errors import UsageError
 from recallatk.goals import Target, sort_goals
 from recallatk.goals.decisions import broken_budget, confirms
 from recallatk.probing.decision import latency_percentiles, require_measurable
-from recallatk.probing.pace import Pace
 from recallatk.probing.probe import DEFAULT_RATE, cutoff
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.references import plain_id, reference_for
@@ -81,7 +81,7 @@ class LiveClient:
     queries: ProbeQueries
     reference: Reference
     k: int
-    pace: Pace
+    pace: RateLimit
     settings: Mapping[str, str] | None = None
     progress: Callable[[int, int], None] | None = None
     sent: int = 0
@@ -175,7 +175,9 @@ def tune_effort(
     measurable: list[Goal] = [*targets, *budgets]
     for goal in measurable:
         require_measurable(goal, k)
-    opened = target if isinstance(target, Collection) else open_collection(target, Limits(seconds=timeout))
+    opened = (
+        target if isinstance(target, Collection) else open_collection(target, ProbeLimits(seconds=timeout))
+    )
     try:
         if on_discovery is not None:
             on_discovery(opened.discovery())
@@ -183,7 +185,7 @@ def tune_effort(
         asked = probe_queries(opened, queries, where, 0, seed)
         usable = _usable(opened, asked)
         reference = reference_for(opened, asked, k, truth, corpus)
-        client = LiveClient(opened, asked, reference, k, Pace(max_rate), settings, progress)
+        client = LiveClient(opened, asked, reference, k, RateLimit(max_rate), settings, progress)
         return _tuned(client, usable, targets, budgets, ladder, seed)
     finally:
         if not isinstance(target, Collection):

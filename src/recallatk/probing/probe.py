@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.adapters.collection import Collection, Limits
+from recallatk.adapters.collection import Collection
+from recallatk.adapters.probe_limits import ProbeLimits, RateLimit
 from recallatk.adapters.target_schemes import open_collection
 from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.distribution import interval_of, plain_mean
@@ -14,8 +15,7 @@ from recallatk.core import Mean
 from recallatk.core.probed import Probed
 from recallatk.errors import EngineError, UsageError
 from recallatk.goals.grammar import parse_goal
-from recallatk.probing.decision import Decision, latency_percentiles
-from recallatk.probing.pace import Pace
+from recallatk.probing.decision import RecallDecision, latency_percentiles
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
 from recallatk.probing.references import reference_for
@@ -77,8 +77,10 @@ def probe(
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
     k = cutoff(at, parsed)
-    decision = Decision(parsed, k)
-    opened = target if isinstance(target, Collection) else open_collection(target, Limits(seconds=timeout))
+    decision = RecallDecision(parsed, k)
+    opened = (
+        target if isinstance(target, Collection) else open_collection(target, ProbeLimits(seconds=timeout))
+    )
     try:
         opened.configure(search or {}, settings)
         if on_discovery is not None:
@@ -87,8 +89,8 @@ def probe(
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
-            return judged.probed(Pace(max_rate), progress)
-        tally = _asked(opened, asked, reference, decision, k, Pace(max_rate), progress)
+            return judged.probed(RateLimit(max_rate), progress)
+        tally = _asked(opened, asked, reference, decision, k, RateLimit(max_rate), progress)
         return _probed(opened, asked, reference, decision, tally, {**(search or {}), **(settings or {})})
     finally:
         if not isinstance(target, Collection):
@@ -109,9 +111,9 @@ def _asked(
     collection: Collection,
     queries: ProbeQueries,
     reference: Reference,
-    decision: Decision,
+    decision: RecallDecision,
     k: int,
-    pace: Pace,
+    pace: RateLimit,
     progress: Callable[[int, int], None] | None,
 ) -> Tally:
     """Ask until the goals are decided or the queries run out."""
@@ -161,7 +163,7 @@ def _probed(
     collection: Collection,
     queries: ProbeQueries,
     reference: Reference,
-    decision: Decision,
+    decision: RecallDecision,
     tally: Tally,
     stated: Mapping[str, Any],
 ) -> Probed:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from recallatk.adapters.collection import Answer, Collection, Discovery
+    from recallatk.adapters.probe_limits import RateLimit
     from recallatk.goals import Target
-    from recallatk.probing.decision import Decision
-    from recallatk.probing.pace import Pace
+    from recallatk.probing.decision import RecallDecision
     from recallatk.probing.probe_queries import ProbeQueries
     from recallatk.probing.references import Reference
 
@@ -63,7 +63,7 @@ class Proxied:
         collection: Collection,
         queries: ProbeQueries,
         reference: Reference,
-        decision: Decision,
+        decision: RecallDecision,
         k: int,
         search: Mapping[str, Any],
         settings: Mapping[str, str] | None,
@@ -79,7 +79,7 @@ class Proxied:
         self.judged: list[float] = []
         self.others: list[float] = []
 
-    def probed(self, pace: Pace, progress: Callable[[int, int], None] | None) -> Probed:
+    def probed(self, pace: RateLimit, progress: Callable[[int, int], None] | None) -> Probed:
         """Ask blocks of one exact query and nine others until the goals are decided."""
         places = [each for each in self.queries.order.tolist() if self._accepts(each)]
         blocks = list(_blocks(places))
@@ -104,7 +104,7 @@ class Proxied:
             self.tally.refuse(reason)
         return reason is None
 
-    def _ask(self, block: list[int], pace: Pace) -> None:
+    def _ask(self, block: list[int], pace: RateLimit) -> None:
         extra = int(self.queries.sampled)
         self.collection.configure(self.search, self.settings)
         pace.wait()
@@ -123,7 +123,7 @@ class Proxied:
         for test in self.tests.values():
             test.update([value], [found[0]], [others])
 
-    def _answer(self, place: int, pace: Pace) -> Answer:
+    def _answer(self, place: int, pace: RateLimit) -> Answer:
         pace.wait()
         queries = self.queries
         return self.collection.answer(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from recallatk.adapters.collection import Neighbors, Pair
+from recallatk.adapters.collection import AnswerPair, Neighbors
 from recallatk.api.truth import ground_truth
 from recallatk.core import Dataset, Metric
 from recallatk.datasets.opening import open_corpus
@@ -43,7 +43,7 @@ class Reference:
     description: str
     """Where the neighbors come from, and what that means."""
 
-    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> Pair:
+    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> AnswerPair:
         """The answer of the collection and the exact neighbors of one query."""
         raise NotImplementedError
 
@@ -54,7 +54,7 @@ class EngineReference(Reference):
 
     description: str
 
-    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> Pair:
+    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> AnswerPair:
         """Both from the collection, in one snapshot where it has snapshots."""
         return collection.pair(queries.vectors[place], k, k + BEYOND, queries.filters[place])
 
@@ -66,10 +66,10 @@ class TruthReference(Reference):
     description: str
     truth: Truth
 
-    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> Pair:
+    def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> AnswerPair:
         """The answer, and the neighbors of the truth."""
         answer = collection.answer(queries.vectors[place], k, queries.filters[place])
-        return Pair(answer, self.neighbors(place), None)
+        return AnswerPair(answer, self.neighbors(place), None)
 
     def neighbors(self, place: int) -> Neighbors:
         """The true neighbors of one query."""

@@ -14,7 +14,7 @@ from recallatk.probing.references import plain_id
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recallatk.adapters.collection import Answer, Neighbors, Pair
+    from recallatk.adapters.collection import Answer, AnswerPair, Neighbors
 
 
 class Tally:
@@ -34,7 +34,7 @@ class Tally:
         self.counts["refused"] += 1
         self.refusals[reason] += 1
 
-    def take(self, place: int, pair: Pair, own_id: Any = None) -> float | None:
+    def take(self, place: int, pair: AnswerPair, own_id: Any = None) -> float | None:
         """Score one pair; its recall, or None if it has none.
 
         Args:

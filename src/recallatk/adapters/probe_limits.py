@@ -1,11 +1,21 @@
-"""A rate limit for queries that production has to answer too."""
+"""Limits on what is asked of a collection that production uses too: time per call, calls per second."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 
-class Pace:
+@dataclass(frozen=True)
+class ProbeLimits:
+    """What a probe may ask of a collection."""
+
+    seconds: float = 30.0
+    """Time limit of a single statement or call."""
+    connect_seconds: float = 10.0
+
+
+class RateLimit:
     """At most so many calls per second, evenly spaced.
 
     Args:

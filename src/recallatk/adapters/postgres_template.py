@@ -1,0 +1,44 @@
+"""A statement of the user's as the search of a collection: its check, and its placeholders."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PLACEHOLDERS = ("$vector", "$k", "$filter")
+
+
+def checked_template(text: str | None) -> str | None:
+    """A statement of the user's: one SELECT with $vector and $k."""
+    if text is None:
+        return None
+    missing = [name for name in _PLACEHOLDERS[:2] if name not in text]
+    if missing:
+        raise UsageError(f"--sql lacks {' and '.join(missing)}. Accepted: a SELECT with $vector, $k, $filter")
+    if not re.match(r"\s*(select|with)\b", text, re.IGNORECASE) or ";" in text.rstrip().rstrip(";"):
+        raise UsageError("--sql is not a single SELECT. The first column of its rows is the id")
+    return text.rstrip().rstrip(";")
+
+
+def filled_template(
+    template: str, vector: Any, k: int, where: str, values: Sequence[Any]
+) -> tuple[str, list[Any]]:
+    """The statement with placeholders of the driver, and their values in order."""
+    text, given = "", list[Any]()
+    for part in re.split(r"(\$vector\b|\$k\b|\$filter\b)", template):
+        if part == "$vector":
+            text, given = f"{text}%s", [*given, vector]
+        elif part == "$k":
+            text += f"{k:d}"
+        elif part == "$filter":
+            text, given = f"{text}{where or 'TRUE'}", [*given, *values]
+        else:
+            text += part.replace("%", "%%")
+    if where and "$filter" not in template:
+        raise UsageError("--sql has no $filter, and these queries have filters")
+    return text, given
