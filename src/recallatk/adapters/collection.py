@@ -114,6 +114,8 @@ class Collection:
     """Whether the two halves of a pair see the same rows."""
     on_copy = False
     """Whether a copy is searched, because opening the original would write to it."""
+    corpus: Any = None
+    """What the collection was made from, if its target names that; its certified truth is used."""
 
     @classmethod
     def open(cls, target: CollectionTarget, limits: ProbeLimits) -> Collection:
@@ -127,6 +129,11 @@ class Collection:
     def knobs(self) -> tuple[Knob, ...]:
         """Search parameters that can be set for single calls; the effort is marked as such."""
         return ()
+
+    def without_effort(self) -> str:
+        """Why none of the knobs is the effort of a call."""
+        none = self.discovery().index is None
+        return "there is no index" if none else "it has no parameter for the effort of one call"
 
     def configure(self, search: Mapping[str, Any], settings: Mapping[str, str] | None = None) -> None:
         """Set the parameters of the next searches, for this client alone.

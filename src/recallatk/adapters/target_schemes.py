@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.adapters.collection import Collection, parse_target
@@ -16,24 +18,35 @@ _SCHEMES = {
     "postgresql": "recallatk.adapters.postgres_collection:PostgresCollection",
     "postgres": "recallatk.adapters.postgres_collection:PostgresCollection",
     "lancedb": "recallatk.adapters.lancedb_collection:LanceCollection",
+    "http": "recallatk.adapters.attached_collection:HttpCollection",
+    "https": "recallatk.adapters.attached_collection:HttpCollection",
+    "function": "recallatk.adapters.attached_collection:FunctionCollection",
     "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
 }
+
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(\?.*)?")
 
 
 def is_target(text: str) -> bool:
     """Whether a text names an existing collection rather than a file of vectors."""
-    scheme, sign, _ = text.partition("://")
+    scheme, sign, _ = _complete(text).partition("://")
     return bool(sign) and scheme in _SCHEMES
+
+
+def _complete(text: str) -> str:
+    """The URL of a text: `module:function` is one of the scheme `function`."""
+    return f"function://{text}" if _FUNCTION.fullmatch(text) and not Path(text).exists() else text
 
 
 def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -> Collection:
     """Open what a target names; nothing is changed there.
 
     Args:
-        text: such as `postgresql://host/db?table=items` or `lancedb://folder/table`.
+        text: such as `postgresql://host/db?table=items`, `lancedb://folder/table` or `module:function`.
         limits: time limits.
         more: options in place of those in the URL.
     """
+    text = _complete(text)
     scheme, sign, _ = text.partition("://")
     if not sign or scheme not in _SCHEMES:
         known = unknown("scheme", scheme, _SCHEMES) if sign else f"{text} has no scheme"

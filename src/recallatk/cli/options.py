@@ -336,6 +336,12 @@ def import_from_here(settings: Settings) -> None:
     functions = settings.quality.function is not None or any(
         stage.calls for each in settings.path for stage in each.path.reranks
     )
-    if functions and not sys.flags.safe_path and str(Path.cwd()) not in sys.path:
+    if functions:
+        import_from_folder()
+
+
+def import_from_folder() -> None:
+    """Find modules in the current folder, unless Python was told not to."""
+    if not sys.flags.safe_path and str(Path.cwd()) not in sys.path:
         # Last, so that no file in the folder hides an installed module.
         sys.path.append(str(Path.cwd()))

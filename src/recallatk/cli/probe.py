@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recallatk.cli.exits import FAILED
-from recallatk.cli.options import By, Json, Quiet, Targets, Where
+from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.progress import progress
 from recallatk.cli.volume import note, set_quiet
 from recallatk.errors import UsageError
@@ -66,10 +66,11 @@ def probe(
     from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.adapters.target_schemes import open_collection
     from recallatk.probing import probe as probe_target
-    from recallatk.reporting.probe import probe_to_text
+    from recallatk.reporting.probe import probe_to_text, segments_of
     from recallatk.units import parse_duration, parse_rate
 
     set_quiet(quiet)
+    import_from_folder()
     more: dict[str, Any] = {} if sql is None else {"sql": sql}
     limits = ProbeLimits(seconds=parse_duration(timeout))
     with open_collection(target, limits, **more) as opened, progress("probing") as line:
@@ -82,7 +83,8 @@ def probe(
         if not as_json:
             typer.echo(probe_to_text(found, by or ()))
         else:
-            typer.echo(json.dumps(found.to_dict(), indent=2))
+            segments = {name: segments_of(found, name) for name in by or ()}
+            typer.echo(json.dumps({**found.to_dict(), "by": segments}, indent=2))
     outcome = found.verdict.outcome
     if outcome in ("FAIL", "UNDECIDED"):
         raise typer.Exit(FAILED if outcome == "FAIL" else UNDECIDED)

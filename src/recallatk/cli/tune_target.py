@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import typer
 
 from recallatk.cli.exits import FAILED
+from recallatk.cli.options import import_from_folder
 from recallatk.cli.probe import show_discovery
 from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
@@ -43,6 +44,7 @@ def tune_target(
         raise UsageError(
             f"no queries. A collection is tuned with real ones: recallatk tune {target} --queries FILE"
         )
+    import_from_folder()
     stated = [name for name, value in unused.items() if value]
     if stated:
         raise UsageError(f"{', '.join(stated)} cannot be combined with an existing collection")

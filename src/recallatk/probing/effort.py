@@ -22,7 +22,7 @@ from recallatk.goals.decisions import broken_budget, confirms
 from recallatk.probing.decision import latency_percentiles, require_measurable
 from recallatk.probing.probe import DEFAULT_RATE, cutoff
 from recallatk.probing.probe_queries import probe_queries
-from recallatk.probing.references import plain_id, reference_for
+from recallatk.probing.references import alike, plain_id, reference_for
 from recallatk.tuning.effort_search import least_effort, settled_above
 from recallatk.tuning.full_builds import ALPHA
 from recallatk.tuning.index_client import ScoredAnswers
@@ -120,7 +120,8 @@ class LiveClient:
         self.sent += 1
         if self.progress is not None:
             self.progress(self.sent, 0)
-        exact, ids = self.known[place], [plain_id(each) for each in answer.ids]
+        exact = self.known[place]
+        ids = alike(answer.ids, exact.ids)
         value = listed_recall(exact.ids, exact.distances, ids, self.k, complete=exact.complete).value
         return (np.nan if value is None else value), answer
 
@@ -195,8 +196,7 @@ def tune_effort(
 def _ladder(collection: Collection, k: int) -> Ladder:
     found, knobs = collection.discovery(), collection.knobs()
     if not any(each.effort for each in knobs):
-        why = "there is no index" if found.index is None else "it has no parameter for the effort of one call"
-        raise UsageError(f"{found.target}: {why}, so there is no effort to tune")
+        raise UsageError(f"{found.target}: {collection.without_effort()}; there is no effort to tune")
     parts = {"name": found.engine, "search_knobs": knobs, "metrics": frozenset(Metric)}
     kind: type[Engine] = type("AttachedCollection", (Engine,), parts)
     others = {each.name: each.default for each in knobs if not each.effort}

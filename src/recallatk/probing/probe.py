@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from recallatk.core.probed import Probed
 from recallatk.errors import EngineError, UsageError
 from recallatk.goals.grammar import parse_goal
 from recallatk.probing.decision import RecallDecision, latency_percentiles
-from recallatk.probing.probe_queries import probe_queries
+from recallatk.probing.probe_queries import probe_queries, require_one_setting
 from recallatk.probing.proxied import Proxied, metric_of
-from recallatk.probing.references import reference_for
+from recallatk.probing.references import agreement, reference_for, write_notes
 from recallatk.probing.tally import Tally
 
 if TYPE_CHECKING:
@@ -85,13 +86,16 @@ def probe(
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
+        if not search:
+            require_one_setting(queries)
         asked = probe_queries(opened, queries, where, sample, seed)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
             return judged.probed(RateLimit(max_rate), progress)
         tally = _asked(opened, asked, reference, decision, k, RateLimit(max_rate), progress)
-        return _probed(opened, asked, reference, decision, tally, {**(search or {}), **(settings or {})})
+        found = _probed(opened, asked, reference, decision, tally, {**(search or {}), **(settings or {})})
+        return replace(found, agreement=agreement(opened, asked, reference, tally, RateLimit(max_rate)))
     finally:
         if not isinstance(target, Collection):
             opened.close()
@@ -194,7 +198,7 @@ def _probed(
         sampled=queries.sampled,
         any_time=stopped,
         more_queries=decision.more_queries(values),
-        notes=found.notes,
+        notes=(*found.notes, *write_notes(collection, reference)),
         refusals=tuple(tally.refusals),
         per_query={"recall": values, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         columns=columns,

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from recallatk.datasets.opening import make_queries, open_queries
+from recallatk.datasets import parameter_sets
+from recallatk.datasets.call_sets import require_one_set, split_calls
+from recallatk.datasets.formats.query_log import is_query_log
+from recallatk.datasets.matrix import gather
+from recallatk.datasets.opening import make_queries, open_corpus, open_queries
+from recallatk.datasets.sampling import sample_rows
 from recallatk.errors import MismatchError, UsageError
+from recallatk.files import locate
 from recallatk.filters import And, parse_filter
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from recallatk.adapters.collection import Collection
@@ -63,8 +71,7 @@ def probe_queries(
     if queries is None:
         if sample < 1:
             raise UsageError(f"a sample of {sample} rows. Accepted: 1 or more")
-        own_ids, drawn = collection.sample(sample, seed)
-        opened = make_queries(drawn)
+        own_ids, opened = _own_rows(collection, sample, seed)
     else:
         opened = open_queries(queries)
     _require_fit(collection, opened)
@@ -74,6 +81,31 @@ def probe_queries(
     filters = opened.filters or (None,) * opened.rows
     order = np.random.default_rng(seed).permutation(opened.rows)
     return ProbeQueries(opened, np.asarray(vectors), filters, order, own_ids)
+
+
+def _own_rows(collection: Collection, sample: int, seed: int) -> tuple[list[Any], QuerySet]:
+    """Rows of the collection, or of the corpus that its target names."""
+    if collection.corpus is None:
+        ids, drawn = collection.sample(sample, seed)
+        return ids, make_queries(drawn)
+    corpus = open_corpus(collection.corpus)
+    rows = sample_rows(corpus, min(sample, corpus.rows), seed=seed)
+    return corpus.ids.take(pa.array(rows)).to_pylist(), make_queries(
+        gather(corpus.vectors, rows).read(0, len(rows))
+    )
+
+
+def require_one_setting(queries: Any) -> None:
+    """Refuse a log of calls with different settings: a probe measures one.
+
+    Args:
+        queries: data in any form; only a query log has settings.
+    """
+    if not isinstance(queries, str | os.PathLike):
+        return
+    where, _ = split_calls(queries)
+    if Path(where).is_dir() and is_query_log(locate(where).children()):
+        require_one_set(parameter_sets(queries), os.fspath(queries))
 
 
 def _restricted(queries: QuerySet, condition: Filter) -> QuerySet:

@@ -16,7 +16,7 @@ from recallatk.core.probed import Probed
 from recallatk.errors import UsageError
 from recallatk.goals import Budget
 from recallatk.probing.decision import ROWS_AS_QUERIES, latency_percentiles
-from recallatk.probing.references import plain_id
+from recallatk.probing.references import plain_id, write_notes
 from recallatk.probing.tally import Tally
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Proxied:
             latency_ms=latency_percentiles(milliseconds),
             sampled=self.queries.sampled,
             proxy_worth=mean.worth,
-            notes=found.notes,
+            notes=(*found.notes, *write_notes(self.collection, self.reference)),
             refusals=tuple(tally.refusals),
             per_query={"recall": exact, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from recallatk.adapters.collection import AnswerPair, Neighbors
+from recallatk.analysis.listed_recall import listed_recall
 from recallatk.api.truth import ground_truth
 from recallatk.core import Dataset, Metric
 from recallatk.datasets.opening import open_corpus
@@ -17,17 +19,22 @@ from recallatk.errors import MismatchError, UsageError, choices
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from recallatk.adapters.collection import Collection
+    from recallatk.adapters.probe_limits import RateLimit
     from recallatk.core import Corpus, Truth
     from recallatk.probing.probe_queries import ProbeQueries
+    from recallatk.probing.tally import Tally
 
     Progress = Callable[[int, int], None]
 
 EXACT, STREAM = "exact", "stream"
 # Rows beyond rank k, so that ties at the boundary are seen whole.
 BEYOND = 32
+# Queries that compare the two sources of truth.
+_CHECKED = 20
+_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def plain_id(value: Any) -> Any:
@@ -35,6 +42,16 @@ def plain_id(value: Any) -> Any:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
     return value if isinstance(value, str) or value is None else str(value)
+
+
+def alike(ids: Sequence[Any], exact: Sequence[Any]) -> list[Any]:
+    """Ids of an answer as the exact neighbors have them: a number and its decimal text are the same id."""
+    plain = [plain_id(each) for each in ids]
+    if exact and all(isinstance(each, str) for each in exact):
+        return [str(each) if isinstance(each, int) else each for each in plain]
+    if exact and all(isinstance(each, int) for each in exact):
+        return [int(each) if isinstance(each, str) and _NUMBER.fullmatch(each) else each for each in plain]
+    return plain
 
 
 class Reference:
@@ -104,6 +121,8 @@ def reference_for(
     found = collection.discovery()
     if source not in (None, EXACT, STREAM):
         raise UsageError(f"--truth {source}. Accepted: {choices([EXACT, STREAM])}, or --corpus FILE")
+    if corpus is None:
+        corpus = collection.corpus
     if corpus is not None and source is None:
         return _of_corpus(collection, queries, k, open_corpus(corpus), "the corpus file", progress)
     if source == EXACT and not collection.exact_mode:
@@ -117,6 +136,43 @@ def reference_for(
         streamed = _streamed(collection, queries, Path(folder) / "rows.parquet")
         said = f"certified truth of the vectors that {found.engine} stores"
         return _of_corpus(collection, queries, k, streamed, said, progress)
+
+
+def write_notes(collection: Collection, reference: Reference) -> tuple[str, ...]:
+    """What rows that are written meanwhile do to the result, where no snapshot or counter guards it."""
+    if isinstance(reference, TruthReference):
+        if collection.on_copy:
+            return ()
+        return ("Rows written since the truth was taken count against the recall",)
+    if collection.snapshots or collection.writes() is not None:
+        return ()
+    return ("The engine does not tell whether rows were written between an answer and its exact neighbors",)
+
+
+def agreement(
+    collection: Collection, queries: ProbeQueries, reference: Reference, tally: Tally, pace: RateLimit
+) -> float | None:
+    """Recall of the engine's exact search against certified truth, where both exist.
+
+    Args:
+        collection: what was probed.
+        queries: its queries.
+        reference: the source of truth of the probe.
+        tally: the scored queries; some of them are asked once more.
+        pace: the rate limit.
+    """
+    if not isinstance(reference, TruthReference) or not collection.exact_mode:
+        return None
+    values = []
+    for place in tally.places[:_CHECKED]:
+        pace.wait()
+        exact, depth = reference.neighbors(place), tally.k + queries.sampled
+        own = collection.exact(queries.vectors[place], depth, queries.filters[place])
+        found = listed_recall(
+            exact.ids, exact.distances, alike(own.ids, exact.ids), depth, complete=exact.complete
+        )
+        values += [] if found.value is None else [found.value]
+    return sum(values) / len(values) if values else None
 
 
 def _streamed(collection: Collection, queries: ProbeQueries, path: Path) -> Corpus:

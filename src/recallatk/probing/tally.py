@@ -9,7 +9,7 @@ import numpy as np
 
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.core.probed import ProbeCounts
-from recallatk.probing.references import plain_id
+from recallatk.probing.references import alike, plain_id
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,8 @@ class Tally:
 
 def _without(exact: Neighbors, answer: Answer, own_id: Any) -> tuple[Neighbors, list[Any]]:
     """Neighbors and answer with plain ids, without the query's own row."""
-    ids, returned = [plain_id(each) for each in exact.ids], [plain_id(each) for each in answer.ids]
+    ids = [plain_id(each) for each in exact.ids]
+    returned = alike(answer.ids, ids)
     if own_id is None:
         return exact._replace(ids=ids), returned
     own = plain_id(own_id)

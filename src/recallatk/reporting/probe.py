@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from recallatk.analysis.distribution import mean_of_values
 from recallatk.analysis.intervals import share_interval
 from recallatk.analysis.segments import FEWEST, by_column
@@ -105,7 +103,9 @@ def _basis(probed: Probed) -> Section:
     counts = probed.counts
     lines = [f"Truth: {probed.truth_source}."]
     if probed.agreement is not None:
-        lines.append(f"The engine's exact search agrees with the other source by {probed.agreement:.3f}.")
+        lines.append(
+            f"Check: the engine's own exact search has recall {probed.agreement:.3f} against this truth."
+        )
     if counts.index_known:
         used = share_of(counts.index_used, counts.index_known, "calls", "used", "used")
         lines.append(f"Index: {used} it. {probed.index or 'There is none'}.")
@@ -144,15 +144,30 @@ def _left_out(probed: Probed) -> list[str]:
 
 def _segments(probed: Probed, name: str) -> Section:
     """Recall by one column of the queries, worst first."""
-    values, grouping = probed.per_query["recall"], by_column(probed.columns, name)
     rows = []
-    for label in sorted({each for each in grouping.labels if each is not None}):
-        inside = grouping.labels == label
-        mean = mean_of_values(values[inside])
-        few = " (few)" if mean.n < FEWEST else ""
-        rows.append((float(np.mean(values[inside])), [str(label), with_margin(mean), f"{mean.n:,}{few}"]))
-    ordered = [row for _, row in sorted(rows)]
-    return Section("", [Table(f"By {name}", [name, f"recall@{probed.k}", "queries"], ordered, 1)])
+    for each in segments_of(probed, name):
+        mean = Mean(each["recall"], None, each["queries"], each["low"], each["high"])
+        few = " (few)" if each["few"] else ""
+        rows.append([each["segment"], with_margin(mean), f"{mean.n:,}{few}"])
+    return Section("", [Table(f"By {name}", [name, f"recall@{probed.k}", "queries"], rows, 1)])
+
+
+def segments_of(probed: Probed, name: str) -> list[dict[str, Any]]:
+    """Recall by one column of the queries, worst first, for JSON.
+
+    Args:
+        probed: the probe.
+        name: the column.
+    """
+    values, grouping = probed.per_query["recall"], by_column(probed.columns, name)
+    found = []
+    for label in {each for each in grouping.labels if each is not None}:
+        mean = mean_of_values(values[grouping.labels == label])
+        found.append({
+            "segment": str(label), "recall": mean.value, "low": mean.low, "high": mean.high,
+            "queries": mean.n, "few": mean.n < FEWEST,
+        })  # fmt: skip
+    return sorted(found, key=lambda each: (each["recall"], each["segment"]))
 
 
 def effort_to_text(found: TunedEffort, *, width: int | None = None, ascii_only: bool | None = None) -> str:
