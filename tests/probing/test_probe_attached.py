@@ -215,7 +215,7 @@ def test_a_log_of_three_settings_is_refused_unless_one_is_stated(data, tmp_path)
     logged = package.tap(search, sample=1.0, to=tmp_path / "log")
     for number, query in enumerate(queries[:60]):
         logged(query, k=10, ef=(10, 20, 30)[number % 3])
-    logged.close()
+    logged.log.close()
 
     def wide(asked, k, ef=100):
         scores = vectors @ np.asarray(asked).T / np.linalg.norm(vectors, axis=1)[:, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from recallatk.adapters.probe_limits import ProbeLimits
 from recallatk.errors import UsageError, unknown
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any
 
 _SCHEMES = {
@@ -60,3 +62,15 @@ def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -
     from dataclasses import replace
 
     return kind.open(replace(target, options={**target.options, **more}), limits or ProbeLimits())
+
+
+def collection_in_use(target: str | Collection, timeout: float) -> AbstractContextManager[Collection]:
+    """A collection for the time of a job; one that the caller opened stays open.
+
+    Args:
+        target: a text that names a collection, or one that is open.
+        timeout: time limit of each statement or call, in seconds.
+    """
+    if isinstance(target, Collection):
+        return nullcontext(target)
+    return open_collection(target, ProbeLimits(seconds=timeout))

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.adapters.base import Engine
-from recallatk.adapters.collection import Collection
-from recallatk.adapters.probe_limits import ProbeLimits, RateLimit
-from recallatk.adapters.target_schemes import open_collection
+from recallatk.adapters.probe_limits import RateLimit
+from recallatk.adapters.target_schemes import collection_in_use
 from recallatk.analysis.betting import lower_bound
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.core import Metric
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.adapters.collection import Answer, Discovery, Neighbors
+    from recallatk.adapters.collection import Answer, Collection, Discovery, Neighbors
     from recallatk.core import Weights
     from recallatk.filters import Filter
     from recallatk.goals import Budget
@@ -176,10 +175,7 @@ def tune_effort(
     measurable: list[Goal] = [*targets, *budgets]
     for goal in measurable:
         require_measurable(goal, k)
-    opened = (
-        target if isinstance(target, Collection) else open_collection(target, ProbeLimits(seconds=timeout))
-    )
-    try:
+    with collection_in_use(target, timeout) as opened:
         if on_discovery is not None:
             on_discovery(opened.discovery())
         ladder = _ladder(opened, k)
@@ -188,9 +184,6 @@ def tune_effort(
         reference = reference_for(opened, asked, k, truth, corpus)
         client = LiveClient(opened, asked, reference, k, RateLimit(max_rate), settings, progress)
         return _tuned(client, usable, targets, budgets, ladder, seed)
-    finally:
-        if not isinstance(target, Collection):
-            opened.close()
 
 
 def _ladder(collection: Collection, k: int) -> Ladder:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.adapters.collection import Collection
-from recallatk.adapters.probe_limits import ProbeLimits, RateLimit
-from recallatk.adapters.target_schemes import open_collection
+from recallatk.adapters.probe_limits import RateLimit
+from recallatk.adapters.target_schemes import collection_in_use
 from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.distribution import interval_of, plain_mean
 from recallatk.core import Mean
@@ -25,7 +24,7 @@ from recallatk.probing.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from recallatk.adapters.collection import Discovery
+    from recallatk.adapters.collection import Collection, Discovery
     from recallatk.filters import Filter
     from recallatk.goals.grammar import Goal
     from recallatk.probing.probe_queries import ProbeQueries
@@ -79,10 +78,8 @@ def probe(
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
     k = cutoff(at, parsed)
     decision = RecallDecision(parsed, k)
-    opened = (
-        target if isinstance(target, Collection) else open_collection(target, ProbeLimits(seconds=timeout))
-    )
-    try:
+    pace, stated = RateLimit(max_rate), {**(search or {}), **(settings or {})}
+    with collection_in_use(target, timeout) as opened:
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
@@ -92,13 +89,10 @@ def probe(
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
-            return judged.probed(RateLimit(max_rate), progress)
-        tally = _asked(opened, asked, reference, decision, k, RateLimit(max_rate), progress)
-        found = _probed(opened, asked, reference, decision, tally, {**(search or {}), **(settings or {})})
-        return replace(found, agreement=agreement(opened, asked, reference, tally, RateLimit(max_rate)))
-    finally:
-        if not isinstance(target, Collection):
-            opened.close()
+            return judged.probed(pace, progress)
+        tally = _asked(opened, asked, reference, decision, k, pace, progress)
+        found = _probed(opened, asked, reference, decision, tally, stated)
+        return replace(found, agreement=agreement(opened, asked, reference, tally, pace))
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.distribution import mean_of_values
 from recallatk.analysis.intervals import share_interval
 from recallatk.analysis.segments import FEWEST, by_column
+from recallatk.core import Mean
 from recallatk.reporting.document import Code, Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import cut, number, with_margin
 from recallatk.reporting.text import for_console, render_text, terminal_width
