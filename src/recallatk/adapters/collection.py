@@ -102,7 +102,7 @@ class Collection:
     """An existing collection. Nothing that it does may change the collection, its settings or its server.
 
     Subclasses open a target in `open`, and write `discovery`, `answer`, `sample` and `batches`; those with an
-    exact mode also `exact` or `pair`.
+    exact mode also `exact` or `pair`, and `passing`.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ()
@@ -164,6 +164,10 @@ class Collection:
     def exact(self, vector: NDArray[Any], depth: int, condition: Filter | None) -> Neighbors:
         """The nearest rows by the engine's own exact search; needs `exact_mode`."""
         raise EngineError(f"{self.title} has no exact search")
+
+    def passing(self, condition: Filter) -> int:
+        """Number of rows with a vector that pass a filter; needs `exact_mode`."""
+        raise NotImplementedError
 
     def writes(self) -> object | None:
         """A value that changes with every write; None if the engine has none."""

@@ -172,6 +172,13 @@ class DuckCollection(EmbeddedCollection):
         complete = len(found) < depth or len(found) == self.valid
         return Neighbors([each for each, _ in found], np.array([far for _, far in found]), complete)
 
+    def passing(self, condition: Filter) -> int:
+        """Counted by one statement."""
+        where, values = self._where(condition)
+        among = f"({where}) AND {_quote(self.vector)} IS NOT NULL"
+        ((count,),) = self._rows(f"SELECT count(*) FROM {_quote(self.table)} WHERE {among}", values)  # noqa: S608
+        return int(count)
+
     def _where(self, condition: Filter | None) -> tuple[str, list[Any]]:
         if condition is None:
             return "", []

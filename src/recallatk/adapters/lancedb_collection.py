@@ -156,6 +156,14 @@ class LanceCollection(EmbeddedCollection):
         complete = len(found) < depth or len(found) == self.valid
         return Neighbors(found[self.id].to_pylist(), found["_distance"].to_numpy(), complete)
 
+    def passing(self, condition: Filter) -> int:
+        """Counted by the table."""
+        with told("lancedb"):
+            counted: int = self.table.count_rows(
+                f"({self._where(condition)}) AND {_quote(self.vector)} IS NOT NULL"
+            )
+        return counted
+
     def _asked(self, vector: NDArray[Any], k: int, where: str | None) -> Any:
         asked = self.table.search(np.asarray(vector, np.float32), vector_column_name=self.vector)
         asked = asked.distance_type(self.distance).limit(k).select([self.id, "_distance"])

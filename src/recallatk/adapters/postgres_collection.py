@@ -127,7 +127,7 @@ class PostgresCollection(Collection):
         except psycopg.errors.QueryCanceled:
             raise EngineError(
                 f"{self._name}: a statement exceeded the time limit of {self.limits.seconds:g} s. "
-                "Raise it with --timeout, or avoid exact scans: --truth FILE"
+                "Raise it with --timeout, or avoid exact scans: --corpus FILE or --truth stream"
             ) from None
         except psycopg.errors.InsufficientPrivilege as problem:
             raise EngineError(
@@ -356,6 +356,13 @@ class PostgresCollection(Collection):
         found = self._rows(statement, [asked, *values])
         distances = np.array([each[1] for each in found], np.float64)
         return Neighbors([each[0] for each in found], distances, len(found) < depth)
+
+    def passing(self, condition: Filter) -> int:
+        """Counted by one statement, with whatever index the planner likes."""
+        where, values = self.filters.compile(condition)
+        among = f"({where}) AND {quoted(self.table.vector)} IS NOT NULL"
+        with self._transaction():
+            return int(self._rows(f"SELECT count(*) FROM {self._relation} WHERE {among}", values)[0][0])
 
     def pair(self, vector: NDArray[Any], k: int, depth: int, condition: Filter | None) -> AnswerPair:
         """Both in one snapshot: writes in between are seen by neither."""

@@ -14,6 +14,7 @@ from recallatk.cli.volume import note, set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
+    from recallatk.adapters.collection import Collection
     from recallatk.core.probed import Discovery
 
 UNDECIDED = 3
@@ -30,6 +31,15 @@ Settings = Annotated[
 ]
 Rate = Annotated[str, typer.Option(help="Most queries per second, e.g. 20/s; `none` for no limit.")]
 Timeout = Annotated[str, typer.Option(help="Time limit of every statement, e.g. 30s.")]
+TruthSource = Annotated[
+    str | None, typer.Option("--truth", help="Source of truth of a collection: exact or stream.")
+]
+MadeFrom = Annotated[
+    str | None, typer.Option("--corpus", help="What the collection was made from, to compute the truth.")
+]
+Statement = Annotated[
+    str | None, typer.Option("--sql", help="SELECT with $vector, $k and $filter, for PostgreSQL.")
+]
 
 
 def probe(
@@ -44,15 +54,13 @@ def probe(
     search: Search = None,
     settings: Settings = None,
     by: By = None,
-    truth: Annotated[str | None, typer.Option(help="Source of truth: exact or stream.")] = None,
-    corpus: Annotated[str | None, typer.Option(help="Corpus file to compute the truth from.")] = None,
+    truth: TruthSource = None,
+    corpus: MadeFrom = None,
     proxy: Annotated[
         bool,
         typer.Option("--proxy", help="Exact neighbors for every tenth query; the highest effort judges."),
     ] = False,
-    sql: Annotated[
-        str | None, typer.Option(help="SELECT with $vector, $k and $filter, for PostgreSQL.")
-    ] = None,
+    sql: Statement = None,
     max_rate: Rate = "20/s",
     timeout: Timeout = "30s",
     seed: Annotated[int, typer.Option(help="Random seed for the order of queries and the sample.")] = 0,
@@ -63,31 +71,40 @@ def probe(
 
     Example: recallatk probe "postgresql:///shop?table=items" --queries log.parquet --target "recall@10>=0.95"
     """
-    from recallatk.adapters.probe_limits import ProbeLimits
-    from recallatk.adapters.target_schemes import open_collection
     from recallatk.probing import probe as probe_target
-    from recallatk.reporting.probe import probe_to_text, segments_of
-    from recallatk.units import parse_duration, parse_rate
+    from recallatk.reporting.probe import probe_to_text
 
     set_quiet(quiet)
-    import_from_folder()
-    more: dict[str, Any] = {} if sql is None else {"sql": sql}
-    limits = ProbeLimits(seconds=parse_duration(timeout))
-    with open_collection(target, limits, **more) as opened, progress("probing") as line:
+    with opened_target(target, timeout, sql) as opened, progress("probing") as line:
         found = probe_target(
-            opened, queries, goals=targets or (), at=at, where=where, search=parameters(search or ()),
-            settings=texts(settings or ()), sample=sample, truth=truth, corpus=corpus,
-            max_rate=None if max_rate == "none" else parse_rate(max_rate), proxy=proxy, seed=seed,
+            opened, queries, goals=targets or (), at=at, where=where, by=by or (),
+            search=parameters(search or ()), settings=texts(settings or ()), sample=sample,
+            truth=truth, corpus=corpus,
+            max_rate=rate_of(max_rate), proxy=proxy, seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
-        if not as_json:
-            typer.echo(probe_to_text(found, by or ()))
-        else:
-            segments = {name: segments_of(found, name) for name in by or ()}
-            typer.echo(json.dumps({**found.to_dict(), "by": segments}, indent=2))
+        typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else probe_to_text(found))
     outcome = found.verdict.outcome
     if outcome in ("FAIL", "UNDECIDED"):
         raise typer.Exit(FAILED if outcome == "FAIL" else UNDECIDED)
+
+
+def opened_target(target: str, timeout: str, sql: str | None) -> Collection:
+    """Open what the command names; functions may be in the current folder."""
+    from recallatk.adapters.probe_limits import ProbeLimits
+    from recallatk.adapters.target_schemes import open_collection
+    from recallatk.units import parse_duration
+
+    import_from_folder()
+    more: dict[str, Any] = {} if sql is None else {"sql": sql}
+    return open_collection(target, ProbeLimits(seconds=parse_duration(timeout)), **more)
+
+
+def rate_of(text: str) -> float | None:
+    """Queries per second of --max-rate; None for `none`."""
+    from recallatk.units import parse_rate
+
+    return None if text == "none" else parse_rate(text)
 
 
 def show_discovery(found: Discovery) -> None:

@@ -37,7 +37,10 @@ from recallatk.cli.options import (
     open_benchmark,
     require_goals,
 )
+from recallatk.cli.probe import MadeFrom, Statement, Timeout, TruthSource
+from recallatk.cli.probe import Settings as TargetSettings
 from recallatk.cli.progress import progress
+from recallatk.cli.tune_target import TargetOptions, is_target, tune_target
 from recallatk.cli.volume import set_quiet
 from recallatk.errors import UsageError, unknown
 
@@ -104,6 +107,11 @@ def tune(
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
+    truth: TruthSource = None,
+    made_from: MadeFrom = None,
+    settings: TargetSettings = None,
+    sql: Statement = None,
+    timeout: Timeout = "30s",
     max_rate: MaxRate = "20/s",
     seed: Seed = 0,
     strict: Strict = False,
@@ -122,23 +130,19 @@ def tune(
 
     Example: recallatk tune "postgresql:///shop?table=items" --queries log.parquet --target "recall@10>=0.95"
     """
-    from recallatk.adapters.target_schemes import is_target
-    from recallatk.cli.tune_target import tune_target
-
     set_quiet(quiet)
-    queries = queries or query_file
-    if is_target(file):
-        unused = {"--engine": engine, "--prefer": prefer, "--time": time, "--metric": metric, "--out": out}
-        tune_target(file, queries, [*(target or ()), *(budget or ())], where, max_rate, seed, as_json, unused)
-        return
     asked = GivenOptions(
-        queries, metric, where, id_column, vector_column, model, query_model, model_column,
-        sample=sample, corpus_sample=corpus_sample,
-        weight=weight, target=target, budget=budget, price=price, qrels=qrels,
-    )  # fmt: skip
+        queries or query_file, metric, where, id_column, vector_column, model, query_model, model_column,
+        sample=sample, corpus_sample=corpus_sample, weight=weight, target=target, budget=budget, price=price,
+        qrels=qrels)  # fmt: skip
+    of_target = TargetOptions(truth, made_from, settings, sql, timeout, max_rate)
+    if is_target(file):
+        unused = {"--engine": engine, "--prefer": prefer, "--time": time, "--out": out, "--by": by}
+        tune_target(file, asked, of_target, seed, as_json, unused)
+        return
+    of_target.refuse()
     benchmark = open_benchmark(file, asked)
-    wanted = _wanted(benchmark.settings, target, budget, prefer, engine, time, by)
-    _require(wanted, file)
+    wanted = _wanted(benchmark.settings, file, target, budget, prefer, engine, time, by)
     _tune_benchmark(benchmark, wanted, out, seed, strict, as_json, quiet, verbose)
 
 
@@ -192,6 +196,7 @@ def _tuned(benchmark: Benchmark, wanted: Wanted, truth: Truth | None, folder: Pa
 
 def _wanted(
     settings: Settings,
+    file: str,
     target: list[str] | None,
     budget: list[str] | None,
     prefer: str | None,
@@ -199,12 +204,12 @@ def _wanted(
     time: str | None,
     by: list[str] | None,
 ) -> Wanted:
-    """What the options state, else the bench file."""
+    """What the options state, else the bench file; refused if it cannot be read."""
     from recallatk.analysis.cost import price_of
     from recallatk.units import parse_duration
 
     table = settings.tune
-    return Wanted(
+    found = Wanted(
         target=tuple(target or table.target),
         budget=tuple(budget or table.budget),
         prefer=prefer or table.prefer,
@@ -213,6 +218,8 @@ def _wanted(
         by=tuple(by or table.by or settings.measure.by),
         price=price_of(settings.model_dump(include={"cost"})),
     )
+    _require(found, file)
+    return found
 
 
 def _require(wanted: Wanted, file: str) -> None:

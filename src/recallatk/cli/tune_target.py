@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
+from recallatk.adapters.target_schemes import is_target as is_target  # noqa: PLC0414 - decided here
 from recallatk.cli.exits import FAILED
-from recallatk.cli.options import import_from_folder
-from recallatk.cli.probe import show_discovery
+from recallatk.cli.probe import opened_target, rate_of, show_discovery, texts
 from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recallatk.cli.options import GivenOptions
+
+_USED = ("QUERIES", "--where")
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """Options that mean something only for an existing collection."""
+
+    truth: str | None
+    corpus: str | None
+    settings: list[str] | None
+    sql: str | None
+    timeout: str
+    max_rate: str
+
+    def refuse(self) -> None:
+        """Refuse those that are stated without an existing collection."""
+        given = {"--truth": self.truth, "--corpus": self.corpus, "--set": self.settings, "--sql": self.sql}
+        stated = [name for name, value in given.items() if value]
+        if stated:
+            raise UsageError(
+                f"{', '.join(stated)} can only be combined with an existing collection, such as "
+                "postgresql://host/db?table=items"
+            )
 
 
 def tune_target(
     target: str,
-    queries: str | None,
-    goals: Sequence[str],
-    where: str | None,
-    max_rate: str,
+    given: GivenOptions,
+    asked: TargetOptions,
     seed: int,
     as_json: bool,
     unused: Mapping[str, object],
@@ -28,32 +56,32 @@ def tune_target(
 
     Args:
         target: the URL of the collection.
-        queries: a file of real queries.
-        goals: targets and budgets.
-        where: a filter for all queries.
-        max_rate: such as 20/s, or none.
+        given: options of every tuning: queries, targets, budgets and a filter are used.
+        asked: options of existing collections.
         seed: random seed of the split.
         as_json: print one JSON object.
-        unused: options that mean nothing here, with their values.
+        unused: more options that mean nothing here, with their values.
     """
     from recallatk.probing import tune_effort
     from recallatk.reporting.probe import effort_to_text
-    from recallatk.units import parse_rate
 
-    if queries is None:
+    if given.queries is None:
         raise UsageError(
             f"no queries. A collection is tuned with real ones: recallatk tune {target} --queries FILE"
         )
-    import_from_folder()
-    stated = [name for name, value in unused.items() if value]
-    if stated:
-        raise UsageError(f"{', '.join(stated)} cannot be combined with an existing collection")
-    rate = None if max_rate == "none" else parse_rate(max_rate)
-    with progress("tuning") as line:
+    stated = {**unused, **given.described, "--price": given.price, "--weight": given.weight,
+              "--qrels": given.qrels, "--sample": given.sample,
+              "--corpus-sample": given.corpus_sample}  # fmt: skip
+    wrong = [name for name, value in stated.items() if value and name not in _USED]
+    if wrong:
+        raise UsageError(f"{', '.join(wrong)} cannot be combined with an existing collection")
+    goals = [*(given.target or ()), *(given.budget or ())]
+    with opened_target(target, asked.timeout, asked.sql) as opened, progress("tuning") as line:
         found = tune_effort(
-            target, queries, goals, where=where, max_rate=rate, seed=seed,
+            opened, given.queries, goals, where=given.where, settings=texts(asked.settings or ()),
+            truth=asked.truth, corpus=asked.corpus, max_rate=rate_of(asked.max_rate), seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
     typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else effort_to_text(found))
-    if not found.met:
+    if not found.served:
         raise typer.Exit(FAILED)

@@ -66,6 +66,25 @@ class ProbeCounts:
     index_used: int = 0
 
 
+@dataclass(frozen=True)
+class ProbeSegment:
+    """Recall of a group of queries."""
+
+    name: str
+    recall: Mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """The group for JSON."""
+        mean = self.recall
+        return {
+            "segment": self.name,
+            "recall": mean.value,
+            "low": mean.low,
+            "high": mean.high,
+            "queries": mean.n,
+        }
+
+
 @dataclass(frozen=True, eq=False)
 class Probed:
     """Recall of an existing collection, with what it is based on."""
@@ -105,7 +124,9 @@ class Probed:
     per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
     """`recall`, `strict` and `latency_ms` of every query asked, in the order asked."""
     columns: pa.Table | None = field(default=None, repr=False)
-    """Columns of these queries, in the same order."""
+    """Columns of the scored queries, in the same order."""
+    by: Mapping[str, tuple[ProbeSegment, ...]] = field(default_factory=dict)
+    """Recall by query columns, and by `filter` and `selectivity` where queries have filters."""
 
     @property
     def index_used(self) -> float | None:
@@ -149,6 +170,7 @@ class Probed:
             "index_used": self.index_used,
             "latency_ms": dict(self.latency_ms),
             "settings": {name: str(value) for name, value in self.settings.items()},
+            "by": {name: [each.to_dict() for each in found] for name, found in self.by.items()},
             "notes": list(self.notes),
         }
 
@@ -163,6 +185,42 @@ class EffortLook:
     mean: float
     p50_ms: float | None
     passed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class EffortBucket:
+    """The least effort for the queries of one filter selectivity."""
+
+    name: str
+    queries: int
+    search: Mapping[str, Any]
+    """The chosen search parameters; empty if there are none."""
+    recall: Mean | None
+    """Of the first target, on the held-out queries of the bucket."""
+    why: str
+    """Why no setting is chosen; empty if one is."""
+
+    @property
+    def met(self) -> bool:
+        """Whether a setting meets the targets."""
+        return not self.why
+
+    def to_dict(self) -> dict[str, Any]:
+        """The bucket for JSON."""
+        return {
+            "selectivity": self.name,
+            "queries": self.queries,
+            "met": self.met,
+            "why": self.why,
+            "search": dict(self.search),
+            "recall": _mean(self.recall),
+        }
+
+
+def _mean(mean: Mean | None, **more: Any) -> dict[str, Any] | None:
+    if mean is None:
+        return None
+    return {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, **more}
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,10 +249,16 @@ class TunedEffort:
     sent: int = 0
     """Queries sent in all."""
     validations: int = 0
+    buckets: tuple[EffortBucket, ...] = ()
+    """One setting per filter selectivity, where one setting cannot serve all."""
+
+    @property
+    def served(self) -> bool:
+        """Whether one setting, or one per selectivity, meets the targets for all queries."""
+        return self.met or (bool(self.buckets) and all(each.met for each in self.buckets))
 
     def to_dict(self) -> dict[str, Any]:
         """The tuning for JSON."""
-        recall = self.recall
         return {
             "target": self.target,
             "engine": self.engine,
@@ -204,15 +268,7 @@ class TunedEffort:
             "search": dict(self.search),
             "snippet": self.snippet,
             "k": self.k,
-            "recall": None
-            if recall is None
-            else {
-                "value": recall.value,
-                "low": recall.low,
-                "high": recall.high,
-                "bound": self.bound,
-                "n": recall.n,
-            },
+            "recall": _mean(self.recall, bound=self.bound),
             "latency_ms": dict(self.latency_ms),
             "truth_source": self.truth_source,
             "tried": [
@@ -227,4 +283,5 @@ class TunedEffort:
             ],
             "queries_sent": self.sent,
             "validations": self.validations,
+            "by_selectivity": [each.to_dict() for each in self.buckets],
         }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.core.filtering import FilterFacts
     from recallatk.goals.grammar import Goal
 
 _OUTCOMES = {
@@ -67,12 +68,13 @@ class RecallDecision:
         values: NDArray[np.float64],
         milliseconds: NDArray[np.float64],
         columns: pa.Table | None,
+        facts: FilterFacts | None = None,
         *,
         sampled: bool,
     ) -> Verdict:
         """The verdict on all goals; rows of the collection as queries cannot pass a target."""
         return Verdict(
-            tuple(self._result(goal, values, milliseconds, columns, sampled) for goal in self.goals)
+            tuple(self._result(goal, values, milliseconds, columns, facts, sampled) for goal in self.goals)
         )
 
     def _result(
@@ -81,6 +83,7 @@ class RecallDecision:
         values: NDArray[np.float64],
         milliseconds: NDArray[np.float64],
         columns: pa.Table | None,
+        facts: FilterFacts | None,
         sampled: bool,
     ) -> GoalResult:
         if isinstance(goal, Budget):
@@ -96,7 +99,7 @@ class RecallDecision:
             high = min(high, goal.value) if outcome is Outcome.MISSED else high
             result = GoalResult(str(goal), outcome, float(values.mean()), low, high)
         else:
-            inside = goal.members(columns, len(values))
+            inside = goal.members(columns, len(values), facts)
             result = target_result(goal, np.where(inside, values, np.nan))
         if sampled and result.outcome is Outcome.MET:
             return GoalResult(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,126 +11,41 @@ from recallatk.adapters.base import Engine
 from recallatk.adapters.probe_limits import RateLimit
 from recallatk.adapters.target_schemes import collection_in_use
 from recallatk.analysis.betting import lower_bound
-from recallatk.analysis.listed_recall import listed_recall
+from recallatk.analysis.filtered import SELECTIVE, named_grouping
 from recallatk.core import Metric
-from recallatk.core.probed import EffortLook, TunedEffort
+from recallatk.core.probed import EffortBucket, EffortLook, TunedEffort
 from recallatk.datasets.sampling import HELD_OUT
 from recallatk.errors import UsageError
-from recallatk.goals import Target, sort_goals
+from recallatk.goals import sort_goals
 from recallatk.goals.decisions import broken_budget, confirms
 from recallatk.probing.decision import latency_percentiles, require_measurable
+from recallatk.probing.live_client import LiveClient, LiveStudy, QuerySide
 from recallatk.probing.probe import DEFAULT_RATE, cutoff
 from recallatk.probing.probe_queries import probe_queries
-from recallatk.probing.references import alike, plain_id, reference_for
+from recallatk.probing.query_groups import filter_counts
+from recallatk.probing.references import reference_for
 from recallatk.tuning.effort_search import least_effort, settled_above
 from recallatk.tuning.full_builds import ALPHA
-from recallatk.tuning.index_client import ScoredAnswers
 from recallatk.tuning.search_space import Ladder, Shape
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from recallatk.adapters.collection import Answer, Collection, Discovery, Neighbors
-    from recallatk.core import Weights
+    from recallatk.adapters.collection import Collection, Discovery
     from recallatk.filters import Filter
-    from recallatk.goals import Budget
+    from recallatk.goals import Budget, Target
     from recallatk.goals.grammar import Goal
     from recallatk.probing.probe_queries import ProbeQueries
-    from recallatk.probing.references import Reference
     from recallatk.tuning.effort_search import Chosen, Look
+    from recallatk.tuning.index_client import ScoredAnswers
 
 _MOST_VALIDATIONS = 5
 _FIRST_STEP = 0.1
 # Too few held-out queries confirm anything.
 _FEWEST_QUERIES = 20
-
-
-@dataclass(frozen=True, eq=False)
-class QuerySide:
-    """Some of the queries of a tuning."""
-
-    numbers: NDArray[np.int64]
-    weights: Weights | None = None
-
-    def order(self, seed: int) -> NDArray[np.int64]:
-        """Its queries in random order."""
-        return np.random.default_rng([seed, len(self.numbers)]).permutation(len(self.numbers))
-
-
-@dataclass(frozen=True, eq=False)
-class LiveStudy:
-    """The queries to choose by, and the targets; without the held-out queries."""
-
-    side: QuerySide
-    targets: Sequence[Target]
-    seed: int
-
-    def over(self) -> bool:
-        """False: a tuning of one parameter has no time limit."""
-        return False
-
-
-@dataclass
-class LiveClient:
-    """A collection as an index that answers at any setting, with exact neighbors taken once per query."""
-
-    collection: Collection
-    queries: ProbeQueries
-    reference: Reference
-    k: int
-    pace: RateLimit
-    settings: Mapping[str, str] | None = None
-    progress: Callable[[int, int], None] | None = None
-    sent: int = 0
-    known: dict[int, Neighbors] = field(default_factory=dict)
-
-    def ask(
-        self,
-        side: QuerySide,
-        targets: Sequence[Target],
-        search: dict[str, Any],
-        which: NDArray[np.int64],
-        *,
-        warm: bool = False,
-        purpose: str = "look",
-    ) -> ScoredAnswers:
-        """Ask some queries of a side with these parameters."""
-        self.collection.configure(search, self.settings)
-        answers = [self._one(int(side.numbers[each])) for each in which]
-        recall = np.array([value for value, _ in answers])
-        values = tuple(self._values(target, side.numbers[which], recall) for target in targets)
-        shaped = tuple(target.shaped(each) for target, each in zip(targets, values, strict=True))
-        latencies = np.array([answer.seconds * 1e9 for _, answer in answers]).astype(np.int64)
-        return ScoredAnswers(which, shaped, values, latencies, recall)
-
-    def _one(self, place: int) -> tuple[float, Answer]:
-        self.pace.wait()
-        if place in self.known:
-            query, condition = self.queries.vectors[place], self.queries.filters[place]
-            answer = self.collection.answer(query, self.k, condition)
-        else:
-            pair = self.reference.pair(self.collection, self.queries, place, self.k)
-            if pair.exact is None:
-                raise UsageError(f"query {place}: there are no exact neighbors to compare with")
-            ids = [plain_id(each) for each in pair.exact.ids]
-            self.known[place], answer = pair.exact._replace(ids=ids), pair.answer
-        self.sent += 1
-        if self.progress is not None:
-            self.progress(self.sent, 0)
-        exact = self.known[place]
-        ids = alike(answer.ids, exact.ids)
-        value = listed_recall(exact.ids, exact.distances, ids, self.k, complete=exact.complete).value
-        return (np.nan if value is None else value), answer
-
-    def _values(
-        self, target: Target, numbers: NDArray[np.int64], recall: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        if target.segment is None:
-            return recall
-        inside = target.members(self.queries.columns, self.queries.queries.rows)[numbers]
-        return np.where(inside, recall, np.nan)
 
 
 def tune_effort(
@@ -182,8 +97,13 @@ def tune_effort(
         asked = probe_queries(opened, queries, where, 0, seed)
         usable = _usable(opened, asked)
         reference = reference_for(opened, asked, k, truth, corpus)
-        client = LiveClient(opened, asked, reference, k, RateLimit(max_rate), settings, progress)
-        return _tuned(client, usable, targets, budgets, ladder, seed)
+        pace = RateLimit(max_rate)
+        client = LiveClient(opened, asked, reference, k, pace, settings, progress)
+        client.facts = filter_counts(opened, asked, reference, np.arange(len(asked)), pace)
+        task = EffortTask(client, ladder, tuple(targets), tuple(budgets), seed)
+        split = round(len(usable) * (1 - HELD_OUT))
+        found = task.tuned(QuerySide(usable[:split]), QuerySide(usable[split:]))
+        return replace(found, buckets=task.buckets(found, usable[:split], usable[split:]), sent=client.sent)
 
 
 def _ladder(collection: Collection, k: int) -> Ladder:
@@ -208,64 +128,101 @@ def _usable(collection: Collection, queries: ProbeQueries) -> NDArray[np.int64]:
     return usable
 
 
-def _tuned(
-    client: LiveClient,
-    usable: NDArray[np.int64],
-    targets: Sequence[Target],
-    budgets: Sequence[Budget],
-    ladder: Ladder,
-    seed: int,
-) -> TunedEffort:
-    split = round(len(usable) * (1 - HELD_OUT))
-    study, held_out = LiveStudy(QuerySide(usable[:split]), targets, seed), QuerySide(usable[split:])
-    chosen = least_effort(study, client, ladder, ALPHA)
-    look, validations = chosen.look, 0
-    validated: ScoredAnswers | None = None
-    confirmed = False
-    while look is not None and validations < _MOST_VALIDATIONS:
-        validations += 1
-        whole = np.arange(len(held_out.numbers))
-        validated = client.ask(held_out, targets, look.search, whole, purpose="validate")
-        confirmed = confirms(targets, validated.values, ALPHA)
-        if confirmed:
-            break
-        factor = 1 + _FIRST_STEP * 2 ** (validations - 1)
-        look, chosen = settled_above(study, client, chosen, look.effort, factor)
-    return _result(client, targets, budgets, chosen, look if confirmed else None, validated, validations)
+@dataclass(frozen=True, eq=False)
+class EffortTask:
+    """What is tuned: a collection, the ladder of its effort, and the goals."""
 
+    client: LiveClient
+    ladder: Ladder
+    targets: tuple[Target, ...]
+    budgets: tuple[Budget, ...]
+    seed: int
 
-def _result(
-    client: LiveClient,
-    targets: Sequence[Target],
-    budgets: Sequence[Budget],
-    chosen: Chosen,
-    look: Look | None,
-    validated: ScoredAnswers | None,
-    validations: int,
-) -> TunedEffort:
-    found, target = client.collection.discovery(), targets[0]
-    latency = {} if validated is None else latency_percentiles(validated.latencies_ns / 1e6)
-    broken = None if look is None else broken_budget(budgets, latency)
-    met = look is not None and broken is None
-    mean = None if validated is None else target.mean(validated.values[0])
-    scored = np.empty(0) if validated is None else validated.values[0][~np.isnan(validated.values[0])]
-    return TunedEffort(
-        target=found.target,
-        engine=found.engine,
-        goals=tuple(str(each) for each in (*targets, *budgets)),
-        met=met,
-        why=_why(chosen, look, validations, broken),
-        search={} if look is None else dict(look.search),
-        snippet="" if look is None else client.collection.snippet(look.search),
-        k=client.k,
-        recall=mean,
-        bound=lower_bound(scored) if len(scored) else None,
-        latency_ms=latency,
-        truth_source=client.reference.description,
-        looks=tuple(_look(each) for each in chosen.by_effort),
-        sent=client.sent,
-        validations=validations,
-    )
+    def tuned(self, choose: QuerySide, held_out: QuerySide) -> TunedEffort:
+        """Choose by some queries and validate on the others."""
+        study = LiveStudy(choose, self.targets, self.seed)
+        chosen = least_effort(study, self.client, self.ladder, ALPHA)
+        look, validations = chosen.look, 0
+        validated: ScoredAnswers | None = None
+        confirmed = False
+        while look is not None and validations < _MOST_VALIDATIONS:
+            validations += 1
+            whole = np.arange(len(held_out.numbers))
+            validated = self.client.ask(held_out, self.targets, look.search, whole, purpose="validate")
+            confirmed = confirms(self.targets, validated.values, ALPHA)
+            if confirmed:
+                break
+            factor = 1 + _FIRST_STEP * 2 ** (validations - 1)
+            look, chosen = settled_above(study, self.client, chosen, look.effort, factor)
+        return self._result(chosen, look if confirmed else None, validated, validations)
+
+    def _result(
+        self, chosen: Chosen, look: Look | None, validated: ScoredAnswers | None, validations: int
+    ) -> TunedEffort:
+        found, target = self.client.collection.discovery(), self.targets[0]
+        latency = {} if validated is None else latency_percentiles(validated.latencies_ns / 1e6)
+        broken = None if look is None else broken_budget(self.budgets, latency)
+        scored = np.empty(0) if validated is None else validated.values[0][~np.isnan(validated.values[0])]
+        return TunedEffort(
+            target=found.target,
+            engine=found.engine,
+            goals=tuple(str(each) for each in (*self.targets, *self.budgets)),
+            met=look is not None and broken is None,
+            why=_why(chosen, look, validations, broken),
+            search={} if look is None else dict(look.search),
+            snippet="" if look is None else self.client.collection.snippet(look.search),
+            k=self.client.k,
+            recall=None if validated is None else target.mean(validated.values[0]),
+            bound=lower_bound(scored) if len(scored) else None,
+            latency_ms=latency,
+            truth_source=self.client.reference.description,
+            looks=tuple(_look(each) for each in chosen.by_effort),
+            sent=self.client.sent,
+            validations=validations,
+        )
+
+    def buckets(
+        self, whole: TunedEffort, choose: NDArray[np.int64], held_out: NDArray[np.int64]
+    ) -> tuple[EffortBucket, ...]:
+        """One setting per filter selectivity, if the setting for all does not serve every selectivity.
+
+        Args:
+            whole: the result for all queries.
+            choose: the queries to choose by.
+            held_out: the queries to validate on.
+        """
+        if self.client.facts is None or any(each.segment is not None for each in self.targets):
+            return ()
+        grouping = named_grouping(SELECTIVE, self.client.facts)
+        if grouping is None:
+            return ()
+        sides = {
+            name: (choose[grouping.labels[choose] == name], held_out[grouping.labels[held_out] == name])
+            for name in grouping.order or ()
+            if (grouping.labels == name).any()
+        }
+        if len(sides) < 2 or (whole.met and all(self._served(whole, each) for _, each in sides.values())):
+            return ()
+        return tuple(self._bucket(name, *each) for name, each in sides.items())
+
+    def _served(self, whole: TunedEffort, places: NDArray[np.int64]) -> bool:
+        """Whether the held-out queries of a selectivity reach the targets with the setting for all."""
+        if not len(places):
+            return True
+        every = np.arange(len(places))
+        found = self.client.ask(QuerySide(places), self.targets, dict(whole.search), every)
+        return all(
+            bool(np.isnan(values).all()) or float(np.nanmean(values)) >= target.goal
+            for target, values in zip(self.targets, found.values, strict=True)
+        )
+
+    def _bucket(self, name: str, choose: NDArray[np.int64], held_out: NDArray[np.int64]) -> EffortBucket:
+        count = len(choose) + len(held_out)
+        if count < _FEWEST_QUERIES or not len(held_out) or not len(choose):
+            why = f"{counted(count, 'query', 'queries')}: too few to choose by and to validate"
+            return EffortBucket(name, count, {}, None, why)
+        found = self.tuned(QuerySide(choose), QuerySide(held_out))
+        return EffortBucket(name, count, found.search if found.met else {}, found.recall, found.why)
 
 
 def _look(look: Look) -> EffortLook:

@@ -16,8 +16,9 @@ from recallatk.core.probed import Probed
 from recallatk.errors import EngineError, UsageError
 from recallatk.goals.grammar import parse_goal
 from recallatk.probing.decision import RecallDecision, latency_percentiles
-from recallatk.probing.probe_queries import probe_queries, require_one_setting
+from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
+from recallatk.probing.query_groups import filter_counts, segments_by
 from recallatk.probing.references import agreement, reference_for, write_notes
 from recallatk.probing.tally import Tally
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from recallatk.adapters.collection import Collection, Discovery
+    from recallatk.core.filtering import FilterFacts
     from recallatk.filters import Filter
     from recallatk.goals.grammar import Goal
     from recallatk.probing.probe_queries import ProbeQueries
@@ -42,6 +44,7 @@ def probe(
     goals: Sequence[str | Goal] = (),
     at: int | None = None,
     where: Filter | str | None = None,
+    by: Sequence[str] = (),
     search: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     sample: int = DEFAULT_SAMPLE,
@@ -62,6 +65,7 @@ def probe(
         goals: such as `recall@10 >= 0.95` and `p95 <= 20ms`.
         at: the cutoff k; by default that of the first target, else 10.
         where: a filter for all queries, in addition to their own.
+        by: query columns to group recall by; filtered queries are always apart, and by selectivity.
         search: search parameters, such as ef_search; by default what is in force.
         settings: settings of the engine by their own names, for this probe alone.
         sample: number of rows that serve as queries if there are none.
@@ -83,15 +87,14 @@ def probe(
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
-        if not search:
-            require_one_setting(queries)
-        asked = probe_queries(opened, queries, where, sample, seed)
+        asked = probe_queries(opened, queries, where, sample, seed, one_setting=not search)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
             return judged.probed(pace, progress)
         tally = _asked(opened, asked, reference, decision, k, pace, progress)
-        found = _probed(opened, asked, reference, decision, tally, stated)
+        facts = filter_counts(opened, asked, reference, np.array(tally.places), pace)
+        found = _probed(opened, asked, reference, decision, tally, facts, by, stated)
         return replace(found, agreement=agreement(opened, asked, reference, tally, pace))
 
 
@@ -163,6 +166,8 @@ def _probed(
     reference: Reference,
     decision: RecallDecision,
     tally: Tally,
+    facts: FilterFacts | None,
+    by: Sequence[str],
     stated: Mapping[str, Any],
 ) -> Probed:
     found, values = collection.discovery(), tally.values
@@ -185,7 +190,7 @@ def _probed(
         k=tally.k,
         recall=Mean(plain_mean(values), plain_mean(np.array(tally.strict)), len(values), *ends),
         bound=lower_bound(values, in_order=True),
-        verdict=decision.verdict(values, milliseconds, columns, sampled=queries.sampled),
+        verdict=decision.verdict(values, milliseconds, columns, facts, sampled=queries.sampled),
         counts=tally.totals(),
         truth_source=reference.description,
         latency_ms=latency_percentiles(milliseconds),
@@ -196,4 +201,5 @@ def _probed(
         refusals=tuple(tally.refusals),
         per_query={"recall": values, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         columns=columns,
+        by=segments_by(values, columns, facts, by),
     )

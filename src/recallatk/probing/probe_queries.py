@@ -56,7 +56,13 @@ class ProbeQueries:
 
 
 def probe_queries(
-    collection: Collection, queries: Any, where: Filter | str | None, sample: int, seed: int
+    collection: Collection,
+    queries: Any,
+    where: Filter | str | None,
+    sample: int,
+    seed: int,
+    *,
+    one_setting: bool = False,
 ) -> ProbeQueries:
     """Queries that fit the collection.
 
@@ -66,6 +72,7 @@ def probe_queries(
         where: a filter for all queries, in addition to their own.
         sample: number of rows that serve as queries where there are none.
         seed: random seed of the sample and of the order.
+        one_setting: refuse a query log whose calls have different settings.
     """
     own_ids: list[Any] | None = None
     if queries is None:
@@ -73,6 +80,8 @@ def probe_queries(
             raise UsageError(f"a sample of {sample} rows. Accepted: 1 or more")
         own_ids, opened = _own_rows(collection, sample, seed)
     else:
+        if one_setting:
+            _require_one_setting(queries)
         opened = open_queries(queries)
     _require_fit(collection, opened)
     if where is not None:
@@ -95,12 +104,8 @@ def _own_rows(collection: Collection, sample: int, seed: int) -> tuple[list[Any]
     )
 
 
-def require_one_setting(queries: Any) -> None:
-    """Refuse a log of calls with different settings: a probe measures one.
-
-    Args:
-        queries: data in any form; only a query log has settings.
-    """
+def _require_one_setting(queries: Any) -> None:
+    """Refuse a log of calls with different settings: a probe measures one."""
     if not isinstance(queries, str | os.PathLike):
         return
     where, _ = split_calls(queries)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from recallatk.analysis.distribution import mean_of_values
 from recallatk.analysis.intervals import share_interval
-from recallatk.analysis.segments import FEWEST, by_column
-from recallatk.core import Mean
+from recallatk.analysis.segments import FEWEST
 from recallatk.reporting.document import Code, Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import cut, number, with_margin
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted, share_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from recallatk.core.judgments import GoalResult
     from recallatk.core.probed import Discovery, Probed, TunedEffort
-    from recallatk.reporting.document import Builders
+    from recallatk.reporting.document import Block, Builders
 
 _LONGEST = 300
 _SHOWN_COLUMNS = 12
@@ -42,20 +38,16 @@ def discovery_to_text(found: Discovery) -> str:
     return for_console(render_text(Document("", [Section("", [Sentences(lines)])]), terminal_width()))
 
 
-def probe_to_text(
-    probed: Probed, by: Sequence[str] = (), *, width: int | None = None, ascii_only: bool | None = None
-) -> str:
+def probe_to_text(probed: Probed, *, width: int | None = None, ascii_only: bool | None = None) -> str:
     """A probe for the terminal.
 
     Args:
         probed: the result.
-        by: query columns to group recall by.
         width: columns of the terminal; by default those of the current one.
         ascii_only: draw with ASCII; by default if the encoding of standard output needs it.
     """
     columns = terminal_width() if width is None else width
     sections = build_sections(SECTIONS, probed, Form.SCREEN)
-    sections += [_segments(probed, name) for name in by]
     return for_console(render_text(Document("", sections), columns), ascii_only=ascii_only)
 
 
@@ -143,32 +135,16 @@ def _left_out(probed: Probed) -> list[str]:
     return lines + [f"Note: {each}." for each in probed.notes]
 
 
-def _segments(probed: Probed, name: str) -> Section:
-    """Recall by one column of the queries, worst first."""
-    rows = []
-    for each in segments_of(probed, name):
-        mean = Mean(each["recall"], None, each["queries"], each["low"], each["high"])
-        few = " (few)" if each["few"] else ""
-        rows.append([each["segment"], with_margin(mean), f"{mean.n:,}{few}"])
-    return Section("", [Table(f"By {name}", [name, f"recall@{probed.k}", "queries"], rows, 1)])
-
-
-def segments_of(probed: Probed, name: str) -> list[dict[str, Any]]:
-    """Recall by one column of the queries, worst first, for JSON.
-
-    Args:
-        probed: the probe.
-        name: the column.
-    """
-    values, grouping = probed.per_query["recall"], by_column(probed.columns, name)
-    found = []
-    for label in {each for each in grouping.labels if each is not None}:
-        mean = mean_of_values(values[grouping.labels == label])
-        found.append({
-            "segment": str(label), "recall": mean.value, "low": mean.low, "high": mean.high,
-            "queries": mean.n, "few": mean.n < FEWEST,
-        })  # fmt: skip
-    return sorted(found, key=lambda each: (each["recall"], each["segment"]))
+def _segments(probed: Probed) -> Section:
+    """Recall of groups of queries, each way of grouping in a table of its own."""
+    tables: list[Block] = []
+    for name, groups in probed.by.items():
+        rows = []
+        for each in groups:
+            few = " (few)" if each.recall.n < FEWEST else ""
+            rows.append([each.name, with_margin(each.recall), f"{each.recall.n:,}{few}"])
+        tables.append(Table(f"By {name}", [name, f"recall@{probed.k}", "queries"], rows, 1))
+    return Section("", tables)
 
 
 def effort_to_text(found: TunedEffort, *, width: int | None = None, ascii_only: bool | None = None) -> str:
@@ -209,5 +185,24 @@ def _tried(found: TunedEffort) -> Section:
     return Section("", [table, Sentences([sent])])
 
 
-EFFORT_SECTIONS: Builders = ((Form.SCREEN, _choice), (Form.SCREEN, _tried))
-SECTIONS: Builders = ((Form.SCREEN, _heading), (Form.SCREEN, _tails), (Form.SCREEN, _basis))
+def _buckets(found: TunedEffort) -> Section:
+    """One setting per filter selectivity, where one cannot serve all."""
+    if not found.buckets:
+        return Section("", [])
+    rows = []
+    for each in found.buckets:
+        listed = ", ".join(f"{name}={value}" for name, value in each.search.items())
+        recall = "" if each.recall is None else with_margin(each.recall)
+        rows.append([each.name, f"{each.queries:,}", listed or "none", recall, each.why])
+    said = "One setting does not serve every selectivity. Set the effort by the filter of the call:"
+    names = ["selectivity", "queries", "search", f"held-out recall@{found.k}", "why none"]
+    return Section("", [Sentences([said]), Table("By selectivity", names, rows, 1)])
+
+
+EFFORT_SECTIONS: Builders = ((Form.SCREEN, _choice), (Form.SCREEN, _buckets), (Form.SCREEN, _tried))
+SECTIONS: Builders = (
+    (Form.SCREEN, _heading),
+    (Form.SCREEN, _tails),
+    (Form.SCREEN, _segments),
+    (Form.SCREEN, _basis),
+)
