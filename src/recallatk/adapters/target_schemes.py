@@ -24,6 +24,8 @@ _SCHEMES = {
     "https": "recallatk.adapters.attached_collection:HttpCollection",
     "function": "recallatk.adapters.attached_collection:FunctionCollection",
     "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
+    "milvus": "recallatk.adapters.milvus_collection:MilvusCollection",
+    "sqlite": "recallatk.adapters.sqlite_collection:SqliteCollection",
 }
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(\?.*)?")

@@ -1,0 +1,357 @@
+"""Existing SQLite tables: vec0 of every type, BLOBs in ordinary tables, and files that nothing changes."""
+
+import shutil
+
+import apsw
+import numpy as np
+import pytest
+import sqlite_vec
+from embedded_collections import (
+    CITIES,
+    DIMENSION,
+    FILTERS,
+    IDS,
+    PRICES,
+    QUERIES,
+    ROW_OF,
+    ROWS,
+    VECTORS,
+    K,
+    files,
+    nearest,
+    recall,
+    streamed,
+)
+
+from recallatk.adapters.probe_limits import ProbeLimits
+from recallatk.adapters.target_schemes import open_collection
+from recallatk.core import Metric
+from recallatk.errors import EngineError, FilterError, MismatchError, RecallError, UsageError
+from recallatk.filters import parse_filter
+
+# Metadata of vec0 itself cannot be null, and long text lies in a table of its own.
+WORDS = [f"the word number {row % 6}" for row in range(ROWS)]
+WHOLE = [row % 13 for row in range(ROWS)]
+SCALARS = {
+    "word = 'the word number 1'": [word.endswith("1") for word in WORDS],
+    "word starts with 'the word number' and whole < 4.5": [each < 4.5 for each in WHOLE],
+    "whole in (1, 2, 3) and word != 'the word number 2'": [
+        whole in (1, 2, 3) and not word.endswith("2") for word, whole in zip(WORDS, WHOLE, strict=True)
+    ],
+    "whole = 1 or word = 'the word number 3'": [
+        whole == 1 or word.endswith("3") for word, whole in zip(WORDS, WHOLE, strict=True)
+    ],
+    "share >= 0.25 and share < 0.75": [0.25 <= row % 4 / 4 < 0.75 for row in range(ROWS)],
+    "share in (0.25, 0.5) and sold = true": [row % 4 == 1 and row % 2 == 1 for row in range(ROWS)],
+    "part in ('p0', 'p1')": [True] * ROWS,
+    "part = 'p1' and whole > 5": [row % 2 == 1 and row % 13 > 5 for row in range(ROWS)],
+    "whole is not null and not (sold = true)": [row % 2 == 0 for row in range(ROWS)],
+}
+COLUMNS = {
+    "word": WORDS,
+    "whole": WHOLE,
+    "share": [row % 4 / 4 for row in range(ROWS)],
+    "sold": [row % 2 for row in range(ROWS)],
+    "part": [f"p{row % 2}" for row in range(ROWS)],
+    "city": CITIES,
+    "price": PRICES,
+}
+DECLARED = "word text, whole integer, share float, sold boolean, part text partition key, +city text, +price int"
+PLAIN = "word text, whole integer, share double, sold boolean, part varchar(9), city text, price int"
+
+
+def connect(file):
+    connection = apsw.Connection(str(file))
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    return connection
+
+
+def made(file, vector="float[32] distance_metric=cosine", ids=IDS, key="id integer primary key", rows=ROWS):
+    """A file with a vec0 table; without a type of vectors, an ordinary table with BLOBs."""
+    kind = "vec0" if vector else None
+    with connect(file) as connection:
+        start = f"CREATE VIRTUAL TABLE items USING vec0({key}, embedding {vector}, {DECLARED})"
+        connection.execute(start if kind else f"CREATE TABLE items ({key}, embedding blob, {PLAIN})")
+        taken = {"int8": "vec_int8(?)", "bit[": "vec_bit(?)"}.get((vector or "")[:4], "?")
+        named = ", ".join(["id", "embedding", *COLUMNS])
+        insert = f"INSERT INTO items ({named}) VALUES (?, {taken}{', ?' * len(COLUMNS)})"
+        lines = zip(ids[:rows], stored(vector)[:rows], *COLUMNS.values(), strict=False)
+        connection.executemany(insert, ((each[0], each[1].tobytes(), *each[2:]) for each in lines))
+    connection.close()
+    return file
+
+
+def stored(vector):
+    """The vectors as the type has them."""
+    if vector and vector.startswith("int8"):
+        return np.clip(np.rint(VECTORS * 30), -128, 127).astype("i1")
+    if vector and vector.startswith("bit"):
+        return np.packbits(VECTORS > 0, axis=1, bitorder="little")
+    return VECTORS
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("sqlite") / "it's a 100% file?.db")
+
+
+def url(file, rest=""):
+    return f"sqlite://{str(file).replace('%', '%25').replace('?', '%3F')}{rest}"
+
+
+@pytest.fixture
+def opened(file):
+    with open_collection(url(file, "?table=items&vector=embedding")) as collection:
+        yield collection
+
+
+def test_a_table_tells_what_it_is(opened):
+    found = opened.discovery()
+    assert (found.rows, found.dimension, found.metric) == (ROWS, DIMENSION, Metric.COSINE)
+    assert (found.index, found.exact, found.quantized) == (None, "float[32]", False)
+    assert found.columns == {
+        "word": "text", "whole": "integer", "share": "float", "sold": "boolean", "part": "text",
+        "city": "text", "price": "integer",
+    }  # fmt: skip
+    assert [each.partition(":")[0] for each in found.notes] == ["no index"]
+    assert not opened.on_copy
+    assert opened.knobs() == ()
+    assert "compares all rows in every search" in opened.without_effort()
+
+
+def test_every_answer_is_exact_and_equals_numpy(opened):
+    assert recall(opened, "cosine") == 1
+    for query in QUERIES:
+        pair = opened.pair(query, K, 2 * K, None)
+        assert pair.answer.ids == pair.exact.ids[:K] == nearest(query, "cosine")
+        assert (pair.answer.used_index, pair.changed, pair.exact.complete) == (False, False, False)
+        assert np.all(np.diff(pair.exact.distances) >= 0)
+    assert opened.exact(QUERIES[0], ROWS, None).complete
+
+
+@pytest.mark.parametrize("text", [*FILTERS, *SCALARS])
+def test_filters_let_the_nearest_passing_rows_through(opened, text):
+    condition, mask = parse_filter(text), np.array({**FILTERS, **SCALARS}[text])
+    assert opened.refusal(condition) is None
+    assert opened.passing(condition) == mask.sum()
+    for query in QUERIES[:5]:
+        expected = nearest(query, "cosine", mask)
+        assert opened.answer(query, K, condition).ids == expected
+        assert opened.exact(query, K, condition).ids == expected
+
+
+def test_ordinary_tables_of_blobs_are_searched_by_their_scan(tmp_path):
+    file = made(tmp_path / "a.db", None, [f"k{each}" for each in IDS], "id text primary key")
+    with connect(file) as connection:
+        connection.execute("UPDATE items SET embedding = NULL WHERE id IN ('k5', 'k8')")
+    connection.close()
+    with pytest.raises(UsageError, match="does not state the metric. Add metric=l2 or cosine"):
+        open_collection(f"sqlite://{file}")
+    with open_collection(f"sqlite://{file}?metric=l2") as collection:
+        found = collection.discovery()
+        assert (found.metric, found.exact, found.rows) == (Metric.L2, "float[32]", ROWS)
+        assert any("2 rows have no vector in 'embedding'" in each for each in found.notes)
+        there = np.arange(ROWS) > 1
+        for text, mask in {**FILTERS, **SCALARS}.items():
+            condition = parse_filter(text)
+            expected = [f"k{each}" for each in nearest(QUERIES[0], "l2", np.array(mask) & there)]
+            assert collection.answer(QUERIES[0], K, condition).ids == expected
+            assert collection.passing(condition) == (np.array(mask) & there).sum()
+        assert len(streamed(collection)) == len(collection.sample(ROWS, 0)[0]) == ROWS - 2
+
+
+@pytest.mark.parametrize(("vector", "metric"), [("int8[32]", "l2"), ("bit[32]", "l2"), ("f32[32]", "l2")])
+def test_vectors_of_every_type_are_compared_as_stored(tmp_path, vector, metric):
+    rows = stored(vector)
+    if vector.startswith("bit"):
+        rows = np.unpackbits(rows, axis=1, bitorder="little")
+    wide = rows.astype(float)
+    with open_collection(f"sqlite://{made(tmp_path / 'a.db', vector)}") as collection:
+        found = collection.discovery()
+        assert (found.metric, found.dimension) == (Metric(metric), DIMENSION)
+        assert found.quantized == (not vector.startswith("f"))
+        for query in rows[:5]:
+            far = np.linalg.norm(wide - query, axis=1)
+            limit = np.sort(far)[K - 1]
+            for ids in (collection.answer(query, K, None).ids, collection.exact(query, K, None).ids):
+                assert far[[ROW_OF[each] for each in ids]].max() == limit
+                assert len(set(ids)) == K
+        ids, drawn = collection.sample(ROWS, 0)
+        np.testing.assert_array_equal(drawn, wide[[ROW_OF[each] for each in ids]].astype("f4"))
+        if not vector.startswith("f"):
+            with pytest.raises(UsageError, match="Quantize the queries as production does"):
+                collection.answer(QUERIES[0], K, None)
+
+
+def test_every_row_is_streamed_once_with_its_columns(opened, monkeypatch):
+    monkeypatch.setattr(type(opened), "block_rows", 300)
+    found = streamed(opened, ("city", "price", "sold", "word"))
+    assert max(len(each) for each in opened.batches([])) <= 300
+    assert sorted(found["id"].to_pylist()) == IDS
+    rows = [ROW_OF[each] for each in found["id"].to_pylist()]
+    np.testing.assert_array_equal(np.array(found["vector"].to_pylist(), "float32"), VECTORS[rows])
+    for name, kind in (("city", CITIES), ("price", PRICES), ("word", WORDS)):
+        assert found[name].to_pylist() == [kind[row] for row in rows]
+    assert found["sold"].to_pylist() == [row % 2 == 1 for row in rows]
+
+
+def test_a_sample_is_the_same_for_the_same_seed(opened):
+    ids, vectors = opened.sample(50, 7)
+    assert len(set(ids)) == 50
+    assert ids == opened.sample(50, 7)[0] != opened.sample(50, 8)[0]
+    np.testing.assert_array_equal(vectors, VECTORS[[ROW_OF[each] for each in ids]])
+
+
+def test_no_file_changes_even_after_an_error(file):
+    before = files(file.parent)
+    with open_collection(url(file)) as collection:
+        collection.pair(QUERIES[0], K, K, parse_filter("city = 'c1'"))
+        collection.sample(10, 0)
+        streamed(collection)
+        with pytest.raises(EngineError, match="sqlite-vec failed: Dimension mismatch"):
+            collection.answer(QUERIES[0][:5], K, None)
+    with pytest.raises(UsageError):
+        open_collection(url(file, "?table=thing"))
+    assert files(file.parent) == before
+
+
+def test_a_log_that_is_in_use_is_copied_and_stays(tmp_path):
+    file = made(tmp_path / "live.db", rows=300)
+    writer = connect(file)
+    writer.execute("PRAGMA journal_mode = wal")
+    writer.execute("DELETE FROM items WHERE id = 8")
+    assert (tmp_path / "live.db-wal").stat().st_size
+    before = files(tmp_path)
+    with open_collection(f"sqlite://{file}") as collection:
+        folder = collection.folder.path
+        assert collection.on_copy
+        assert "is in WAL mode" in collection.discovery().notes[0]
+        assert collection.discovery().rows == 299
+        assert 8 not in collection.exact(VECTORS[1], 299, None).ids
+        assert files(tmp_path) == before
+        with pytest.raises(EngineError):
+            collection.answer(QUERIES[0][:5], K, None)
+    writer.close()
+    assert not folder.exists()
+    # Closed in order, the log is gone, and reading in place would create another.
+    closed = files(tmp_path)
+    with open_collection(f"sqlite://{file}") as collection:
+        assert collection.on_copy and collection.discovery().rows == 299
+    assert files(tmp_path) == closed
+
+
+def test_a_transaction_that_was_killed_is_undone_on_the_copy(tmp_path):
+    (tmp_path / "killed").mkdir()
+    file = made(tmp_path / "a.db", rows=300)
+    writer = connect(file)
+    writer.execute("PRAGMA cache_size = 1; BEGIN; DELETE FROM items WHERE id > 100")
+    for name in ("a.db", "a.db-journal"):
+        shutil.copy2(tmp_path / name, tmp_path / "killed" / name)
+    writer.execute("ROLLBACK")
+    writer.close()
+    before = files(tmp_path / "killed")
+    with open_collection(f"sqlite://{tmp_path}/killed/a.db") as collection:
+        assert collection.on_copy
+        assert collection.discovery().rows == 300
+    assert files(tmp_path / "killed") == before
+
+
+def test_copies_are_removed_after_errors_and_refused_while_the_file_is_written(tmp_path, monkeypatch):
+    from recallatk import scratch
+    from recallatk.adapters import collection_copy
+
+    monkeypatch.setenv("RECALLATK_TMPDIR", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    assert scratch._base() == str(tmp_path / "scratch")
+    file = made(tmp_path / "a.db", rows=10)
+    connection = connect(file)
+    connection.execute("PRAGMA journal_mode = wal")
+    connection.close()
+    with pytest.raises(UsageError, match="no table 'thing'"):
+        open_collection(f"sqlite://{file}?table=thing")
+    monkeypatch.setattr(collection_copy, "_SETTLED_NS", 10**15)
+    monkeypatch.setattr(collection_copy.time, "sleep", lambda _: None)
+    with pytest.raises(EngineError, match="is written while it is copied"):
+        open_collection(f"sqlite://{file}")
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("?table=thing", "no table 'thing'. The tables are: items"),
+        ("?vector=embeding", "Did you mean embedding"),
+        ("?id=name", "no id column 'name'"),
+        ("?metric=cosin", "no metric 'cosin'.*cosine"),
+        ("?metric=l2", "metric mismatch: the table uses cosine"),
+        ("?tabel=x", "no option 'tabel'"),
+        (".missing", "does not exist. Type it as sqlite://file.db"),
+    ],
+)
+def test_a_wrong_target_is_told_what_there_is(file, rest, said):
+    before = files(file.parent)
+    with pytest.raises(RecallError, match=said):
+        open_collection(url(file, rest))
+    assert files(file.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("statements", "rest", "said"),
+    [
+        ("CREATE VIRTUAL TABLE a USING vec0(v float[3])", "", "has no rows"),
+        ("CREATE VIRTUAL TABLE a USING vec0(v float[3] distance_metric=l1); "
+         "INSERT INTO a(v) VALUES ('[1,2,3]')", "", "recall is known for l2, cosine and hamming"),
+        ("CREATE TABLE a (id int, v blob); INSERT INTO a VALUES (1, x'00000000'), (1, x'00000000')",
+         "?metric=l2", "1 duplicate id in column 'id'"),
+        ("CREATE TABLE a (id int, v blob); INSERT INTO a VALUES (1, x'00000000'), (NULL, x'00000000')",
+         "?metric=l2", "1 null id in column 'id'"),
+        ("CREATE TABLE a (id, v blob); INSERT INTO a VALUES (1, x'00000000'), ('b', x'00000000')",
+         "?metric=l2", "'id' holds .*. Ids are whole numbers or text"),
+        ("CREATE TABLE a (id int, v blob); INSERT INTO a VALUES (1, x'00000000'), (2, x'0000000000000000')",
+         "?metric=l2", "BLOBs of float32 of one length. The column 'v' holds blob of length 4, blob of len"),
+        ("CREATE TABLE a (id int, v blob); INSERT INTO a VALUES (1, x'00000000')", "?metric=ip",
+         "sqlite-vec has no inner product"),
+        ("CREATE TABLE a (id int)", "", "no column of BLOBs"),
+        ("CREATE TABLE a (id int); CREATE TABLE b (id int)", "", "name the table with table="),
+        ("CREATE VIRTUAL TABLE a USING vec0(v float[3], w float[3])", "", "name the vector column with vector="),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_probed_says_why(tmp_path, statements, rest, said):
+    with connect(tmp_path / "a.db") as connection:
+        connection.execute(statements)
+    connection.close()
+    with pytest.raises(RecallError, match=said):
+        open_collection(f"sqlite://{tmp_path}/a.db{rest}")
+
+
+def test_row_numbers_can_be_ids(tmp_path):
+    with connect(tmp_path / "a.db") as connection:
+        connection.execute("CREATE VIRTUAL TABLE items USING vec0(embedding float[32])")
+        rows = ((number, each.tobytes()) for number, each in enumerate(VECTORS[:300]))
+        connection.executemany("INSERT INTO items (rowid, embedding) VALUES (?, ?)", rows)
+    connection.close()
+    with open_collection(f"sqlite://{tmp_path}/a.db") as collection:
+        assert collection.discovery().metric is Metric.L2
+        assert collection.answer(VECTORS[7], 1, None).ids == collection.exact(VECTORS[7], 1, None).ids == [7]
+        assert streamed(collection, ())["id"].to_pylist() == list(range(300))
+
+
+def test_wrong_parameters_filters_and_files_are_refused(opened, tmp_path):
+    with pytest.raises(UsageError, match="no parameter 'ef'"):
+        opened.configure({"ef": 5})
+    with pytest.raises(FilterError, match=r"no column 'town'. The columns are: "):
+        opened.answer(QUERIES[0], K, parse_filter("town = 'x'"))
+    with pytest.raises(EngineError, match="too large, provided 5000 and the limit is 4096"):
+        opened.answer(QUERIES[0], 5000, None)
+    (tmp_path / "other.db").write_text("not a database " * 1000)
+    with pytest.raises(EngineError, match="is no SQLite database"):
+        open_collection(f"sqlite://{tmp_path}/other.db")
+
+
+def test_a_statement_that_takes_too_long_is_stopped(opened):
+    opened.limits = ProbeLimits(seconds=0.2)
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with pytest.raises(EngineError, match=r"longer than 0.2 s and was stopped"), opened._limited():
+        opened._rows(endless)
+    assert len(opened.answer(QUERIES[0], K, None).ids) == K
