@@ -1,9 +1,11 @@
-"""Temporary copies of collections that their library cannot open without writing to them."""
+"""Copies of collections in local files, for libraries that write to what they open."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from recallatk.errors import EngineError
@@ -13,82 +15,129 @@ from recallatk.units import mebibytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
-    State = dict[Path, tuple[int, int]]
-
+_BLOCK = 8 << 20
 _ATTEMPTS = 5
 # Clocks of file systems tick in milliseconds: a later write could have the same time.
 _SETTLED_NS = 50_000_000
 
 
-def copied(
-    paths: Sequence[Path], text: str, leave_out: Callable[[Path], bool] | None = None
-) -> ScratchFolder:
-    """A temporary folder with copies of files and folders that did not change meanwhile.
+class CollectionCopy:
+    """A folder or file copied to a temporary folder, once nothing writes to it.
 
     Args:
-        paths: what is copied, under its own name; those that do not exist are left out.
-        text: the target, for messages.
-        leave_out: whether a path inside a folder is left out.
+        source: the folder or file, which is only read.
+        endings: of files beside a file that belong to it, such as `-wal`; those that exist are copied too.
+        left_out: whether a path in the folder is left out.
+        name: of the copy.
     """
-    for _ in range(_ATTEMPTS):
-        before = _state(paths, leave_out)
-        if any(time.time_ns() - changed < _SETTLED_NS for _, changed in before.values()):
-            time.sleep(2 * _SETTLED_NS / 1e9)
-            continue
-        folder = ScratchFolder()
+
+    def __init__(
+        self,
+        source: Path,
+        *,
+        endings: Sequence[str] = (),
+        left_out: Callable[[Path], bool] | None = None,
+        name: str = "copy",
+    ) -> None:
+        self._scratch = ScratchFolder()
+        self.path = self._scratch.path / name
+        self._pairs = {source: self.path} | {
+            source.with_name(source.name + each): self.path.with_name(name + each) for each in endings
+        }
+        self._left_out = left_out
         try:
-            _require_space(folder.path, before, text)
-            _copy(before, paths, folder.path)
-            if _state(paths, leave_out) == before:
-                return folder
-        except FileNotFoundError:
-            # A writer removed a file; the state tells that too.
-            pass
+            if not any(self._taken(source) for _ in range(_ATTEMPTS)):
+                raise EngineError(
+                    f"{source} was written while it was copied, and opening it in place would write to it. "
+                    "Probe it while nothing writes to it"
+                )
         except BaseException:
-            folder.remove()
+            self.remove()
             raise
-        folder.remove()
-    raise EngineError(
-        f"{text} is written while it is copied, and opening it in place would write to it. Stop its writer, "
-        "or make a backup and probe that"
-    )
+
+    def _taken(self, source: Path) -> bool:
+        """Copy everything; whether it was the same afterwards."""
+        with _reading(source):
+            before = self._state()
+        if any(abs(time.time_ns() - changed) < _SETTLED_NS for _, changed in before.values()):
+            time.sleep(2 * _SETTLED_NS / 1e9)
+            return False
+        self._require_space(source, sum(size for size, _ in before.values()))
+        try:
+            for path, target in self._places():
+                _copy(path, target)
+            return self._state() == before
+        except FileNotFoundError:
+            # A file was removed meanwhile.
+            return False
+
+    def _places(self) -> Iterator[tuple[Path, Path]]:
+        """Every file and folder, and its place in the copy; folders come before what they hold."""
+        for source, target in self._pairs.items():
+            if source.exists():
+                yield source, target
+            for path in sorted(source.rglob("*")) if source.is_dir() else ():
+                if self._left_out is None or not self._left_out(path):
+                    yield path, target / path.relative_to(source)
+
+    def _state(self) -> dict[Path, tuple[int, int]]:
+        """Size and time of change of every file."""
+        held = {path: path.stat() for path, _ in self._places() if path.is_file()}
+        return {path: (each.st_size, each.st_mtime_ns) for path, each in held.items()}
+
+    def _require_space(self, source: Path, needed: int) -> None:
+        free = shutil.disk_usage(self._scratch.path).free
+        if needed > free:
+            raise EngineError(
+                f"{source} is probed on a copy of {mebibytes(needed)}, and {self._scratch.path.parent} has "
+                f"{mebibytes(free)} free. Set TMPDIR to a folder with more space"
+            )
+
+    def remove(self) -> None:
+        """Remove the copy; safe to call twice."""
+        self._scratch.remove()
 
 
-def _copy(files: State, roots: Sequence[Path], folder: Path) -> None:
-    for path in files:
-        root = next(each for each in roots if each == path or each in path.parents)
-        copy = folder / path.relative_to(root.parent)
-        with scratch_writing(copy):
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+def _copy(path: Path, target: Path) -> None:
+    if path.is_dir():
+        with scratch_writing(target):
+            target.mkdir(exist_ok=True)
+    elif path.is_file():
+        with _reading(path):
+            file = path.open("rb")
+        with file, scratch_writing(target), target.open("wb") as copy:
+            _copy_data(file, copy)
 
 
-def _state(roots: Sequence[Path], leave_out: Callable[[Path], bool] | None) -> State:
-    """Size and time of change of every file."""
-    found = {}
-    for path in _files(roots):
-        if leave_out is None or not leave_out(path):
-            try:
-                held = path.stat()
-            except FileNotFoundError:
-                continue
-            found[path] = (held.st_size, held.st_mtime_ns)
-    return found
+def _copy_data(source: BinaryIO, target: BinaryIO) -> None:
+    """Copy without the holes of sparse files, which stores make many times larger than their content."""
+    size = os.fstat(source.fileno()).st_size
+    if not hasattr(os, "SEEK_DATA"):
+        shutil.copyfileobj(source, target, _BLOCK)
+        return
+    position = 0
+    while position < size:
+        try:
+            start = os.lseek(source.fileno(), position, os.SEEK_DATA)
+        except OSError:
+            # There is only a hole up to the end.
+            break
+        position = os.lseek(source.fileno(), start, os.SEEK_HOLE)
+        source.seek(start)
+        target.seek(start)
+        while start < position and (data := source.read(min(_BLOCK, position - start))):
+            target.write(data)
+            start += len(data)
+    target.truncate(size)
 
 
-def _files(roots: Sequence[Path]) -> Iterator[Path]:
-    for root in roots:
-        if root.is_file():
-            yield root
-        elif root.is_dir():
-            yield from (each for each in sorted(root.rglob("*")) if each.is_file())
-
-
-def _require_space(folder: Path, files: State, text: str) -> None:
-    needed, free = sum(size for size, _ in files.values()), shutil.disk_usage(folder).free
-    if needed > free:
-        raise EngineError(
-            f"{text} is probed on a copy of {mebibytes(needed)}, and {folder.parent} has {mebibytes(free)} "
-            "free. Set TMPDIR to a folder with more space"
-        )
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise EngineError(f"{path} cannot be read: {problem.strerror or problem}") from None

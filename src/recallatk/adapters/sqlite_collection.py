@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.adapters.collection import Answer, AnswerPair, CollectionTarget, Discovery, Neighbors
-from recallatk.adapters.collection_copy import copied
+from recallatk.adapters.collection_copy import CollectionCopy
 from recallatk.adapters.embedded_collection import (
     EmbeddedCollection,
     chosen,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.filters import Filter
-    from recallatk.scratch import ScratchFolder
 
 _EXAMPLE = "sqlite://file.db?table=items"
 _TYPES = {"boolean": pa.bool_(), "integer": pa.int64(), "float": pa.float64(), "text": pa.large_string()}
@@ -54,7 +53,7 @@ class SqliteCollection(EmbeddedCollection):
     exact_mode = True
     snapshots = True
     connection: Any = None
-    folder: ScratchFolder | None = None
+    copy: CollectionCopy | None = None
 
     def __init__(self, path: Path, target: CollectionTarget, limits: ProbeLimits) -> None:
         super().__init__()
@@ -62,12 +61,9 @@ class SqliteCollection(EmbeddedCollection):
         reason = reason_to_copy(path, target.text)
         try:
             if reason is not None:
-                beside = [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
-                self.folder = copied([path, *beside], target.text)
+                self.copy = CollectionCopy(path, endings=("-wal", "-journal"))
                 self.on_copy = True
-            self.connection = connected(
-                path if self.folder is None else self.folder.path / path.name, self.on_copy
-            )
+            self.connection = connected(path if self.copy is None else self.copy.path, self.on_copy)
             with self._limited():
                 self._describe(target, reason)
         except BaseException:
@@ -294,11 +290,11 @@ class SqliteCollection(EmbeddedCollection):
     def close(self) -> None:
         """Close the connection and remove the copy."""
         connection, self.connection = self.connection, None
-        folder, self.folder = self.folder, None
+        copy, self.copy = self.copy, None
         if connection is not None:
             connection.close()
-        if folder is not None:
-            folder.remove()
+        if copy is not None:
+            copy.remove()
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         found: list[Any] = self.connection.execute(statement, tuple(values)).fetchall()

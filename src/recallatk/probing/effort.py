@@ -110,7 +110,12 @@ def _ladder(collection: Collection, k: int) -> Ladder:
     found, knobs = collection.discovery(), collection.knobs()
     if not any(each.effort for each in knobs):
         raise UsageError(f"{found.target}: {collection.without_effort()}; there is no effort to tune")
-    parts = {"name": found.engine, "search_knobs": knobs, "metrics": frozenset(Metric)}
+    parts = {
+        "name": found.engine,
+        "search_knobs": knobs,
+        "metrics": frozenset(Metric),
+        "constraints": collection.constraints(),
+    }
     kind: type[Engine] = type("AttachedCollection", (Engine,), parts)
     others = {each.name: each.default for each in knobs if not each.effort}
     return Ladder(kind, {}, Shape(found.rows or 10**9, found.dimension or 1, k), others)
