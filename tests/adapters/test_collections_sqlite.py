@@ -2,10 +2,8 @@
 
 import shutil
 
-import apsw
 import numpy as np
 import pytest
-import sqlite_vec
 from embedded_collections import (
     CITIES,
     DIMENSION,
@@ -22,16 +20,14 @@ from embedded_collections import (
     recall,
     streamed,
 )
+from sqlite_files import WHOLE, WORDS, connect, made, stored, url
 
 from recallatk.adapters.probe_limits import ProbeLimits
 from recallatk.adapters.target_schemes import open_collection
 from recallatk.core import Metric
-from recallatk.errors import EngineError, FilterError, MismatchError, RecallError, UsageError
+from recallatk.errors import EngineError, FilterError, RecallError, UsageError
 from recallatk.filters import parse_filter
 
-# Metadata of vec0 itself cannot be null, and long text lies in a table of its own.
-WORDS = [f"the word number {row % 6}" for row in range(ROWS)]
-WHOLE = [row % 13 for row in range(ROWS)]
 SCALARS = {
     "word = 'the word number 1'": [word.endswith("1") for word in WORDS],
     "word starts with 'the word number' and whole < 4.5": [each < 4.5 for each in WHOLE],
@@ -47,57 +43,11 @@ SCALARS = {
     "part = 'p1' and whole > 5": [row % 2 == 1 and row % 13 > 5 for row in range(ROWS)],
     "whole is not null and not (sold = true)": [row % 2 == 0 for row in range(ROWS)],
 }
-COLUMNS = {
-    "word": WORDS,
-    "whole": WHOLE,
-    "share": [row % 4 / 4 for row in range(ROWS)],
-    "sold": [row % 2 for row in range(ROWS)],
-    "part": [f"p{row % 2}" for row in range(ROWS)],
-    "city": CITIES,
-    "price": PRICES,
-}
-DECLARED = "word text, whole integer, share float, sold boolean, part text partition key, +city text, +price int"
-PLAIN = "word text, whole integer, share double, sold boolean, part varchar(9), city text, price int"
-
-
-def connect(file):
-    connection = apsw.Connection(str(file))
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
-    return connection
-
-
-def made(file, vector="float[32] distance_metric=cosine", ids=IDS, key="id integer primary key", rows=ROWS):
-    """A file with a vec0 table; without a type of vectors, an ordinary table with BLOBs."""
-    kind = "vec0" if vector else None
-    with connect(file) as connection:
-        start = f"CREATE VIRTUAL TABLE items USING vec0({key}, embedding {vector}, {DECLARED})"
-        connection.execute(start if kind else f"CREATE TABLE items ({key}, embedding blob, {PLAIN})")
-        taken = {"int8": "vec_int8(?)", "bit[": "vec_bit(?)"}.get((vector or "")[:4], "?")
-        named = ", ".join(["id", "embedding", *COLUMNS])
-        insert = f"INSERT INTO items ({named}) VALUES (?, {taken}{', ?' * len(COLUMNS)})"
-        lines = zip(ids[:rows], stored(vector)[:rows], *COLUMNS.values(), strict=False)
-        connection.executemany(insert, ((each[0], each[1].tobytes(), *each[2:]) for each in lines))
-    connection.close()
-    return file
-
-
-def stored(vector):
-    """The vectors as the type has them."""
-    if vector and vector.startswith("int8"):
-        return np.clip(np.rint(VECTORS * 30), -128, 127).astype("i1")
-    if vector and vector.startswith("bit"):
-        return np.packbits(VECTORS > 0, axis=1, bitorder="little")
-    return VECTORS
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     return made(tmp_path_factory.mktemp("sqlite") / "it's a 100% file?.db")
-
-
-def url(file, rest=""):
-    return f"sqlite://{str(file).replace('%', '%25').replace('?', '%3F')}{rest}"
 
 
 @pytest.fixture
@@ -146,7 +96,7 @@ def test_ordinary_tables_of_blobs_are_searched_by_their_scan(tmp_path):
     with connect(file) as connection:
         connection.execute("UPDATE items SET embedding = NULL WHERE id IN ('k5', 'k8')")
     connection.close()
-    with pytest.raises(UsageError, match="does not state the metric. Add metric=l2 or cosine"):
+    with pytest.raises(UsageError, match=r"does not state the metric. Add metric=l2 or cosine"):
         open_collection(f"sqlite://{file}")
     with open_collection(f"sqlite://{file}?metric=l2") as collection:
         found = collection.discovery()
@@ -314,7 +264,7 @@ def test_a_wrong_target_is_told_what_there_is(file, rest, said):
          "sqlite-vec has no inner product"),
         ("CREATE TABLE a (id int)", "", "no column of BLOBs"),
         ("CREATE TABLE a (id int); CREATE TABLE b (id int)", "", "name the table with table="),
-        ("CREATE VIRTUAL TABLE a USING vec0(v float[3], w float[3])", "", "name the vector column with vector="),
+        ("CREATE VIRTUAL TABLE a USING vec0(v float[3], w float[3])", "", "name the vector column with vec"),
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_probed_says_why(tmp_path, statements, rest, said):

@@ -34,12 +34,11 @@ class OpenedMilvus(NamedTuple):
 
     def close(self) -> None:
         """Disconnect; stop Lite and remove its copy."""
-        self.client.close()
-        if self.copy is not None:
-            from milvus_lite.server_manager import server_manager_instance
-
-            server_manager_instance.release_server(str(self.copy.path))
-            self.copy.remove()
+        try:
+            self.client.close()
+        finally:
+            if self.copy is not None:
+                _removed(self.copy)
 
 
 def open_milvus(target: CollectionTarget, limits: ProbeLimits) -> OpenedMilvus:
@@ -58,8 +57,8 @@ def open_milvus(target: CollectionTarget, limits: ProbeLimits) -> OpenedMilvus:
         raise UsageError(f"{target.text} names no collection. Type it as {EXAMPLE}")
     with importing(Milvus):
         import pymilvus  # noqa: F401
-    # They log a traceback for every failure; the error raised here already says why.
-    for each in ("pymilvus", "milvus_lite"):
+    # They log a traceback for every failure; the error raised here says why.
+    for each in ("pymilvus", "milvus_lite", "grpc"):
         logging.getLogger(each).setLevel(logging.CRITICAL)
     if host in _LOCAL:
         return _local(target, path.parent, name)
@@ -108,9 +107,19 @@ def _local(target: CollectionTarget, source: Path, name: str) -> OpenedMilvus:
         with told("milvus"):
             client = MilvusClient(str(copy.path), db_name=target.options.get("database", ""))
     except BaseException:
-        copy.remove()
+        _removed(copy)
         raise
     return OpenedMilvus(client, name, copy)
+
+
+def _removed(copy: CollectionCopy) -> None:
+    """Stop the server of a copy, and remove it."""
+    from milvus_lite.server_manager import server_manager_instance
+
+    try:
+        server_manager_instance.release_server(str(copy.path))
+    finally:
+        copy.remove()
 
 
 def _others(target: CollectionTarget, source: Path, name: str) -> Callable[[Path], bool] | None:
