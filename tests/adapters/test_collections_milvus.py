@@ -21,7 +21,7 @@ from embedded_collections import (
     streamed,
 )
 from milvus_databases import RATES, TAGS, made, url
-from pymilvus import DataType
+from pymilvus import DataType, MilvusClient
 
 from recallatk.adapters.target_schemes import open_collection
 from recallatk.core import Metric
@@ -169,6 +169,20 @@ def test_nothing_changes_and_the_copy_goes_even_after_an_error(file, tmp_path, m
     assert set(server_manager_instance._servers) == servers
 
 
+def test_rows_that_a_writer_has_not_flushed_are_there_and_noted(tmp_path):
+    file = made(tmp_path / "a.db", rows=300)
+    writer = MilvusClient(str(file))
+    writer.load_collection("items")
+    row = {"city": None, "price": 1, "rate": 0.5, "sold": True, "tags": ["a"], "extra": None}
+    writer.insert("items", [{"id": -each, "embedding": VECTORS[each], **row} for each in range(1, 51)])
+    writer.delete("items", ids=IDS[:3])
+    with open_collection(url(file)) as collection:
+        assert collection.discovery().rows == len(streamed(collection)) == 347
+        assert "at least 47 rows are not in the index" in collection.discovery().notes[-1]
+        assert set(collection.answer(VECTORS[1], 2, None).ids) & {-1, IDS[1]} == {-1}
+    writer.close()
+
+
 def test_other_collections_are_not_copied(tmp_path):
     file = made(tmp_path / "a.db", rows=30)
     (file / "collections" / "other" / "wal").mkdir(parents=True)
@@ -206,7 +220,7 @@ def test_hosts_and_paths_are_told_apart(tmp_path, monkeypatch):
         "milvus://host": "names no collection",
         "milvus://host/a/b": "names no collection",
         "milvus://user:secret@host/items": "no user or password belongs in the URL. Set MILVUS_TOKEN",
-        "milvus://host/items?tls=1": "tls=1. Accepted: true or false",
+        "milvus://host/items?https=1": "https=1. Accepted: true or false",
     }.items():
         with pytest.raises(UsageError, match=said) as raised:
             open_collection(text)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+import pyarrow.parquet as pq
+
 from recallatk.adapters.collection_copy import CollectionCopy
 from recallatk.adapters.database import told
 from recallatk.adapters.installation import importing
@@ -31,6 +33,22 @@ class OpenedMilvus(NamedTuple):
     client: Any
     name: str
     copy: CollectionCopy | None
+
+    def indexed_rows(self, vector: str) -> int | None:
+        """Rows in the index files of a local database, which itself calls scanned rows indexed; else None.
+
+        Args:
+            vector: the field with the vectors.
+        """
+        if self.copy is None:
+            return None
+        rows = 0
+        for index in self.copy.path.rglob(f"collections/{self.name}/**/*.{vector}.*.idx"):
+            data = index.parent.parent / "data" / f"{index.name.partition('.')[0]}.parquet"
+            if not data.exists():
+                return None
+            rows += pq.read_metadata(data).num_rows
+        return rows
 
     def close(self) -> None:
         """Disconnect; stop Lite and remove its copy."""
@@ -77,9 +95,9 @@ def _server(target: CollectionTarget, host: str, limits: ProbeLimits) -> Any:
             f"{target.text}: no user or password belongs in the URL. Set MILVUS_TOKEN to the token, or to "
             "user:password"
         )
-    secure = target.options.get("tls", "false")
+    secure = target.options.get("https", "false")
     if secure not in ("true", "false"):
-        raise UsageError(f"{target.text}: tls={secure}. Accepted: true or false")
+        raise UsageError(f"{target.text}: https={secure}. Accepted: true or false")
     address = host if ":" in host else f"{host}:{_PORT}"
     try:
         return MilvusClient(
@@ -91,7 +109,7 @@ def _server(target: CollectionTarget, host: str, limits: ProbeLimits) -> Any:
     except Exception as problem:
         said = str(getattr(problem, "message", problem))
         raise EngineError(
-            f"{target.text}: no connection: {said[:200]}. Check host, port, tls=true and MILVUS_TOKEN"
+            f"{target.text}: no connection: {said[:200]}. Check host, port, https=true and MILVUS_TOKEN"
         ) from None
 
 

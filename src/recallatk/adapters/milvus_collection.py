@@ -39,7 +39,7 @@ class MilvusCollection(EmbeddedCollection):
     """A collection; Milvus has no exact search beside an index, so its truth comes from its vectors."""
 
     schemes: ClassVar = ("milvus",)
-    options: ClassVar = ("vector", "metric", "database", "tls")
+    options: ClassVar = ("vector", "metric", "database", "https")
 
     def __init__(self, opened: OpenedMilvus, target: CollectionTarget, limits: ProbeLimits) -> None:
         super().__init__()
@@ -116,12 +116,17 @@ class MilvusCollection(EmbeddedCollection):
             )
         if not self.on_copy and not index.scans and rows < SMALLEST_SEGMENT:
             yield f"servers build no index for segments below {SMALLEST_SEGMENT:,} rows: searches scan them"
-        elif index.indexed < index.rows:
-            yield f"{index.rows - index.indexed:,} rows are not in the index; every search scans them"
+        elif not index.scans and self._indexed() < rows:
+            yield f"at least {rows - self._indexed():,} rows are not in the index; every search scans them"
         if index.scans:
             yield f"{index.kind} compares every row: recall is 1 unless a filter loses rows"
         if dynamic:
             yield "fields outside the schema (dynamic fields) cannot be used in filters here"
+
+    def _indexed(self) -> int:
+        """Rows in the index; deleted ones may be among them."""
+        held = None if self.opened is None else self.opened.indexed_rows(self.fields.vector)
+        return self.index.indexed if held is None else held
 
     def knobs(self) -> tuple[Knob, ...]:
         """The effort of the index."""
@@ -189,7 +194,7 @@ class MilvusCollection(EmbeddedCollection):
                 timeout=self.limits.seconds,
             )
             seconds = time.perf_counter() - start
-        # Older clients call every primary key `id`.
+        # Older servers do not name the primary key, and the client calls it `id`.
         ids = [hit[self.fields.id] if self.fields.id in hit else hit["id"] for hit in found]
         return Answer(ids, seconds, False if self.index.scans else None)
 

@@ -157,8 +157,8 @@ class MilvusIndex:
     metric: Metric
     definition: str
     build: Mapping[str, Any]
-    rows: int
     indexed: int
+    """Rows that the database says are in it."""
 
     @property
     def scans(self) -> bool:
@@ -206,8 +206,8 @@ def read_index(described: Mapping[str, Any] | None, vector: str, target: Collect
     nested = described.get("params")
     given = {name: value for name, value in described.items() if name not in _STATE}
     build = {**given, **(nested if isinstance(nested, dict) else {})}
-    kind, rows = str(described["index_type"]), int(described.get("total_rows") or 0)
+    kind = str(described["index_type"])
     indexed = int(described.get("indexed_rows") or 0)
     listed = "".join(f", {name}={value}" for name, value in sorted(build.items()))
     definition = f"{kind} on {vector} ({named}{listed})"
-    return MilvusIndex(kind, metrics[named], definition, build, rows, indexed)
+    return MilvusIndex(kind, metrics[named], definition, build, indexed)
