@@ -191,6 +191,33 @@ def test_a_log_that_is_in_use_is_copied_and_stays(tmp_path):
     assert files(tmp_path) == closed
 
 
+def test_a_writer_is_neither_stopped_nor_seen_within_a_pair(tmp_path):
+    file = made(tmp_path / "a.db", rows=300)
+    with open_collection(f"sqlite://{file}") as collection:
+        assert collection.pair(VECTORS[0], 1, 2, None).answer.ids == [5]
+        writer = connect(file)
+        writer.execute("DELETE FROM items WHERE id = 5")
+        pair = collection.pair(VECTORS[0], 1, 2, None)
+        assert pair.answer.ids == pair.exact.ids[:1] != [5]
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(EngineError, match="a writer locks the file"):
+            collection.pair(VECTORS[0], 1, 2, None)
+        writer.close()
+        assert collection.pair(VECTORS[0], 1, 2, None) is not None
+
+
+def test_the_log_of_a_linked_file_is_found(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    file = made(tmp_path / "elsewhere" / "a.db", rows=30)
+    (tmp_path / "link.db").symlink_to(file)
+    writer = connect(file)
+    writer.execute("PRAGMA journal_mode = wal")
+    writer.execute("DELETE FROM items WHERE id = 8")
+    with open_collection(f"sqlite://{tmp_path}/link.db") as collection:
+        assert collection.discovery().rows == 29
+    writer.close()
+
+
 def test_a_transaction_that_was_killed_is_undone_on_the_copy(tmp_path):
     (tmp_path / "killed").mkdir()
     file = made(tmp_path / "a.db", rows=300)

@@ -68,6 +68,18 @@ def test_milvus_is_probed_with_the_recall_of_an_oracle(folder, where):
     assert files(folder) == before
 
 
+def test_queries_that_milvus_cannot_filter_are_counted_and_the_others_scored(folder, tmp_path):
+    filters = ["extra = 1", "rate = 0.3", "price < 40"]
+    lines = [
+        json.dumps({"vector": each.tolist(), "filter": filters[number % 3]})
+        for number, each in enumerate(ASKED)
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    more = ("--queries", tmp_path / "log.jsonl", "--max-rate", "none", "--json")
+    found = said(recallatk("probe", "milvus://./milvus.db/items", *more, cwd=folder))
+    assert (found["refused"], found["queries"]) == (COUNT * 2 // 3, COUNT // 3)
+
+
 @pytest.mark.parametrize(("goal", "code"), [("recall@10 >= 0.5", 0), ("recall@10 >= 0.999", 1)])
 def test_the_exit_code_is_the_verdict(folder, goal, code):
     effort = ("--search", "ef=300" if code == 0 else "ef=10")

@@ -76,7 +76,8 @@ class SqliteCollection(EmbeddedCollection):
         with importing(SqliteVec):
             import apsw  # noqa: F401
             import sqlite_vec  # noqa: F401
-        return cls(existing_file(target, _EXAMPLE), target, limits)
+        # Logs lie beside the file itself, not beside a link to it.
+        return cls(existing_file(target, _EXAMPLE).resolve(), target, limits)
 
     def _describe(self, target: CollectionTarget, copy_reason: str | None) -> None:
         self.table = read_table(self._rows, target.options.get("table"), target.text)
@@ -314,5 +315,7 @@ class SqliteCollection(EmbeddedCollection):
 
         try:
             yield
+        except apsw.BusyError as problem:
+            raise EngineError("a writer locks the file. Start the probe again once it is done") from problem
         except apsw.Error as problem:
             raise EngineError(f"sqlite-vec failed: {str(problem).strip()}") from problem

@@ -41,7 +41,8 @@ def connected(path: Path, own: bool) -> Any:
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
         connection.enable_load_extension(False)
-        connection.execute("PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA temp_store = memory")
+        for setting in ("query_only = 1", "trusted_schema = 0", "temp_store = memory"):
+            connection.execute(f"PRAGMA {setting}").fetchall()
     except apsw.Error as problem:
         raise EngineError(f"{path} cannot be read: {str(problem).strip()}") from problem
     return connection

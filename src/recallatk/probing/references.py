@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.collection import Collection
     from recallatk.adapters.probe_limits import RateLimit
-    from recallatk.core import Corpus, Truth
+    from recallatk.core import Corpus, QuerySet, Truth
     from recallatk.probing.probe_queries import ProbeQueries
     from recallatk.probing.tally import Tally
 
@@ -175,9 +175,18 @@ def agreement(
     return sum(values) / len(values) if values else None
 
 
+def _asked(collection: Collection, queries: ProbeQueries) -> QuerySet:
+    """The queries without filters that the collection refuses: those are not asked, and need no truth."""
+    if queries.queries.filters is None:
+        return queries.queries
+    kept = (None if each is None or collection.refusal(each) else each for each in queries.filters)
+    return replace(queries.queries, filters=tuple(kept))
+
+
 def _streamed(collection: Collection, queries: ProbeQueries, path: Path) -> Corpus:
     """The whole collection in a temporary file, block by block."""
-    wanted = sorted({name for each in queries.filters if each is not None for name in each.columns()})
+    filters = _asked(collection, queries).filters or ()
+    wanted = sorted({name for each in filters if each is not None for name in each.columns()})
     batches: Iterator[Any] = iter(collection.batches(wanted))
     first = next(batches, None)
     if first is None:
@@ -206,6 +215,6 @@ def _of_corpus(
             f"row count mismatch: {found.target} has {found.rows:,} rows, the corpus {corpus.rows:,}. Use "
             "the corpus that the collection was made from"
         )
-    dataset = Dataset(corpus, queries.queries, Metric(metric))
+    dataset = Dataset(corpus, _asked(collection, queries), Metric(metric))
     truth = ground_truth(dataset, depth=min(k + BEYOND, corpus.rows), progress=progress)
     return TruthReference(f"{said}: exact neighbors with proof", truth)
