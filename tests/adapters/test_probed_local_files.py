@@ -142,7 +142,7 @@ def test_queries_of_another_dimension_are_refused(folder, tmp_path):
     ("module", "target", "line"),
     [
         ("apsw", "sqlite://sqlite.db", r"pip install 'recallatk\[sqlite-vec\]'"),
-        ("pymilvus", "milvus://host/items", r"pip install 'recallatk\[milvus\]'"),
+        ("pymilvus", "milvus://host:19530/items", r"pip install 'recallatk\[milvus\]'"),
         ("milvus_lite", "milvus://./milvus.db/items", r"pip install 'recallatk\[milvus\]'"),
     ],
 )

@@ -6,15 +6,15 @@ import os
 import shutil
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.errors import EngineError
-from recallatk.scratch import ScratchFolder, scratch_writing
+from recallatk.scratch import ScratchFolder, scratch_writing, sweep
 from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
     from typing import BinaryIO
 
 _BLOCK = 8 << 20
@@ -41,6 +41,8 @@ class CollectionCopy:
         left_out: Callable[[Path], bool] | None = None,
         name: str = "copy",
     ) -> None:
+        # A process that was killed may have left a copy as large as this one.
+        sweep()
         self._scratch = ScratchFolder()
         self.path = self._scratch.path / name
         self._pairs = {source: self.path} | {
@@ -50,8 +52,7 @@ class CollectionCopy:
         try:
             if not any(self._taken(source) for _ in range(_ATTEMPTS)):
                 raise EngineError(
-                    f"{source} was written while it was copied, and opening it in place would write to it. "
-                    "Probe it while nothing writes to it"
+                    f"{source} was written while it was copied. Probe it while nothing writes to it"
                 )
         except BaseException:
             self.remove()
@@ -78,7 +79,7 @@ class CollectionCopy:
         for source, target in self._pairs.items():
             if source.exists():
                 yield source, target
-            for path in sorted(source.rglob("*")) if source.is_dir() else ():
+            for path in _below(source) if source.is_dir() else ():
                 if self._left_out is None or not self._left_out(path):
                     yield path, target / path.relative_to(source)
 
@@ -98,6 +99,18 @@ class CollectionCopy:
     def remove(self) -> None:
         """Remove the copy; safe to call twice."""
         self._scratch.remove()
+
+
+def _below(source: Path) -> list[Path]:
+    """Everything in a folder; links are followed."""
+
+    def stop(problem: OSError) -> None:
+        raise problem
+
+    found = []
+    for folder, folders, names in os.walk(source, onerror=stop, followlinks=True):
+        found += [Path(folder, name) for name in (*folders, *names)]
+    return sorted(found)
 
 
 def _copy(path: Path, target: Path) -> None:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
 from recallatk.adapters.collection_copy import CollectionCopy
 from recallatk.adapters.database import told
+from recallatk.adapters.embedded_collection import local_path
 from recallatk.adapters.installation import importing
 from recallatk.adapters.milvus import Milvus
-from recallatk.errors import EngineError, UsageError, choices
+from recallatk.adapters.server_target import remote_collection, require_server, stated_flag
+from recallatk.errors import EngineError, RecallError, UsageError, choices
+from recallatk.redaction import redact_text
 from recallatk.references import secret_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from recallatk.adapters.collection import CollectionTarget
     from recallatk.adapters.probe_limits import ProbeLimits
+    from recallatk.adapters.server_target import RemoteCollection
 
-EXAMPLE = "milvus://host:19530/collection, or milvus:///path/file.db/collection"
-_PORT = 19530
-_LOCAL = ("", ".", "..", "~")
+EXAMPLE = "milvus://path/file.db/collection, or milvus://host:19530/collection for a server"
 
 
 class OpenedMilvus(NamedTuple):
@@ -40,10 +41,11 @@ class OpenedMilvus(NamedTuple):
         Args:
             vector: the field with the vectors.
         """
-        if self.copy is None:
+        held = None if self.copy is None else next(self.copy.path.rglob(f"collections/{self.name}"), None)
+        if held is None:
             return None
         rows = 0
-        for index in self.copy.path.rglob(f"collections/{self.name}/**/*.{vector}.*.idx"):
+        for index in held.rglob(f"*.{vector}.*.idx"):
             data = index.parent.parent / "data" / f"{index.name.partition('.')[0]}.parquet"
             if not data.exists():
                 return None
@@ -63,53 +65,46 @@ def open_milvus(target: CollectionTarget, limits: ProbeLimits) -> OpenedMilvus:
     """Connect to the server, or open a copy of the local database, that a target names.
 
     Args:
-        target: a host before the first slash is a server; nothing, `.`, `..` and `~` begin a path.
+        target: host and port before the first slash are a server; everything else is a path.
         limits: time limits.
     """
-    place, _, rest = target.place.partition("?")
-    if rest:
-        raise UsageError(f"{target.text}: no option {rest.partition('=')[0]!r}. Type it as {EXAMPLE}")
-    host, path = place.partition("/")[0], Path(unquote(place)).expanduser()
-    name = path.name
-    if not name or (host not in _LOCAL and place.strip("/").count("/") != 1):
-        raise UsageError(f"{target.text} names no collection. Type it as {EXAMPLE}")
     with importing(Milvus):
         import pymilvus  # noqa: F401
     # They log a traceback for every failure; the error raised here says why.
     for each in ("pymilvus", "milvus_lite", "grpc"):
         logging.getLogger(each).setLevel(logging.CRITICAL)
-    if host in _LOCAL:
-        return _local(target, path.parent, name)
-    if path.parent.exists():
-        raise UsageError(
-            f"{target.text} names the server {host}. For the file of that name: milvus://./{host}/{name}"
-        )
-    return OpenedMilvus(_server(target, host, limits), name, None)
-
-
-def _server(target: CollectionTarget, host: str, limits: ProbeLimits) -> Any:
-    from pymilvus import MilvusClient
-
-    if "@" in host:
+    host = target.place.partition("/")[0]
+    if "@" in host and ":" in host:
         raise UsageError(
             f"{target.text}: no user or password belongs in the URL. Set MILVUS_TOKEN to the token, or to "
             "user:password"
         )
-    secure = target.options.get("https", "false")
-    if secure not in ("true", "false"):
-        raise UsageError(f"{target.text}: https={secure}. Accepted: true or false")
-    address = host if ":" in host else f"{host}:{_PORT}"
+    remote = remote_collection(target)
+    if remote is None:
+        path = local_path(target, EXAMPLE)
+        return _local(target, path.parent, path.name)
+    require_server(target, remote, limits)
+    return OpenedMilvus(_server(target, remote, limits), remote.name, None)
+
+
+def _server(target: CollectionTarget, remote: RemoteCollection, limits: ProbeLimits) -> Any:
+    from pymilvus import MilvusClient
+
+    host = f"[{remote.host}]" if ":" in remote.host else remote.host
     try:
         return MilvusClient(
-            f"{'https' if secure == 'true' else 'http'}://{address}",
+            f"{'https' if stated_flag(target, 'https') else 'http'}://{host}:{remote.port}",
             token=secret_variable(Milvus.secret_variables[0]) or "",
             db_name=target.options.get("database", ""),
             timeout=limits.connect_seconds,
         )
+    except RecallError:
+        raise
     except Exception as problem:
-        said = str(getattr(problem, "message", problem))
+        said = redact_text(str(getattr(problem, "message", problem)))
         raise EngineError(
-            f"{target.text}: no connection: {said[:200]}. Check host, port, https=true and MILVUS_TOKEN"
+            f"{target.text}: no connection: {said[:200]}. Check host, port, https=true, database and "
+            "MILVUS_TOKEN"
         ) from None
 
 
