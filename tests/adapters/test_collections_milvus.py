@@ -1,6 +1,7 @@
 """Existing collections of Milvus Lite: searched on a copy, without a change to their files."""
 
 import json
+import socket
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from embedded_collections import (
 from milvus_databases import RATES, TAGS, made, url
 from pymilvus import DataType, MilvusClient
 
+from recallatk.adapters.probe_limits import ProbeLimits
 from recallatk.adapters.target_schemes import open_collection
 from recallatk.core import Metric
 from recallatk.errors import EngineError, FilterError, MismatchError, RecallError, UsageError
@@ -181,6 +183,19 @@ def test_rows_that_a_writer_has_not_flushed_are_there_and_noted(tmp_path):
         assert "at least 47 rows are not in the index" in collection.discovery().notes[-1]
         assert set(collection.answer(VECTORS[1], 2, None).ids) & {-1, IDS[1]} == {-1}
     writer.close()
+
+
+def test_a_connection_that_is_lost_or_never_made_is_told(file):
+    from milvus_lite.server_manager import server_manager_instance
+
+    with open_collection(url(file)) as collection:
+        server_manager_instance.release_server(str(collection.opened.copy.path))
+        with pytest.raises(EngineError, match=r"the connection was lost: .* once the server answers"):
+            collection.answer(QUERIES[0], K, None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        target = f"milvus://127.0.0.1:{silent.getsockname()[1]}/items"
+        with pytest.raises(EngineError, match=r"no connection: .* Check host, port, https=true"):
+            open_collection(target, ProbeLimits(connect_seconds=1))
 
 
 def test_other_collections_are_not_copied(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
@@ -12,19 +13,27 @@ from recallatk.adapters.database import told
 from recallatk.adapters.embedded_collection import local_path
 from recallatk.adapters.installation import importing
 from recallatk.adapters.milvus import Milvus
-from recallatk.adapters.server_target import remote_collection, require_server, stated_flag
+from recallatk.adapters.server_target import (
+    beyond_limit,
+    lost_connection,
+    remote_collection,
+    require_server,
+    stated_flag,
+)
 from recallatk.errors import EngineError, RecallError, UsageError, choices
 from recallatk.redaction import redact_text
 from recallatk.references import secret_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from recallatk.adapters.collection import CollectionTarget
     from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.adapters.server_target import RemoteCollection
 
+_BEYOND = ("deadline exceeded", "deadline_exceeded", "retry timeout")
+_LOST = ("fail connecting", "unavailable", "connection refused")
 EXAMPLE = "milvus://path/file.db/collection, or milvus://host:19530/collection for a server"
 
 
@@ -85,6 +94,28 @@ def open_milvus(target: CollectionTarget, limits: ProbeLimits) -> OpenedMilvus:
         return _local(target, path.parent, path.name)
     require_server(target, remote, limits)
     return OpenedMilvus(_server(target, remote, limits), remote.name, None)
+
+
+@contextmanager
+def told_by_milvus(target: CollectionTarget, limits: ProbeLimits) -> Iterator[None]:
+    """Turn failures of a call into ours: time limit, lost connection, and what the database refuses.
+
+    Args:
+        target: the target, for messages.
+        limits: time limits.
+    """
+    with told("milvus"):
+        try:
+            yield
+        except RecallError:
+            raise
+        except Exception as problem:
+            said = str(problem).lower()
+            if any(each in said for each in _BEYOND):
+                raise beyond_limit(target, limits) from None
+            if any(each in said for each in _LOST):
+                raise lost_connection(target, problem) from None
+            raise
 
 
 def _server(target: CollectionTarget, remote: RemoteCollection, limits: ProbeLimits) -> Any:

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from recallatk.adapters.base import Constraint
 from recallatk.adapters.collection import Answer, CollectionTarget, Discovery
-from recallatk.adapters.database import told
 from recallatk.adapters.embedded_collection import EmbeddedCollection, chosen_metric, require_rows
 from recallatk.adapters.milvus import SMALLEST_SEGMENT, expression
-from recallatk.adapters.milvus_client import open_milvus
+from recallatk.adapters.milvus_client import open_milvus, told_by_milvus
 from recallatk.adapters.milvus_schema import read_fields, read_index
 from recallatk.errors import EngineError, FilterError, UsageError, choices
 
@@ -45,8 +44,9 @@ class MilvusCollection(EmbeddedCollection):
         super().__init__()
         self.opened: OpenedMilvus | None = opened
         self.client, self.name, self.on_copy = opened.client, opened.name, opened.copy is not None
-        self.limits, self._made = limits, dict[str, str | bool]()
-        with told("milvus"):
+        self.target, self.limits = target, limits
+        self._made: dict[str, str | bool] = {}
+        with told_by_milvus(self.target, self.limits):
             self._describe(target)
 
     @classmethod
@@ -182,7 +182,7 @@ class MilvusCollection(EmbeddedCollection):
                 f"milvus: the query has {len(query):,} dimensions, {self.fields.vector!r} has "
                 f"{self.fields.dimension:,}"
             )
-        with told("milvus"):
+        with told_by_milvus(self.target, self.limits):
             start = time.perf_counter()
             (found,) = self.client.search(
                 self.name,
@@ -200,11 +200,13 @@ class MilvusCollection(EmbeddedCollection):
 
     def _pages(self, fields: Sequence[str], rows: int) -> Iterator[list[Any]]:
         """All rows in the order of their ids, page by page."""
-        with told("milvus"):
-            pages = self.client.query_iterator(self.name, batch_size=rows, output_fields=list(fields))
+        with told_by_milvus(self.target, self.limits):
+            pages = self.client.query_iterator(
+                self.name, batch_size=rows, output_fields=list(fields), timeout=self.limits.seconds
+            )
         try:
             while True:
-                with told("milvus"):
+                with told_by_milvus(self.target, self.limits):
                     page = pages.next()
                 if not page:
                     return
@@ -225,7 +227,7 @@ class MilvusCollection(EmbeddedCollection):
         vectors: dict[Any, Any] = {}
         for place in range(0, len(ids), _TAKEN):
             listed = json.dumps(ids[place : place + _TAKEN], ensure_ascii=False)
-            with told("milvus"):
+            with told_by_milvus(self.target, self.limits):
                 found = self.client.query(
                     self.name,
                     filter=f"{self.fields.id} in {listed}",
