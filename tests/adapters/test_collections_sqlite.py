@@ -314,6 +314,38 @@ def test_row_numbers_can_be_ids(tmp_path):
         assert streamed(collection, ())["id"].to_pylist() == list(range(300))
 
 
+def test_columns_can_lie_in_a_table_beside_the_vectors(tmp_path):
+    with connect(tmp_path / "a.db") as connection:
+        connection.execute("CREATE VIRTUAL TABLE vectors USING vec0(id integer primary key, "
+                           "embedding float[32] distance_metric=cosine, price integer)")  # fmt: skip
+        connection.execute("CREATE TABLE documents (id integer primary key, city text, price text)")
+        rows = ((each, VECTORS[row].tobytes(), row % 7) for row, each in enumerate(IDS))
+        connection.executemany("INSERT INTO vectors VALUES (?, ?, ?)", rows)
+        # Without their document, rows have nulls.
+        kept = ((each, CITIES[row], "x") for row, each in enumerate(IDS) if row % 3)
+        connection.executemany("INSERT INTO documents VALUES (?, ?, ?)", kept)
+    connection.close()
+    cities = [city if row % 3 else None for row, city in enumerate(CITIES)]
+    rest = "?table=vectors&columns="
+    with open_collection(f"sqlite://{tmp_path}/a.db{rest}documents") as collection:
+        assert collection.discovery().columns == {"price": "integer", "city": "text"}
+        for text, mask in {
+            "city = 'c1'": [city == "c1" for city in cities],
+            "city is null and price < 3": [city is None and row % 7 < 3 for row, city in enumerate(cities)],
+            "not (city = 'c1') or price = 2": [
+                (city is not None and city != "c1") or row % 7 == 2 for row, city in enumerate(cities)
+            ],
+        }.items():
+            expected = nearest(QUERIES[0], "cosine", np.array(mask))
+            pair = collection.pair(QUERIES[0], K, K, parse_filter(text))
+            assert pair.answer.ids == pair.exact.ids == expected
+            assert collection.passing(parse_filter(text)) == sum(mask)
+        found = streamed(collection)
+        assert found["city"].to_pylist() == [cities[ROW_OF[each]] for each in found["id"].to_pylist()]
+    with pytest.raises(UsageError, match=r"no table 'papers'. The tables are: vectors or documents"):
+        open_collection(f"sqlite://{tmp_path}/a.db{rest}papers")
+
+
 def test_wrong_parameters_filters_and_files_are_refused(opened, tmp_path):
     with pytest.raises(UsageError, match="no parameter 'ef'"):
         opened.configure({"ef": 5})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -49,7 +50,7 @@ class SqliteCollection(EmbeddedCollection):
     """A vec0 table, or an ordinary table with float32 BLOBs; every search compares all rows."""
 
     schemes: ClassVar = ("sqlite",)
-    options: ClassVar = ("table", "vector", "id", "metric")
+    options: ClassVar = ("table", "vector", "id", "metric", "columns")
     exact_mode = True
     snapshots = True
     connection: Any = None
@@ -100,9 +101,10 @@ class SqliteCollection(EmbeddedCollection):
         far = "hamming" if self.kind.name == "bit" else str(metric)
         self.distance = f"vec_distance_{far}({quote(self.vector)}, {self.kind.placeholder})"
         self.valid = valid
+        kinds = self._columns(target)
         self.filterable = {
             name: Column(quote(name), kind, _TYPES[kind], pa.chunked_array([], _TYPES[kind]))
-            for name, kind in self.table.kinds.items()
+            for name, kind in kinds.items()
             if kind
         }
         self.found = Discovery(
@@ -112,12 +114,29 @@ class SqliteCollection(EmbeddedCollection):
             dimension=self.kind.dimension,
             metric=metric,
             index=self.table.indexed,
-            columns={name: kind or _SHOWN[""] for name, kind in self.table.kinds.items()
+            columns={name: kind or _SHOWN[""] for name, kind in kinds.items()
                      if name not in (self.id, self.vector)},
             exact=str(self.kind),
             quantized=self.kind.name != "float",
             notes=(*self._notes(copy_reason), *null_note(rows - valid, self.vector)),
         )  # fmt: skip
+
+    def _columns(self, target: CollectionTarget) -> dict[str, str]:
+        """The kinds of all columns: its own, and those of the table beside it that the target names."""
+        self.rows_of, self.beside = f"{quote(self.table.name)} AS t", frozenset[str]()
+        if "columns" not in target.options:
+            return self.table.kinds
+        other = read_table(self._rows, target.options["columns"], target.text)
+        key = quote(other.id or "rowid")
+        self.rows_of += f" LEFT JOIN {quote(other.name)} AS b ON b.{key} = t.{quote(self.id)}"
+        self.beside = frozenset(other.kinds) - frozenset(self.table.kinds) - {other.id or ""}
+        return {
+            **self.table.kinds,
+            **{name: other.kinds[name] for name in other.kinds if name in self.beside},
+        }
+
+    def _qualified(self, name: str) -> str:
+        return f"{'b' if name in self.beside else 't'}.{quote(name)}"
 
     def _notes(self, copy_reason: str | None) -> Iterator[str]:
         if copy_reason is not None:
@@ -216,7 +235,14 @@ class SqliteCollection(EmbeddedCollection):
         return "TRUE" if self.table.virtual else f"{quote(self.vector)} IS NOT NULL"
 
     def _where(self, condition: Filter) -> tuple[str, list[Any]]:
-        return JsonFilters(dict(self.filterable), "?").compile(condition)
+        if not condition.columns() & self.beside:
+            return JsonFilters(dict(self.filterable), "?").compile(condition)
+        both = {
+            name: replace(each, identifier=self._qualified(name)) for name, each in self.filterable.items()
+        }
+        where, values = JsonFilters(both, "?").compile(condition)
+        row = quote(self.id)
+        return f"{row} IN (SELECT t.{row} FROM {self.rows_of} WHERE {where})", values  # noqa: S608
 
     def exact(self, vector: NDArray[Any], depth: int, condition: Filter | None) -> Neighbors:
         """Compute and sort the distance to every row by SQL, without the search of vec0."""
@@ -262,10 +288,11 @@ class SqliteCollection(EmbeddedCollection):
         for name in columns:
             if name not in self.filterable:
                 raise EngineError(f"{self.title}: {unknown('column to filter by', name, self.filterable)}")
-        listed = ", ".join(map(quote, [self.id, self.vector, *columns]))
+        listed = ", ".join(map(self._qualified, [self.id, self.vector, *columns]))
+        valid = "TRUE" if self.table.virtual else f"t.{quote(self.vector)} IS NOT NULL"
         with self._told():
             scan = self.connection.execute(
-                f"SELECT {listed} FROM {quote(self.table.name)} WHERE {self._valid}"  # noqa: S608
+                f"SELECT {listed} FROM {self.rows_of} WHERE {valid}"  # noqa: S608
             )
             while held := list(islice(scan, self.block_rows)):
                 ids, blobs, *rest = zip(*held, strict=True)
