@@ -16,6 +16,7 @@ from recallatk.core.probed import Probed
 from recallatk.errors import EngineError, UsageError
 from recallatk.goals.grammar import parse_goal
 from recallatk.probing.decision import RecallDecision, latency_percentiles
+from recallatk.probing.next_steps import next_steps
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
 from recallatk.probing.query_groups import filter_counts, segments_by
@@ -81,7 +82,7 @@ def probe(
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
     k = cutoff(at, parsed)
-    decision = RecallDecision(parsed, k)
+    decision = RecallDecision(parsed, k, sampled=queries is None)
     pace, stated = RateLimit(max_rate), {**(search or {}), **(settings or {})}
     with collection_in_use(target, timeout) as opened:
         opened.configure(search or {}, settings)
@@ -190,7 +191,7 @@ def _probed(
         k=tally.k,
         recall=Mean(plain_mean(values), plain_mean(np.array(tally.strict)), len(values), *ends),
         bound=lower_bound(values, in_order=True),
-        verdict=decision.verdict(values, milliseconds, columns, facts, sampled=queries.sampled),
+        verdict=decision.verdict(values, milliseconds, columns, facts),
         counts=tally.totals(),
         truth_source=reference.description,
         latency_ms=latency_percentiles(milliseconds),
@@ -202,4 +203,5 @@ def _probed(
         per_query={"recall": values, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         columns=columns,
         by=segments_by(values, columns, facts, by),
+        next_steps=next_steps(collection, decision, tally),
     )

@@ -69,7 +69,11 @@ def _heading(probed: Probed) -> Section:
             "Optimistic: rows of the collection served as queries, and they are easier than real ones. "
             "Measure real queries: --queries FILE"
         )
-    return Section("", [Sentences(lines)])
+    blocks: list[Block] = [Sentences(lines)]
+    for step in probed.next_steps:
+        blocks.append(Sentences([step.advice]))
+        blocks += [Code(step.command)] if step.command else []
+    return Section("", blocks)
 
 
 def _goal(result: GoalResult) -> str:
