@@ -96,7 +96,11 @@ def probe(
         tally = _asked(opened, asked, reference, decision, k, pace, progress)
         facts = filter_counts(opened, asked, reference, np.array(tally.places), pace)
         found = _probed(opened, asked, reference, decision, tally, facts, by, stated)
-        return replace(found, agreement=agreement(opened, asked, reference, tally, pace))
+        return replace(
+            found,
+            agreement=agreement(opened, asked, reference, tally, pace),
+            next_steps=next_steps(opened, decision, tally, where, settings or {}),
+        )
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
@@ -203,5 +207,4 @@ def _probed(
         per_query={"recall": values, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         columns=columns,
         by=segments_by(values, columns, facts, by),
-        next_steps=next_steps(collection, decision, tally),
     )
