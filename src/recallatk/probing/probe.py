@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from recallatk.adapters.collection import Collection, Discovery
-    from recallatk.core.filtering import FilterFacts
     from recallatk.filters import Filter
     from recallatk.goals.grammar import Goal
     from recallatk.probing.probe_queries import ProbeQueries
@@ -94,13 +93,8 @@ def probe(
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
             return judged.probed(pace, progress)
         tally = _asked(opened, asked, reference, decision, k, pace, progress)
-        facts = filter_counts(opened, asked, reference, np.array(tally.places), pace)
-        found = _probed(opened, asked, reference, decision, tally, facts, by, stated)
-        return replace(
-            found,
-            agreement=agreement(opened, asked, reference, tally, pace),
-            next_steps=next_steps(opened, decision, tally, where, settings or {}),
-        )
+        found = _probed(opened, asked, reference, decision, tally, pace, by, stated)
+        return replace(found, next_steps=next_steps(opened, decision, tally, where, settings or {}))
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
@@ -171,11 +165,12 @@ def _probed(
     reference: Reference,
     decision: RecallDecision,
     tally: Tally,
-    facts: FilterFacts | None,
+    pace: RateLimit,
     by: Sequence[str],
     stated: Mapping[str, Any],
 ) -> Probed:
     found, values = collection.discovery(), tally.values
+    facts = filter_counts(collection, queries, reference, np.array(tally.places), pace)
     milliseconds = np.array(tally.milliseconds)
     stopped = bool(decision.tests)
     if stopped:
@@ -201,6 +196,7 @@ def _probed(
         latency_ms=latency_percentiles(milliseconds),
         sampled=queries.sampled,
         any_time=stopped,
+        agreement=agreement(collection, queries, reference, tally, pace),
         more_queries=decision.more_queries(values),
         notes=(*found.notes, *write_notes(collection, reference)),
         refusals=tuple(tally.refusals),
