@@ -19,6 +19,7 @@ COMMANDS = {
     "report": "Write the HTML report of a run, a tuning or several runs.",
     "show": "Print the tables of a run.",
     "explain": "Show why a run missed neighbors, and what to change.",
+    "history": "Show how recall developed over runs, tunings and probes.",
     "runs": "List the runs in a folder.",
     "export": "Write a run as CSV, JSON, Parquet, ann-benchmarks or HdrHistogram.",
 }

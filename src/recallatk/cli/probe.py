@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recallatk.cli.exits import FAILED
+from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.progress import progress
 from recallatk.cli.volume import note, set_quiet
@@ -64,6 +65,7 @@ def probe(
     max_rate: Rate = "20/s",
     timeout: Timeout = "30s",
     seed: Annotated[int, typer.Option(help="Random seed for the order of queries and the sample.")] = 0,
+    history: HistoryFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,6 +77,7 @@ def probe(
     from recallatk.reporting.probe import probe_to_text
 
     set_quiet(quiet)
+    remembered = history_for(history)
     with opened_target(target, timeout, sql) as opened, progress("probing") as line:
         found = probe_target(
             opened, queries, goals=targets or (), at=at, where=where, by=by or (),
@@ -84,6 +87,7 @@ def probe(
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
         typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else probe_to_text(found))
+    remember_in(remembered, found)
     outcome = found.verdict.outcome
     if outcome in ("FAIL", "UNDECIDED"):
         raise typer.Exit(FAILED if outcome == "FAIL" else UNDECIDED)
