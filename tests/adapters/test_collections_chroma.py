@@ -41,7 +41,7 @@ from recallatk.errors import EngineError, FilterError, MismatchError, RecallErro
 from recallatk.filters import parse_filter
 from recallatk.probing import probe
 
-from commands import recallatk  # isort: skip
+from commands import command, recallatk  # isort: skip
 
 NATIVE = "city = 'c1'"
 NATIVE_MASK = np.array(FILTERS[NATIVE])
@@ -316,6 +316,24 @@ def test_a_server_that_does_not_answer_in_time_is_left_alone(served):
         finally:
             process.send_signal(signal.SIGCONT)
         assert len(collection.answer(QUERIES[0], K, None).ids) == K
+
+
+def test_what_a_killed_probe_leaves_is_removed_by_the_next(folder, tmp_path, scratch):
+    before = files(folder)
+    words = command("probe", f"chroma://{folder}/items", "--max-rate", "1/s")
+    process = subprocess.Popen(
+        words, env={**os.environ, "TMPDIR": str(scratch)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        # What is discovered is shown before the first query.
+        assert process.stderr.readline().startswith(b"recallatk: chroma://")
+    finally:
+        process.kill()
+        process.communicate()
+    assert files(folder) == before
+    [left] = [each for each in scratch.iterdir() if each.is_dir()]
+    with open_collection(f"chroma://{folder}/items"):
+        assert not left.exists()
 
 
 @pytest.mark.parametrize(

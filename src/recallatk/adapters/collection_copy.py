@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from recallatk.errors import EngineError
-from recallatk.scratch import ScratchFolder, scratch_writing
+from recallatk.scratch import ScratchFolder, scratch_writing, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,8 @@ class CollectionCopy:
     """
 
     def __init__(self, source: Path) -> None:
+        # A process that was killed may have left a copy as large as this one.
+        sweep()
         self._scratch = ScratchFolder()
         self.path = self._scratch.path / "copy"
         try:
