@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import chromadb
@@ -351,7 +353,7 @@ def test_a_wrong_target_is_told_what_there_is(folder, rest, said):
         open_collection(f"chroma://{folder}{rest}")
 
 
-def test_other_wrong_targets_are_told_what_there_is(tmp_path, server):
+def test_other_wrong_targets_are_told_what_there_is(tmp_path, folder, server):
     with pytest.raises(UsageError, match="has no Chroma store"):
         open_collection(f"chroma://{tmp_path}/items")
     assert not list(tmp_path.iterdir())
@@ -359,6 +361,12 @@ def test_other_wrong_targets_are_told_what_there_is(tmp_path, server):
         open_collection("chroma://127.0.0.1:1/items")
     with pytest.raises(UsageError, match=r"no collection 'itmes'. The collections are: items"):
         open_collection(f"chroma://{server}/itmes")
+    with pytest.raises(UsageError, match=r"names no collection. Type it as chroma://host:port/collection"):
+        open_collection(f"chroma://{server}/")
+    with pytest.raises(UsageError, match=r"no database 'default_database' of the tenant 'nobody'"):
+        open_collection(f"chroma://{server}/items?tenant=nobody")
+    with pytest.raises(EngineError, match=r"NotFoundError: Tenant \[nobody\] not found"):
+        open_collection(f"chroma://{folder}/items?tenant=nobody")
     with pytest.raises(UsageError, match=r"https=yes. Accepted: true or false"):
         open_collection(f"chroma://{server}/items?https=yes")
 
@@ -386,6 +394,33 @@ def test_columns_of_many_kinds(tmp_path):
         with pytest.raises(FilterError, match=r"no column 'town'. The columns are: m, n, tags, x"):
             collection.answer(QUERIES[0], 3, parse_filter("town = 'x'"))
         assert collection.refusal(parse_filter("town = 'x'")) is None
+
+
+def test_the_token_is_sent_and_never_shown(monkeypatch):
+    """A server that admits nobody, because a Chroma server without a proxy admits everybody."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self):
+            tokens.append(self.headers.get("x-chroma-token"))
+            self.send_error(403)
+
+        def log_message(self, *_):
+            pass
+
+    tokens = []
+    monkeypatch.setenv("CHROMA_API_KEY", "secret-of-chroma")
+    with HTTPServer(("127.0.0.1", 0), Refusing) as guard:
+        thread = threading.Thread(target=guard.serve_forever)
+        thread.start()
+        try:
+            done = recallatk("probe", f"chroma://127.0.0.1:{guard.server_port}/items")
+        finally:
+            guard.shutdown()
+            thread.join()
+    assert done.returncode != 0
+    assert "does not admit this client. Set CHROMA_API_KEY" in done.stderr
+    assert tokens[-1] == "secret-of-chroma"
+    assert "secret-of-chroma" not in done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -252,6 +252,15 @@ def test_a_copy_keeps_the_holes_of_files(folder, scratch):
         assert allocated(copy) < 2 * allocated(folder)
 
 
+def test_folders_behind_links_are_copied_too(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "shard", ignore=shutil.ignore_patterns("segments"))
+    (tmp_path / "shard" / "segments").symlink_to(folder / "segments")
+    before = files(folder)
+    with open_collection(f"qdrant://{tmp_path}/shard") as collection:
+        assert collection.exact(QUERIES[0], K, None).ids == nearest(QUERIES[0], "cosine")
+    assert files(folder) == before
+
+
 def test_a_damaged_shard_says_so_and_leaves_no_copy(folder, scratch, tmp_path):
     shutil.copytree(folder, tmp_path / "damaged")
     for each in (tmp_path / "damaged").rglob("segment.json"):

@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
 
 import numpy as np
 
@@ -78,8 +79,7 @@ class ChromaCollection(PayloadCollection):
             require_server(target, remote, limits)
 
             def connect() -> Any:
-                # The client itself would wait for its first answers without a limit.
-                _require_answer(remote, secure, limits)
+                _require_database(target, remote, secure, token, limits)
                 client = server_client(remote.host, remote.port, secure, token, **named)
                 client._server._session.timeout = limits.seconds
                 return client
@@ -87,7 +87,7 @@ class ChromaCollection(PayloadCollection):
             return cls(target, remote.name, limits, connect, None)
         path = local_path(target, _EXAMPLE)
         if (path / _STORE).is_file():
-            raise UsageError(f"{target.text} names no collection: {_listed(path, named)}")
+            raise UsageError(f"{target.text} names no collection. {_listed(path, named)}")
         folder = path.parent
         if not (folder / _STORE).is_file():
             there = "has no Chroma store" if folder.is_dir() else "does not exist"
@@ -244,12 +244,38 @@ class ChromaCollection(PayloadCollection):
                 ) from None
 
 
-def _require_answer(remote: RemoteCollection, secure: bool, limits: ProbeLimits) -> None:
+def _require_database(
+    target: CollectionTarget, remote: RemoteCollection, secure: bool, token: str | None, limits: ProbeLimits
+) -> None:
+    """Ask the server for the database, because a new client waits for that without a limit.
+
+    Args:
+        target: where `tenant` and `database` may be named.
+        remote: the server.
+        secure: whether it is asked by HTTPS.
+        token: the token of the client, if it needs one.
+        limits: the time limit.
+    """
     import httpx
 
+    tenant = target.options.get("tenant", "default_tenant")
+    database = target.options.get("database", "default_database")
     host = f"[{remote.host}]" if ":" in remote.host else remote.host
-    scheme = "https" if secure else "http"
-    httpx.get(f"{scheme}://{host}:{remote.port}/api/v2/heartbeat", timeout=limits.seconds)
+    path = f"/api/v2/tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"
+    said = httpx.get(
+        f"http{'s' if secure else ''}://{host}:{remote.port}{path}",
+        headers={"x-chroma-token": token} if token else None,
+        timeout=limits.seconds,
+    )
+    if said.status_code in (401, 403):
+        raise EngineError(
+            f"{target.text}: the server does not admit this client. Set {Chroma.secret_variables[0]}"
+        )
+    if said.status_code == 404:
+        raise UsageError(
+            f"{target.text}: the server has no database {database!r} of the tenant {tenant!r}. Name them "
+            "with tenant= and database="
+        )
 
 
 def _listed(folder: Path, named: Mapping[str, str]) -> str:
@@ -264,4 +290,4 @@ def _listed(folder: Path, named: Mapping[str, str]) -> str:
                 close_client(client)
     finally:
         copy.remove()
-    return f"type it as {_EXAMPLE}. The collections are: {choices(known) or 'none'}"
+    return f"Type it as {_EXAMPLE}. The collections are: {choices(known) or 'none'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.errors import EngineError
@@ -12,7 +13,6 @@ from recallatk.scratch import ScratchFolder, scratch_writing, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import BinaryIO
 
 _BLOCK = 8 << 20
@@ -49,14 +49,28 @@ class CollectionCopy:
 def _state(source: Path) -> list[tuple[str, int, int]]:
     """Name, size and time of change of every file."""
     with _reading(source):
-        found = ((path, path.stat()) for path in source.rglob("*"))
-        return sorted((str(path), each.st_size, each.st_mtime_ns) for path, each in found)
+        found = [(path, path.stat()) for path in _paths(source)]
+    return [(str(path), each.st_size, each.st_mtime_ns) for path, each in found]
+
+
+def _paths(source: Path) -> list[Path]:
+    """Everything below a folder, folders before what they hold; links are followed."""
+
+    def stop(problem: OSError) -> None:
+        raise problem
+
+    found = []
+    for folder, folders, names in os.walk(source, onerror=stop, followlinks=True):
+        found += [Path(folder, name) for name in (*folders, *names)]
+    return sorted(found)
 
 
 def _copy_folder(source: Path, target: Path) -> None:
     with scratch_writing(target):
         target.mkdir()
-    for path in sorted(source.rglob("*")):
+    with _reading(source):
+        paths = _paths(source)
+    for path in paths:
         place = target / path.relative_to(source)
         if path.is_dir():
             with scratch_writing(place):

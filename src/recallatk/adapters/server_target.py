@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from recallatk.adapters.collection import CollectionTarget
     from recallatk.adapters.probe_limits import ProbeLimits
 
-_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^/:@\[\]]+):(?P<port>\d{1,5})/(?P<name>[^/?]+)")
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^/:@\[\]]+):(?P<port>\d{1,5})(/(?P<name>[^/?]*))?")
 
 
 class RemoteCollection(NamedTuple):
@@ -29,6 +29,10 @@ def remote_collection(target: CollectionTarget) -> RemoteCollection | None:
     found = _SERVER.fullmatch(place)
     if found is None:
         return None
+    if not found["name"]:
+        raise UsageError(
+            f"{target.text} names no collection. Type it as {target.scheme}://host:port/collection"
+        )
     if rest:
         raise UsageError(f"{target.text}: no option {rest.partition('=')[0]!r}")
     return RemoteCollection(found["host"].strip("[]"), int(found["port"]), found["name"])
