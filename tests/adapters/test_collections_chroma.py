@@ -1,5 +1,6 @@
 """Existing Chroma collections: a folder on a copy, and a real server, both left as they are."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -84,14 +85,13 @@ def opened(folder):
         yield collection
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
+@contextlib.contextmanager
+def running_server(place):
     """The address of a real server with the same rows, and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     program = Path(sys.executable).with_name("chroma")
-    place = tmp_path_factory.mktemp("chroma-server")
     process = subprocess.Popen(
         [program, "run", "--path", place, "--host", "127.0.0.1", "--port", str(port)],
         stdout=subprocess.DEVNULL,
@@ -115,6 +115,13 @@ def served(tmp_path_factory):
     finally:
         process.terminate()
         process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """One server for all tests."""
+    with running_server(tmp_path_factory.mktemp("chroma-server")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -302,6 +309,22 @@ def test_rows_that_are_written_while_they_are_read_end_the_reading(server):
             streamed(collection)
     client.delete_collection("growing")
     close_client(client)
+
+
+def test_a_server_that_goes_away_and_a_collection_that_is_made_anew_are_told(tmp_path):
+    with running_server(tmp_path) as (server, process):
+        target = f"chroma://{server}/items"
+        with open_collection(target) as collection, open_collection(target) as other:
+            client = server_client("127.0.0.1", int(server.rpartition(":")[2]), False, None)
+            client.delete_collection("items")
+            fill(client, rows=20)
+            close_client(client)
+            with pytest.raises(EngineError, match=r"deleted or made anew meanwhile.*Start the probe again"):
+                collection.answer(QUERIES[0], K, None)
+            process.kill()
+            process.wait(20)
+            with pytest.raises(EngineError, match=r"the connection was lost.*once the server answers"):
+                other.answer(QUERIES[0], K, None)
 
 
 def test_a_server_that_does_not_answer_in_time_is_left_alone(served):

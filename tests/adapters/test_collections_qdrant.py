@@ -1,11 +1,14 @@
 """Existing Qdrant collections: edge shards on a copy, and the requests that a server would get."""
 
+import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
 from pathlib import Path
 
@@ -384,6 +387,31 @@ def test_the_requests_to_a_server_agree_with_numpy(vector):
         ids, vectors = collection.sample(20, 1)
         np.testing.assert_allclose(vectors, VECTORS[[ROW_OF[each] for each in ids]], rtol=1e-6)
         assert "search_params=models.SearchParams(hnsw_ef=97)" in collection.snippet({"hnsw_ef": 97})
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_server_that_does_not_answer_is_told(silent):
+    """The real client, and a server that waits or hangs up."""
+    limits = ProbeLimits(seconds=1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        held = []
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(listening.accept()[0])
+                    if not silent:
+                        held.pop().close()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        said = "exceeded the time limit of 1 s" if silent else "the connection was lost"
+        with pytest.raises(EngineError, match=said):
+            open_collection(f"qdrant://127.0.0.1:{listening.getsockname()[1]}/items", limits)
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for each in held:
+            each.close()
 
 
 def test_a_missing_library_is_named_with_its_install_line(folder):

@@ -18,7 +18,13 @@ from recallatk.adapters.database import told
 from recallatk.adapters.embedded_collection import local_path, require_rows
 from recallatk.adapters.installation import importing
 from recallatk.adapters.payload_collection import Page, PayloadCollection
-from recallatk.adapters.server_target import remote_collection, require_server, stated_flag
+from recallatk.adapters.server_target import (
+    beyond_limit,
+    lost_connection,
+    remote_collection,
+    require_server,
+    stated_flag,
+)
 from recallatk.core import Metric
 from recallatk.errors import EngineError, UsageError, choices
 from recallatk.references import secret_variable
@@ -231,16 +237,23 @@ class ChromaCollection(PayloadCollection):
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Turn errors into ours, with the time limit where it was exceeded."""
+        """Turn errors into ours."""
         import httpx
+        from chromadb.errors import NotFoundError
 
         with quiet(), told("chroma"):
             try:
                 yield
             except httpx.TimeoutException:
+                raise beyond_limit(self.target, self.limits) from None
+            except httpx.TransportError as problem:
+                raise lost_connection(self.target, problem) from None
+            except NotFoundError as problem:
+                if not hasattr(self, "found"):
+                    raise
                 raise EngineError(
-                    f"{self.target.text}: a call exceeded the time limit of {self.limits.seconds:g} s. "
-                    "Raise it with --timeout"
+                    f"{self.target.text}: the collection was deleted or made anew meanwhile: {problem}. "
+                    "Start the probe again"
                 ) from None
 
 

@@ -19,7 +19,13 @@ from recallatk.adapters.qdrant import Qdrant
 from recallatk.adapters.qdrant_filters import QdrantFilters
 from recallatk.adapters.qdrant_live import _DISTANCES, _PLAIN_KEY
 from recallatk.adapters.qdrant_points import ServerPoints, ShardPoints
-from recallatk.adapters.server_target import remote_collection, require_server, stated_flag
+from recallatk.adapters.server_target import (
+    beyond_limit,
+    lost_connection,
+    remote_collection,
+    require_server,
+    stated_flag,
+)
 from recallatk.errors import EngineError, UsageError, choices, unknown
 from recallatk.references import secret_variable
 
@@ -245,19 +251,25 @@ class QdrantCollection(PayloadCollection):
 
     @contextmanager
     def _asking(self) -> Iterator[ShardPoints | ServerPoints]:
-        """Turn errors into ours, with the time limit where it was exceeded."""
+        """The points, with errors turned into ours."""
         if self.points is None:
             raise EngineError(f"{self.target.text} is closed")
-        with told("qdrant"):
-            try:
-                yield self.points
-            except Exception as problem:
-                if "timed out" in str(problem).lower():
-                    raise EngineError(
-                        f"{self.target.text}: a call exceeded the time limit of {self.limits.seconds:g} s. "
-                        "Raise it with --timeout"
-                    ) from None
+        with _answering(self.target, self.limits):
+            yield self.points
+
+
+@contextmanager
+def _answering(target: CollectionTarget, limits: ProbeLimits) -> Iterator[None]:
+    """Turn errors into ours; the client has one for all failures of a connection."""
+    with told("qdrant"):
+        try:
+            yield
+        except Exception as problem:
+            if type(problem).__name__ != "ResponseHandlingException":
                 raise
+            if "timed out" in str(problem).lower():
+                raise beyond_limit(target, limits) from None
+            raise lost_connection(target, problem) from None
 
 
 def _client(target: CollectionTarget, remote: RemoteCollection, limits: ProbeLimits) -> Any:
@@ -279,7 +291,7 @@ def _client(target: CollectionTarget, remote: RemoteCollection, limits: ProbeLim
         check_compatibility=False,
     )
     try:
-        with told("qdrant"):
+        with _answering(target, limits):
             # Keys of a single collection may not list the others.
             if not client.collection_exists(remote.name):
                 known = sorted(each.name for each in client.get_collections().collections)

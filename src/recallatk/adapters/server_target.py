@@ -55,3 +55,18 @@ def require_server(target: CollectionTarget, remote: RemoteCollection, limits: P
             f"{target.text}: {remote.host}:{remote.port} cannot be reached: {problem}. Start the server, or "
             f"type a folder without a port: {target.scheme}://path/to/folder"
         ) from None
+
+
+def beyond_limit(target: CollectionTarget, limits: ProbeLimits) -> EngineError:
+    """The error of a call that took too long."""
+    return EngineError(
+        f"{target.text}: a call exceeded the time limit of {limits.seconds:g} s. Raise it with --timeout"
+    )
+
+
+def lost_connection(target: CollectionTarget, problem: Exception) -> EngineError:
+    """The error of a server that went away."""
+    said = " ".join(str(problem).split()) or type(problem).__name__
+    return EngineError(
+        f"{target.text}: the connection was lost: {said}. Start the probe again once the server answers"
+    )
