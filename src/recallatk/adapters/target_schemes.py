@@ -24,6 +24,8 @@ _SCHEMES = {
     "https": "recallatk.adapters.attached_collection:HttpCollection",
     "function": "recallatk.adapters.attached_collection:FunctionCollection",
     "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
+    "chroma": "recallatk.adapters.chroma_collection:ChromaCollection",
+    "qdrant": "recallatk.adapters.qdrant_collection:QdrantCollection",
 }
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(\?.*)?")
