@@ -105,6 +105,7 @@ PUBLIC = [
     "tune",
     "tune_effort",
     "verify_truth",
+    "watch",
     "workload",
 ]
 

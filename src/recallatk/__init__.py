@@ -58,7 +58,7 @@ _ROOMS = {
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
-    "probing": ("probe", "tune_effort"),
+    "probing": ("probe", "tune_effort", "watch"),
     "quality": ("Quality", "QualityJudge"),
     "reporting": (
         "assessment_to_dict",

@@ -65,6 +65,7 @@ from recallatk.linter import audit_settings as audit_settings
 from recallatk.pipeline import Path as Path
 from recallatk.probing import probe as probe
 from recallatk.probing import tune_effort as tune_effort
+from recallatk.probing import watch as watch
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.reporting import assessment_to_dict as assessment_to_dict

@@ -37,6 +37,7 @@ ENTRY = HistoryEntry(
     state={"rows": 1000, "hnsw.ef_search": "64"},
     costs={"p95_ms": 2.5, "index_used": None},
     query_set="abc",
+    origin="",
     per_query=np.array([1.0, 0.9, np.nan, 0.0]),
 )
 WRITER = """
@@ -69,11 +70,13 @@ def test_entries_return_as_they_were(tmp_path):
     assert second.per_query is None
 
 
-def test_the_same_entry_is_appended_once(tmp_path):
+def test_the_same_measurement_is_appended_once(tmp_path):
     path = tmp_path / "history.db"
     for _ in range(3):
-        append_history(path, [ENTRY])
-    assert len(read_history(path)) == 1
+        append_history(path, [replace(ENTRY, origin="one"), ENTRY])
+    found = read_history(path)
+    assert len(found) == 1 + 3
+    assert len({each.origin for each in found}) == 4
 
 
 def test_entries_cannot_be_changed_or_removed(tmp_path):

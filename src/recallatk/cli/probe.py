@@ -32,6 +32,7 @@ Settings = Annotated[
 ]
 Rate = Annotated[str, typer.Option(help="Most queries per second, e.g. 20/s; `none` for no limit.")]
 Timeout = Annotated[str, typer.Option(help="Time limit of every statement, e.g. 30s.")]
+Recent = Annotated[int | None, typer.Option(help="Ask the latest queries alone, so many of them.")]
 TruthSource = Annotated[
     str | None, typer.Option("--truth", help="Source of truth of a collection: exact or stream.")
 ]
@@ -47,6 +48,7 @@ def probe(
     target: TargetUrl,
     queries: Annotated[str | None, typer.Option(help="Real queries; a file, folder or query log.")] = None,
     sample: Annotated[int, typer.Option(help="Without --queries: rows that serve as queries.")] = 500,
+    recent: Recent = None,
     at: Annotated[
         int | None, typer.Option(help="Cutoff k of recall@k. Default: the target's, else 10.")
     ] = None,
@@ -81,7 +83,7 @@ def probe(
     with opened_target(target, timeout, sql) as opened, progress("probing") as line:
         found = probe_target(
             opened, queries, goals=targets or (), at=at, where=where, by=by or (),
-            search=parameters(search or ()), settings=texts(settings or ()), sample=sample,
+            search=parameters(search or ()), settings=texts(settings or ()), sample=sample, recent=recent,
             truth=truth, corpus=corpus,
             max_rate=rate_of(max_rate), proxy=proxy, seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,

@@ -47,6 +47,8 @@ class HistoryEntry:
     """Such as p95_ms."""
     query_set: str | None = None
     """Fingerprint of the queries; entries with the same one are paired by query."""
+    origin: str = ""
+    """What was measured, whenever it is appended; empty if it is known to be new."""
     per_query: NDArray[np.float64] | None = field(default=None, repr=False)
     """The measure for every query, in the order of the query file; None if not all were asked."""
 

@@ -186,6 +186,24 @@ class Probed:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class WatchLook:
+    """One look at the collection: a probe, or the reason why there is none."""
+
+    when: str
+    """Start of the look, ISO 8601 in UTC."""
+    probed: Probed | None
+    problem: str = ""
+    """Why there is no probe."""
+    wait: float = 0.0
+    """Seconds until the next look."""
+
+    @property
+    def outcome(self) -> str | None:
+        """PASS, FAIL or UNDECIDED; None without goals or without a probe."""
+        return None if self.probed is None else self.probed.verdict.outcome
+
+
 @dataclass(frozen=True)
 class EffortLook:
     """One setting that a tuning of an existing collection tried."""

@@ -48,6 +48,7 @@ def probe(
     search: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     sample: int = DEFAULT_SAMPLE,
+    recent: int | None = None,
     truth: str | None = None,
     corpus: Any = None,
     max_rate: float | None = DEFAULT_RATE,
@@ -69,6 +70,7 @@ def probe(
         search: search parameters, such as ef_search; by default what is in force.
         settings: settings of the engine by their own names, for this probe alone.
         sample: number of rows that serve as queries if there are none.
+        recent: ask the latest queries alone, so many of them.
         truth: `exact` for the engine's exact search, `stream` for certified truth of its vectors.
         corpus: the corpus that the collection was made from; its certified truth is used.
         max_rate: queries per second; None for no limit.
@@ -87,7 +89,7 @@ def probe(
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
-        asked = probe_queries(opened, queries, where, sample, seed, one_setting=not search)
+        asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=not search)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)

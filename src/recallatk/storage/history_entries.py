@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from blake3 import blake3
+
 from recallatk.analysis.latency import PERCENTILES, percentile
 from recallatk.core import Run
 from recallatk.core.history import EntryKind, HistoryEntry
@@ -78,15 +80,16 @@ def _of_trial(
         queries=mean.n,
         verdict=None if verdict is None else verdict.outcome,
         state=state,
-        costs={"p95_ms": _p95(each), "build_s": each.build.seconds},
+        costs={"p95_ms": percentile(each.latencies_ns, PERCENTILES["p95"]), "build_s": each.build.seconds},
         query_set=run.fingerprints.get("queries"),
+        origin=_origin(run, each),
         per_query=each.values(measure),
     )
 
 
-def _p95(each: Measurement) -> float | None:
-    found = percentile(each.latencies_ns, PERCENTILES["p95"])
-    return None if found is None else found / 1e6
+def _origin(run: Run, each: Measurement) -> str:
+    """Two measurements never have the same latencies."""
+    return blake3(f"{run.begun}\0".encode() + each.latencies_ns.tobytes()).hexdigest()[:32]
 
 
 def _of_probe(probed: Probed, now: str) -> HistoryEntry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 import zlib
 from contextlib import closing, contextmanager
@@ -32,16 +33,16 @@ _WAIT_SECONDS = 30.0
 _MOST_BYTES = 256 * 2**20
 _COLUMNS = (
     "recorded", "kind", "collection", "subject", "measure", "value", "low", "high", "queries", "verdict",
-    "state", "costs", "query_set", "per_query",
+    "state", "costs", "query_set", "origin", "per_query",
 )  # fmt: skip
 _TABLE = """
 CREATE TABLE entries (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   recorded TEXT NOT NULL, kind TEXT NOT NULL, collection TEXT NOT NULL, subject TEXT NOT NULL,
   measure TEXT NOT NULL, value REAL NOT NULL, low REAL, high REAL, queries INTEGER NOT NULL, verdict TEXT,
-  state TEXT NOT NULL, costs TEXT NOT NULL, query_set TEXT, per_query BLOB
+  state TEXT NOT NULL, costs TEXT NOT NULL, query_set TEXT, origin TEXT NOT NULL, per_query BLOB
 );
-CREATE UNIQUE INDEX entries_are_appended_once ON entries (recorded, kind, collection, subject, measure);
+CREATE UNIQUE INDEX entries_are_appended_once ON entries (origin, subject, measure);
 CREATE TRIGGER only_appended_1 BEFORE UPDATE ON entries
 BEGIN SELECT RAISE(ABORT, 'a history is only appended to'); END;
 CREATE TRIGGER only_appended_2 BEFORE DELETE ON entries
@@ -143,6 +144,7 @@ def _row(entry: HistoryEntry) -> tuple[Any, ...]:
     return (
         entry.when, str(entry.kind), entry.collection, entry.subject, entry.measure, entry.value, entry.low,
         entry.high, entry.queries, entry.verdict, _json(entry.state), _json(entry.costs), entry.query_set,
+        entry.origin or secrets.token_hex(16),
         _packed(entry.per_query),
     )  # fmt: skip
 
@@ -156,7 +158,8 @@ def _entry(row: tuple[Any, ...]) -> HistoryEntry:
         costs=json.loads(named["costs"]),
         per_query=_unpacked(named["per_query"]),
         **{name: named[name] for name in
-           ("collection", "subject", "measure", "value", "low", "high", "queries", "verdict", "query_set")},
+           ("collection", "subject", "measure", "value", "low", "high", "queries", "verdict", "query_set",
+            "origin")},
     )  # fmt: skip
 
 
