@@ -24,6 +24,8 @@ _SCHEMES = {
     "https": "recallatk.adapters.attached_collection:HttpCollection",
     "function": "recallatk.adapters.attached_collection:FunctionCollection",
     "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
+    "chroma": "recallatk.adapters.chroma_collection:ChromaCollection",
+    "qdrant": "recallatk.adapters.qdrant_collection:QdrantCollection",
     "milvus": "recallatk.adapters.milvus_collection:MilvusCollection",
     "sqlite": "recallatk.adapters.sqlite_collection:SqliteCollection",
 }
@@ -64,6 +66,11 @@ def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -
     from dataclasses import replace
 
     return kind.open(replace(target, options={**target.options, **more}), limits or ProbeLimits())
+
+
+def shown_target(text: str) -> str:
+    """A target as it may be shown: without its password."""
+    return parse_target(_complete(text), ()).text
 
 
 def collection_in_use(target: str | Collection, timeout: float) -> AbstractContextManager[Collection]:
