@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from recallatk.cli.exits import FAILED, warn_if_swapped
+from recallatk.cli.exits import FAILED, end_strictly, warn_if_swapped
 from recallatk.cli.options import (
     BenchQueries,
     Budgets,
@@ -28,7 +28,7 @@ from recallatk.cli.options import (
     QueryModel,
     Quiet,
     Sample,
-    Strict,
+    StrictGoals,
     Targets,
     VectorColumn,
     Verbose,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.progress import Progress
     from recallatk.core import Run, Truth
-    from recallatk.core.judgments import Finding
+    from recallatk.core.judgments import Finding, Verdict
     from recallatk.linter import Evidence
 
 
@@ -119,7 +119,7 @@ def run(
     resume: Resume = False,
     fresh: Fresh = False,
     retry_failed: RetryFailed = False,
-    strict: Strict = False,
+    strict: StrictGoals = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -174,10 +174,11 @@ def _measure_and_show(benchmark: Benchmark, folder: Path, manner: Manner) -> Non
     known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
     lint(known, strict=manner.strict)
     found = _measured(benchmark, folder, fresh=manner.fresh, retry_failed=manner.retry_failed)
-    findings = _report(found, folder, known, benchmark.truth(), manner)
-    nothing = found.failures and not found.measurements
-    if nothing or (manner.strict and any(each.counts for each in findings)):
+    findings, verdict = _report(found, folder, known, benchmark.truth(), manner)
+    if found.failures and not found.measurements:
         raise typer.Exit(FAILED)
+    if manner.strict:
+        end_strictly(findings, verdict)
 
 
 def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:
@@ -195,7 +196,9 @@ def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: 
         )
 
 
-def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Manner) -> list[Finding]:
+def _report(
+    found: Run, folder: Path, known: Evidence, truth: Truth, manner: Manner
+) -> tuple[list[Finding], Verdict]:
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
     from recallatk.reporting.findings import findings_to_dict
@@ -220,7 +223,7 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
                 files=() if manner.quiet else _files(folder),
             )
         )
-    return findings
+    return findings, verdict
 
 
 def _files(folder: Path) -> list[str]:
