@@ -61,6 +61,7 @@ PUBLIC = [
     "audit_run",
     "audit_settings",
     "compare",
+    "compare_results",
     "convert",
     "explain",
     "export",

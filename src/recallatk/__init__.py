@@ -59,6 +59,7 @@ _ROOMS = {
     "pipeline": ("Path",),
     "probing": ("probe", "tune_effort"),
     "quality": ("Quality", "QualityJudge"),
+    "regression": ("compare_results",),
     "reporting": (
         "assessment_to_dict",
         "assessment_to_text",

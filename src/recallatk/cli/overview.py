@@ -18,6 +18,7 @@ COMMANDS = {
     "audit": "Check a benchmark or a run for common mistakes.",
     "report": "Write the HTML report of a run, a tuning or several runs.",
     "show": "Print the tables of a run.",
+    "compare": "Compare runs, tunings, probes or answers, query by query.",
     "explain": "Show why a run missed neighbors, and what to change.",
     "runs": "List the runs in a folder.",
     "export": "Write a run as CSV, JSON, Parquet, ann-benchmarks or HdrHistogram.",
