@@ -59,7 +59,7 @@ _ROOMS = {
     "pipeline": ("Path",),
     "probing": ("probe", "tune_effort"),
     "quality": ("Quality", "QualityJudge"),
-    "regression": ("compare_results",),
+    "regression": ("accept_baseline", "compare_results", "gate_results"),
     "reporting": (
         "assessment_to_dict",
         "assessment_to_text",

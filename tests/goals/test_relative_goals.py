@@ -75,7 +75,9 @@ def test_values_that_do_not_fit_are_refused_by_name(text, said):
 
 def test_without_a_baseline_a_relative_goal_is_refused_everywhere(tmp_path):
     goal = "recall@10 >= baseline - 0.01"
-    said = "there is no baseline here. Accepted: a value, such as recall@10 >= 0.95"
+    said = (
+        "there is no baseline here, as recallatk gate has one. Accepted: a value, such as recall@10 >= 0.95"
+    )
     data = tiny_dataset()
     for refusing in (
         lambda: parse_goal(goal),

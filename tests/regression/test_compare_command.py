@@ -1,6 +1,7 @@
 """`recallatk compare`: real runs, tunings, probes and answers; every number against NumPy and SciPy."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,6 +200,14 @@ def test_across_different_data_means_are_compared_and_it_says_so(runs):
     )
     # Equal data are paired whatever the option says.
     assert as_json(runs, "after#1", "before#3", "--across")[0]["paired"]
+
+
+def test_a_run_of_an_older_format_is_compared_by_its_means(runs):
+    old = Path(__file__).parent.parent / "storage" / "format-2"
+    assert "has no values per query" in compared(runs, old, old, code=2).stderr
+    [found] = as_json(runs, old, old, "--across")
+    values = [each for pair in found["settings"] for each in pair["values"]]
+    assert values and not any(each["paired"] or each["difference"] for each in values)
 
 
 def test_a_tuning_and_a_probe_are_compared_by_their_means(runs):

@@ -58,7 +58,7 @@ def cost_ratios(first: SideSetting, second: SideSetting) -> list[CostRatio]:
 def _latency(
     name: str, first: Sequence[SideBuild], second: Sequence[SideBuild], *, same: bool
 ) -> CostRatio | None:
-    one, other = _over_builds(name, first), _over_builds(name, second)
+    one, other = latency_over_builds(name, first), latency_over_builds(name, second)
     if one is None or other is None or not one[0] or not other[0]:
         return None
     ratio = other[0] / one[0]
@@ -76,7 +76,9 @@ def _latency(
     return CostRatio(name, one[0], other[0], ratio, math.exp(low), math.exp(high))
 
 
-def _over_builds(name: str, builds: Sequence[SideBuild]) -> tuple[float, float | None, float | None] | None:
+def latency_over_builds(
+    name: str, builds: Sequence[SideBuild]
+) -> tuple[float, float | None, float | None] | None:
     """The median over builds, and the widest ends."""
     found: list[Percentile] = [each.latencies[name] for each in builds if name in each.latencies]
     values = [each.value for each in found if each.value is not None]
@@ -140,11 +142,14 @@ def _by_round(calls: Calls, share: float) -> list[float | None]:
 
 
 def _cost(name: str, first: Sequence[SideBuild], second: Sequence[SideBuild]) -> CostRatio | None:
-    means = []
-    for builds in (first, second):
-        values = [each.costs.get(name) for each in builds]
-        known = [each for each in values if each is not None]
-        if not known or len(known) < len(values) or not all(each > 0 for each in known):
-            return None
-        means.append(float(np.mean(known)))
-    return CostRatio(name, means[0], means[1], means[1] / means[0])
+    one, other = cost_over_builds(name, first), cost_over_builds(name, second)
+    if not one or not other:
+        return None
+    return CostRatio(name, one, other, other / one)
+
+
+def cost_over_builds(name: str, builds: Sequence[SideBuild]) -> float | None:
+    """The mean of a cost over builds; None unless all have it."""
+    values = [each.costs.get(name) for each in builds]
+    known = [each for each in values if each is not None]
+    return float(np.mean(known)) if known and len(known) == len(values) else None

@@ -56,7 +56,7 @@ def _compared(first: ComparedSide, second: ComparedSide, *, across: bool) -> Sid
     if different and not across:
         raise MismatchError(
             f"{first.name} and {second.name} cannot be compared query by query. Different: "
-            f"{', '.join(different)}. Compare their means without pairing queries: --across"
+            f"{', '.join(dict.fromkeys(different))}. Their means, without pairing: recallatk compare --across"
         )
     pairs = matched_settings(first, second)
     _require_shared_measures(first, second, pairs)

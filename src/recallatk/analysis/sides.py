@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,12 @@ from recallatk.redaction import public
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from recallatk.analysis.latency import Percentile
     from recallatk.analysis.segments import Grouping
-    from recallatk.core import Calls, Mean, Metric, Parameters, Weights
+    from recallatk.core import Calls, FilterFacts, Mean, Metric, Parameters, Weights
 
     Floats = NDArray[np.float64]
 
@@ -40,6 +41,7 @@ class SideKind(StrEnum):
     TUNING = "tuning"
     PROBE = "probe"
     ANSWERS = "answers"
+    BASELINE = "baseline"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,10 @@ class ComparedSide:
     """The user's ids of the queries; None for row numbers."""
     texts: tuple[str | None, ...] | None = None
     """The text of each query; None if there is none."""
+    columns: pa.Table | None = field(default=None, repr=False)
+    """Columns of the queries, for segments that goals name."""
+    facts: FilterFacts | None = field(default=None, repr=False)
+    """What the filters of the queries admit; None without filters."""
     groupings: tuple[Grouping, ...] = ()
     """Groups of the queries."""
     weights: Weights | None = None
@@ -149,6 +155,18 @@ def different_parts(first: ComparedSide, second: ComparedSide) -> list[str]:
         same = np.array_equal(first.weights.values, second.weights.values)
         found += [] if same else ["the weights of the queries"]
     return found
+
+
+def with_queries_of(side: ComparedSide, other: ComparedSide) -> ComparedSide:
+    """The side with what another one of the same queries knows of them: ids, texts, columns and groups."""
+    return replace(
+        side,
+        query_ids=other.query_ids,
+        texts=other.texts,
+        columns=other.columns,
+        facts=other.facts,
+        groupings=other.groupings,
+    )
 
 
 def without_queries(side: ComparedSide) -> bool:

@@ -51,7 +51,9 @@ def _end(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def percentile_difference(first: Floats, second: Floats, share: float, seed: int = 0) -> Difference:
+def percentile_difference(
+    first: Floats, second: Floats, share: float, confidence: float = 0.95, seed: int = 0
+) -> Difference:
     """The difference of a percentile over the same queries, by the paired bootstrap.
 
     The interval is that of the percentiles of the resampled differences; with fewer than 30 queries there is
@@ -61,6 +63,7 @@ def percentile_difference(first: Floats, second: Floats, share: float, seed: int
         first: one value per query.
         second: the same of the second system.
         share: the percentile as a share, such as 0.05.
+        confidence: of the interval.
         seed: random seed of the resamples.
     """
     found = quantile(second, share) - quantile(first, share)
@@ -78,7 +81,7 @@ def percentile_difference(first: Floats, second: Floats, share: float, seed: int
         drawn.append(ends[1] - ends[0])
         left -= some
     resampled = np.concatenate(drawn)
-    low, high = (float(np.quantile(resampled, each)) for each in (0.025, 0.975))
+    low, high = (float(np.quantile(resampled, each)) for each in ((1 - confidence) / 2, (1 + confidence) / 2))
     beyond = min(int(np.count_nonzero(resampled <= 0)), int(np.count_nonzero(resampled >= 0)))
     p_value = min(1.0, 2 * (1 + beyond) / (RESAMPLES + 1))
     return Difference("first", "second", found, low, high, p_value, p_value, n, differing, p_value < 0.05)

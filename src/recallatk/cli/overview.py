@@ -19,6 +19,7 @@ COMMANDS = {
     "report": "Write the HTML report of a run, a tuning or several runs.",
     "show": "Print the tables of a run.",
     "compare": "Compare runs, tunings, probes or answers, query by query.",
+    "gate": "Judge a candidate against its baseline, for CI.",
     "explain": "Show why a run missed neighbors, and what to change.",
     "runs": "List the runs in a folder.",
     "export": "Write a run as CSV, JSON, Parquet, ann-benchmarks or HdrHistogram.",

@@ -44,7 +44,8 @@ def parse_goal(text: str) -> Goal:
     goal = parse_goal_with_baseline(text)
     if isinstance(goal, RelativeGoal):
         raise UsageError(
-            f"goal {text!r}: there is no baseline here. Accepted: a value, such as recall@10 >= 0.95"
+            f"goal {text!r}: there is no baseline here, as recallatk gate has one. Accepted: a value, "
+            "such as recall@10 >= 0.95"
         )
     return goal
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.side_comparison import compare_sides
 from recallatk.errors import UsageError
-from recallatk.regression.sources import open_sources, open_truth
+from recallatk.regression.sources import described_sides, open_sources, open_truth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,4 @@ def compare_results(
         raise UsageError(f"{len(names)} names for {len(results)} results. Accepted: one each")
     right = open_truth(truth)
     given = [None] * len(results) if names is None else list(names)
-    first, *others = open_sources(results, given, right, at)
-    return compare_sides(
-        [first.described(), *(each.side for each in others)],
-        across=across,
-    )
+    return compare_sides(described_sides(open_sources(results, given, right, at)), across=across)

@@ -91,7 +91,14 @@ def described_run(side: ComparedSide, run: Run, folder: Path | None) -> Compared
     known = KnownQueries(truth, columns, queries, side.weights, facts)
     text = "text" if queries is None else queries.text_column or "text"
     found = described_queries(truth, known, text, run.by)
-    return replace(side, query_ids=found.ids, texts=found.texts, groupings=found.groupings)
+    return replace(
+        side,
+        query_ids=found.ids,
+        texts=found.texts,
+        groupings=found.groupings,
+        columns=columns,
+        facts=facts,
+    )
 
 
 def described_queries(

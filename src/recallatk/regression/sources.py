@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.latency import PERCENTILES, Percentile
 from recallatk.analysis.query_groupings import KnownQueries
 from recallatk.analysis.score import usual_cutoffs
-from recallatk.analysis.sides import ComparedSide, SideBuild, SideKind, SideSetting
+from recallatk.analysis.sides import (
+    ComparedSide,
+    SideBuild,
+    SideKind,
+    SideSetting,
+    different_parts,
+    with_queries_of,
+)
 from recallatk.api import load_truth, score
 from recallatk.core import Mean, Metric, Run, Truth
 from recallatk.datasets import read_answers
 from recallatk.errors import FormatError, UsageError
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.redaction import without_secrets
+from recallatk.regression.baseline_file import is_baseline_file, read_baseline
 from recallatk.regression.run_side import described_queries, described_run, run_side
 from recallatk.reporting.tuned_file import TUNED, read_tuned
 from recallatk.storage import load_run
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"(?P<path>.+)#(?P<number>[0-9]{1,9})", re.DOTALL)
 _ACCEPTED = (
     "a run folder, RUN#NUMBER for one of its trials, the folder of a tuning, the output of recallatk probe "
-    "--json, or answers with --truth"
+    "--json, a baseline that recallatk gate --accept wrote, or answers with --truth"
 )
 
 
@@ -72,6 +80,18 @@ def open_sources(
     return [each if each.answers is None else _scored(each, truth, cutoffs) for each in opened]
 
 
+def described_sides(sources: Sequence[ComparedSource]) -> list[ComparedSide]:
+    """The sides; the first knows the queries, from itself or from the first that has their data."""
+    first, *others = (each.side for each in sources)
+    for source in sources:
+        found = source.described()
+        if found.groupings or found.columns is not None or found.query_ids is not None:
+            # Those of other queries are of no use here.
+            same = found is first or not different_parts(first, found)
+            return [with_queries_of(first, found) if same else first, *others]
+    return [first, *others]
+
+
 def open_source(what: Any, name: str | None = None, truth: Truth | None = None) -> ComparedSource:
     """Open a side of a comparison.
 
@@ -99,6 +119,8 @@ def open_source(what: Any, name: str | None = None, truth: Truth | None = None) 
         raise UsageError(f"{text}: {path} is no run folder, and only runs have trials by number")
     if (folder / TUNED).is_file():
         return ComparedSource(_tuning_side(read_tuned(folder / TUNED)[0], shown))
+    if path.is_file() and path.suffix == ".json" and is_baseline_file(path):
+        return ComparedSource(read_baseline(path, shown))
     if path.is_dir() and truth is None:
         raise UsageError(f"{text}: this folder holds neither a run nor a tuning. Accepted: {_ACCEPTED}")
     if not path.exists() and truth is None:
@@ -134,7 +156,8 @@ def _scored(source: ComparedSource, truth: Truth, cutoffs: Sequence[int]) -> Com
         len(truth),
         found.ids,
         found.texts,
-        found.groupings,
+        truth.query_columns,
+        groupings=found.groupings,
         notes=tuple(notes),
     )
     return ComparedSource(side)

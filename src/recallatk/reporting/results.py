@@ -75,7 +75,7 @@ def comparison_to_html(found: ComparedResults) -> str:
 
 def comparison_to_dict(found: ComparedResults) -> dict[str, Any]:
     """A comparison for JSON."""
-    return {"comparisons": [_described(each) for each in found.comparisons]}
+    return {"comparisons": [described_comparison(each) for each in found.comparisons]}
 
 
 def _title(found: ComparedResults) -> str:
@@ -233,7 +233,8 @@ def _rest(each: SideComparison) -> list[Block]:
     return blocks
 
 
-def _described(each: SideComparison) -> dict[str, Any]:
+def described_comparison(each: SideComparison) -> dict[str, Any]:
+    """One comparison for JSON."""
     return {
         "first": each.first,
         "second": each.second,
