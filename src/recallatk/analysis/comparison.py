@@ -203,6 +203,18 @@ def _sign_flip_p(differences: Floats, seed: int) -> float:
     return min(1.0, 2 * as_far / (RESAMPLES + 1))
 
 
+def largest_sign_flip_p(differences: Floats) -> float:
+    """An upper bound of the p value of flipping signs, which random draws cannot show below 0.0002.
+
+    Twice exp(-s² / 2Σd²): sums under random signs have at most the tail of a normal sum (Hoeffding 1963).
+    """
+    differing = differences[differences != 0.0]
+    if not len(differing):
+        return 1.0
+    sizes = differing / np.abs(differing).max()
+    return float(min(1.0, 2 * np.exp(-(np.sum(sizes) ** 2) / (2 * np.sum(sizes**2)))))
+
+
 def _drawn_sums(sizes: Floats, seed: int) -> Iterator[Floats]:
     """Sums under random signs: of c equal sizes, the number with a plus is one binomial draw."""
     random = np.random.default_rng(seed)

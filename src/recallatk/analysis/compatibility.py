@@ -59,6 +59,17 @@ def require_same_models(truth: Truth, models: Mapping[str, Sequence[str]]) -> No
         )
 
 
+def different_data(
+    fingerprints: Mapping[str, str],
+    others: Mapping[str, str],
+    models: Mapping[str, Sequence[str]],
+    other_models: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """The fingerprints and embedding models in which two measurements differ, where both are known."""
+    found = [name for name, text in fingerprints.items() if others.get(name, text) != text]
+    return found + different_models(other_models, models)
+
+
 def _require_same_ids(truth: Truth, corpus: Corpus) -> None:
     if truth.corpus_ids is not None:
         rows, named = np.arange(len(truth.corpus_ids)), truth.corpus_ids

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from recallatk.analysis.filtered import CORRELATED, by_correlation
 from recallatk.analysis.segments import (
@@ -19,14 +20,12 @@ from recallatk.analysis.segments import (
     automatic,
     by_column,
 )
-from recallatk.errors import FilterError, UsageError, unknown
+from recallatk.errors import FilterError, RecallError, UsageError, unknown
 from recallatk.filters import parse_filter
 from recallatk.filters.mask import mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
     from recallatk.core import FilterFacts, QuerySet, Truth, Weights
     from recallatk.filters import Filter
@@ -42,6 +41,8 @@ _SHORT = {
     CORRELATED: CORRELATION,
 }
 _NO_FILTER = "no filter"
+# Categorical columns have at most this many values.
+_MOST_VALUES = 30
 _NO_QUERY_HAS_A_FILTER = "no query has a filter"
 
 
@@ -99,6 +100,32 @@ def automatic_groupings(known: KnownQueries) -> list[Grouping]:
     correlation = None if known.facts is None else by_correlation(known.facts)
     found = automatic(known.truth, known.columns, text, known.weights)
     return found if correlation is None else [*found, correlation]
+
+
+def usual_groupings(by: Sequence[str], known: KnownQueries) -> list[Grouping]:
+    """Groupings by these names, or by categorical columns if there are none; then the automatic ones."""
+    asked = without_effort(by, known.names)[0] or _few_valued(known.columns)
+    found = []
+    for name in asked:
+        try:
+            found.append(query_grouping(str(name), known))
+        except RecallError:
+            continue
+    return [*found, *automatic_groupings(known)]
+
+
+def _few_valued(columns: pa.Table | None) -> list[str]:
+    """Categorical text columns."""
+    names = []
+    if columns is None:
+        return []
+    for name in columns.column_names:
+        column = columns[name]
+        if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+            count = len(column.unique())
+            if 1 < count <= min(_MOST_VALUES, len(column) // 2):
+                names.append(name)
+    return names
 
 
 def names_correlation(names: Sequence[str], columns: Sequence[str] = ()) -> bool:

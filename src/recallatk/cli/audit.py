@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.exits import FAILED, complain
+from recallatk.cli.exits import complain, end_strictly
 from recallatk.cli.options import (
     Json,
     Quiet,
     RunCorpus,
     RunQueries,
     RunTruth,
+    StrictGoals,
     Targets,
     open_run,
     require_goals,
@@ -25,7 +26,7 @@ from recallatk.errors import UsageError
 if TYPE_CHECKING:
     from recallatk.bench.recorded_benchmark import NamedFiles
     from recallatk.core import QuerySet
-    from recallatk.core.judgments import Finding
+    from recallatk.core.judgments import Finding, Verdict
 
 
 def audit(
@@ -38,9 +39,7 @@ def audit(
     truth: RunTruth = None,
     corpus: RunCorpus = None,
     queries: RunQueries = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if there is an error that is not waived.")
-    ] = False,
+    strict: StrictGoals = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,6 +53,7 @@ def audit(
     Example: recallatk audit recallatk-demo
     """
     from recallatk.bench.recorded_benchmark import NamedFiles
+    from recallatk.core.judgments import Verdict
     from recallatk.datasets import open_queries
     from recallatk.reporting.findings import findings_to_dict, findings_to_text
 
@@ -62,32 +62,37 @@ def audit(
     named = NamedFiles(corpus, queries, truth)
     sample = None if production is None else open_queries(production)
     with progress("audit"):
-        found = _found(what, named, sample, target or [])
+        found, verdict = _found(what, named, sample, target or [])
     if as_json:
-        typer.echo(
-            json.dumps({"audited": what, **findings_to_dict(found)}, ensure_ascii=False, allow_nan=False)
-        )
+        told = {"verdict": verdict.to_dict()} if verdict and verdict.goals else {}
+        described = {"audited": what, **findings_to_dict(found), **told}
+        typer.echo(json.dumps(described, ensure_ascii=False, allow_nan=False))
     else:
         typer.echo(findings_to_text(found))
-    if strict and any(each.counts for each in found):
-        raise typer.Exit(FAILED)
+    if strict:
+        end_strictly(found, verdict or Verdict())
 
 
-def _found(what: str, named: NamedFiles, production: QuerySet | None, targets: list[str]) -> list[Finding]:
+def _found(
+    what: str, named: NamedFiles, production: QuerySet | None, targets: list[str]
+) -> tuple[list[Finding], Verdict | None]:
+    """The findings, and for a run the verdict on its goals and the given ones."""
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.bench.settings import read_settings
+    from recallatk.goals.runs import run_verdict
     from recallatk.linter import audit_run, audit_settings
 
     if what.endswith(".toml"):
         if named != NamedFiles():
             raise UsageError("--corpus, --queries and --truth cannot be combined with a bench file")
-        return audit_settings(read_settings(what, engines=False), production=production, targets=targets)
+        settings = read_settings(what, engines=False)
+        return audit_settings(settings, production=production, targets=targets), None
     run, folder = open_run(what)
     recorded = RecordedBenchmark(run, folder, named, same=False)
     for part, why in (("data", recorded.no_dataset), ("truth", recorded.no_truth)):
         if why:
             complain(f"{folder}: rules that need the {part} are skipped: {why}")
-    return audit_run(
+    found = audit_run(
         run,
         dataset=recorded.dataset,
         truth=recorded.truth,
@@ -95,3 +100,4 @@ def _found(what: str, named: NamedFiles, production: QuerySet | None, targets: l
         production=production,
         targets=targets,
     )
+    return found, run_verdict(run, recorded.truth, recorded.dataset, targets)

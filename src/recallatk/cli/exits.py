@@ -7,9 +7,9 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import NoReturn, ParamSpec, TextIO
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TextIO
 
 import typer
 
@@ -17,9 +17,12 @@ from recallatk.cli.volume import note
 from recallatk.errors import RecallError
 from recallatk.redaction import hide_known, without_secrets
 
+if TYPE_CHECKING:
+    from recallatk.core.judgments import Finding, Verdict
+
 Arguments = ParamSpec("Arguments")
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED, BAD_INPUT, UNDECIDED, INTERRUPTED = 1, 2, 3, 130
 # Windows has no SIGHUP.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -105,6 +108,24 @@ def complain(message: str) -> None:
     except OSError:
         # Standard error is gone too.
         _drop(sys.stderr)
+
+
+def end_strictly(findings: Iterable[Finding], verdict: Verdict) -> None:
+    """End a command under --strict by its goals and the linter's errors; unmet goals are named on stderr."""
+    from recallatk.core.judgments import Outcome
+    from recallatk.reporting.verdict_words import goal_said
+
+    unmet = [each for each in verdict.goals if each.outcome is not Outcome.MET]
+    for each in unmet:
+        complain(goal_said(each))
+    found = {each.outcome for each in unmet}
+    # Not measured comes first: a mistyped goal must not look like a result.
+    if Outcome.NOT_MEASURED in found:
+        raise typer.Exit(BAD_INPUT)
+    if Outcome.MISSED in found or any(each.counts for each in findings):
+        raise typer.Exit(FAILED)
+    if found:
+        raise typer.Exit(UNDECIDED)
 
 
 def warn_if_swapped(rows: int | None, queries: int) -> None:

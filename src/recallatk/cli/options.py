@@ -98,6 +98,14 @@ PriceOption = Annotated[
     typer.Option("--price", help="Price of the machine, e.g. 0.34/h; adds cost per million queries."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the linter finds an error.")]
+StrictGoals = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Exit with 1 if the linter finds an error or a goal is missed, with 3 if a goal is undecided, "
+        "and with 2 if it was not measured.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[
     bool,

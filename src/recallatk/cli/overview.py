@@ -19,6 +19,8 @@ COMMANDS = {
     "audit": "Check a benchmark or a run for common mistakes.",
     "report": "Write the HTML report of a run, a tuning or several runs.",
     "show": "Print the tables of a run.",
+    "compare": "Compare runs, tunings, probes or answers, query by query.",
+    "gate": "Judge a candidate against its baseline, for CI.",
     "explain": "Show why a run missed neighbors, and what to change.",
     "history": "Show how recall developed over runs, tunings and probes.",
     "runs": "List the runs in a folder.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.cli.exits import FAILED
+from recallatk.cli.exits import FAILED, UNDECIDED
 from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.progress import progress
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from recallatk.adapters.collection import Collection
     from recallatk.core.probed import Discovery
 
-UNDECIDED = 3
 _TARGET_HELP = "Existing collection: postgresql://host/db?table=items, lancedb://folder/table, ..."
 TargetUrl = Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET_HELP)]
 Search = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from recallatk.cli.exits import FAILED, warn_if_swapped
+from recallatk.cli.exits import FAILED, end_strictly, warn_if_swapped
 from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import (
     BenchQueries,
@@ -29,7 +29,7 @@ from recallatk.cli.options import (
     QueryModel,
     Quiet,
     Sample,
-    Strict,
+    StrictGoals,
     Targets,
     VectorColumn,
     Verbose,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from recallatk.bench.benchmark import Benchmark
     from recallatk.bench.progress import Progress
     from recallatk.core import Run, Truth
-    from recallatk.core.judgments import Finding
+    from recallatk.core.judgments import Finding, Verdict
     from recallatk.linter import Evidence
 
 
@@ -121,7 +121,7 @@ def run(
     resume: Resume = False,
     fresh: Fresh = False,
     retry_failed: RetryFailed = False,
-    strict: Strict = False,
+    strict: StrictGoals = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -177,10 +177,11 @@ def _measure(benchmark: Benchmark, folder: Path, manner: Manner, history: Path |
     lint(known, strict=manner.strict)
     found = _measured(benchmark, folder, fresh=manner.fresh, retry_failed=manner.retry_failed)
     remember_in(remembered, found)
-    findings = _report(found, folder, known, benchmark.truth(), manner)
-    nothing = found.failures and not found.measurements
-    if nothing or (manner.strict and any(each.counts for each in findings)):
+    findings, verdict = _report(found, folder, known, benchmark.truth(), manner)
+    if found.failures and not found.measurements:
         raise typer.Exit(FAILED)
+    if manner.strict:
+        end_strictly(findings, verdict)
 
 
 def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: bool) -> Run:
@@ -198,7 +199,9 @@ def _measured(benchmark: Benchmark, folder: Path, *, fresh: bool, retry_failed: 
         )
 
 
-def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Manner) -> list[Finding]:
+def _report(
+    found: Run, folder: Path, known: Evidence, truth: Truth, manner: Manner
+) -> tuple[list[Finding], Verdict]:
     from recallatk.cli.lint_and_report import report_run
     from recallatk.reporting import run_to_dict, to_text
     from recallatk.reporting.findings import findings_to_dict
@@ -223,7 +226,7 @@ def _report(found: Run, folder: Path, known: Evidence, truth: Truth, manner: Man
                 files=() if manner.quiet else _files(folder),
             )
         )
-    return findings
+    return findings, verdict
 
 
 def _files(folder: Path) -> list[str]:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.cli.exits import FAILED, INTERRUPTED, Ended, complain
+from recallatk.cli.exits import FAILED, INTERRUPTED, UNDECIDED, Ended, complain
 from recallatk.cli.history import HistoryFile, history_for
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.probe import (
-    UNDECIDED,
     MadeFrom,
     Rate,
     Search,

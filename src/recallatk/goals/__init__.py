@@ -3,7 +3,8 @@
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.goals.budget import Budget
 from recallatk.goals.evaluation import GoalEstimate, GoalEvidence, evaluate
-from recallatk.goals.grammar import ACCEPTED, Goal, parse_goal, sort_goals
+from recallatk.goals.grammar import ACCEPTED, Goal, parse_goal, parse_goal_with_baseline, sort_goals
+from recallatk.goals.relative import RelativeGoal
 from recallatk.goals.target import Target, require_answerable
 
 __all__ = [
@@ -14,10 +15,12 @@ __all__ = [
     "GoalEvidence",
     "GoalResult",
     "Outcome",
+    "RelativeGoal",
     "Target",
     "Verdict",
     "evaluate",
     "parse_goal",
+    "parse_goal_with_baseline",
     "require_answerable",
     "sort_goals",
 ]

@@ -34,10 +34,14 @@ class Budget:
     @property
     def text(self) -> str:
         """The budget in the grammar of goals."""
-        return f"{self.name} {'>=' if self.at_least else '<='} {self.spelled(self.limit)}"
+        return self.stated(self.spelled(self.limit))
 
     def __str__(self) -> str:
         return self.text
+
+    def stated(self, value: str) -> str:
+        """The budget with another text for its value."""
+        return f"{self.name} {'>=' if self.at_least else '<='} {value}"
 
     def spelled(self, value: float) -> str:
         """A value with its unit, in a form that parses back to the same value."""
@@ -75,13 +79,19 @@ class Budget:
 
 def read_budget(name: str, sign: str, amount: str) -> Budget:
     """Parse a budget from the name of a cost, `>=` or `<=`, and an amount with its unit."""
+    require_sense(name, sign)
+    return Budget(name, limit_of(name, amount))
+
+
+def require_sense(name: str, sign: str) -> None:
+    """Refuse a comparison that a worse cost would pass."""
     wanted = ">=" if name == "qps" else "<="
     if sign != wanted:
         raise UsageError(f"{name} {sign}. Accepted: {name} {wanted}")
-    return Budget(name, _limit(name, amount))
 
 
-def _limit(name: str, amount: str) -> float:
+def limit_of(name: str, amount: str) -> float:
+    """An amount of a cost in its unit."""
     if name in _SIZES:
         return parse_bytes(amount)
     if name != "qps":

@@ -73,10 +73,24 @@ def target_result(
 
 
 def _result(goal: Goal, found: GoalEstimate | None) -> GoalResult:
-    if found is None or found.value is None:
-        return GoalResult(str(goal), Outcome.NOT_MEASURED)
-    outcome = _outcome(goal.limit, found, at_least=goal.at_least)
-    return GoalResult(str(goal), outcome, found.value, found.low, found.high, found.note)
+    return GoalResult(str(goal), Outcome.NOT_MEASURED) if found is None else decided(goal, found)
+
+
+def decided(
+    goal: Goal, found: GoalEstimate, *, text: str | None = None, limit: float | None = None
+) -> GoalResult:
+    """The outcome of a goal from its estimate.
+
+    Args:
+        goal: says whether more is better, and the limit.
+        found: the value with its bounds.
+        text: how the goal is written, if its value is relative.
+        limit: the value to reach or stay within; by default that of the goal.
+    """
+    if found.value is None:
+        return GoalResult(text or str(goal), Outcome.NOT_MEASURED)
+    outcome = _outcome(goal.limit if limit is None else limit, found, at_least=goal.at_least)
+    return GoalResult(text or str(goal), outcome, found.value, found.low, found.high, found.note)
 
 
 def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:

@@ -1,4 +1,7 @@
-"""The grammar of goals: `MEASURE >= VALUE` or `MEASURE <= VALUE`, optionally with `in COLUMN=VALUE`."""
+"""The grammar of goals: `MEASURE >= VALUE` or `MEASURE <= VALUE`, optionally with `in COLUMN=VALUE`.
+
+A value is a number with its unit or, where there is a baseline, relative to it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from recallatk.analysis.measures import find_measure, meant_measure
 from recallatk.errors import UsageError, did_you_mean
-from recallatk.goals.budget import COSTS, Budget, read_budget
-from recallatk.goals.target import NAME, Target, read_target, unquoted
+from recallatk.goals.budget import COSTS, Budget, read_budget, require_sense
+from recallatk.goals.relative import RelativeGoal, is_relative, relative_to_baseline
+from recallatk.goals.target import NAME, Target, is_loss, read_target, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +41,17 @@ _SIGNS = {"≤": "<=", "≥": ">="}
 
 def parse_goal(text: str) -> Goal:
     """Parse a goal: a target for quality or a budget for cost."""
+    goal = parse_goal_with_baseline(text)
+    if isinstance(goal, RelativeGoal):
+        raise UsageError(
+            f"goal {text!r}: there is no baseline here, as recallatk gate has one. Accepted: a value, "
+            "such as recall@10 >= 0.95"
+        )
+    return goal
+
+
+def parse_goal_with_baseline(text: str) -> Goal | RelativeGoal:
+    """Parse a goal whose value may be relative to a baseline, such as `recall@10 >= baseline - 0.01`."""
     stripped = text.strip()
     placed = _SEGMENT.fullmatch(stripped)
     found = _GOAL.fullmatch(stripped if placed is None else placed["goal"])
@@ -66,15 +81,21 @@ def _meant_goal(text: str) -> str:
     return "" if measure is None else f" Did you mean {measure} >= 0.95?"
 
 
-def _read(measure: str, sign: str, value: str, segment: tuple[str, str] | None) -> Goal:
+def _read(measure: str, sign: str, value: str, segment: tuple[str, str] | None) -> Goal | RelativeGoal:
+    relative = is_relative(value)
     if measure not in COSTS:
-        target = read_target(measure, sign, value, segment)
+        # Any value that makes sense: the baseline has the real one.
+        stated = value if not relative else "0" if is_loss(measure) else "1"
+        target = read_target(measure, sign, stated, segment)
         if target is None:
             hint = meant_measure(measure) or did_you_mean(measure, COSTS, _COSTS_ELSEWHERE)
             raise UsageError(f"no measure {measure!r}.{hint} Accepted: {ACCEPTED}")
-        return target
+        return relative_to_baseline(target, value) if relative else target
     if segment is not None:
         raise UsageError(f"{measure} is not measured by segment. Accepted: measures of quality")
+    if relative:
+        require_sense(measure, sign)
+        return relative_to_baseline(Budget(measure, 1.0), value)
     return read_budget(measure, sign, value)
 
 

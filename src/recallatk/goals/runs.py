@@ -41,10 +41,10 @@ class RunGoals:
         return bool(self.goals or self.unreadable)
 
 
-def goals_of(run: Run) -> RunGoals:
-    """Every target and budget in the settings of a run."""
+def goals_of(run: Run, more: Sequence[str] = ()) -> RunGoals:
+    """Every target and budget in the settings of a run, and further ones."""
     stated = run.settings.get("tune")
-    texts = [text for key in ("target", "budget") for text in _texts(stated, key)]
+    texts = [*(text for key in ("target", "budget") for text in _texts(stated, key)), *more]
     goals: dict[Goal, None] = {}
     unreadable = []
     for text in dict.fromkeys(texts):
@@ -61,7 +61,9 @@ def _texts(stated: Any, key: str) -> list[str]:
     return [str(each) for each in listed if each is not None]
 
 
-def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = None) -> Verdict:
+def run_verdict(
+    run: Run, truth: Truth | None = None, dataset: Dataset | None = None, more: Sequence[str] = ()
+) -> Verdict:
     """The verdict on the cheapest setting that meets the goals, else on the closest one.
 
     Settings are compared under one load, the first in latency mode if there is one. Trials kept from earlier
@@ -72,8 +74,9 @@ def run_verdict(run: Run, truth: Truth | None = None, dataset: Dataset | None = 
         run: the run, with goals in its settings.
         truth: the truth of the run, for measures that the run did not store.
         dataset: its data, likewise, and for segments.
+        more: goals in addition to those in its settings.
     """
-    stated = goals_of(run)
+    stated = goals_of(run, more)
     trials = _trials(run)
     if not stated or not trials:
         return Verdict((*(_unmeasured(each) for each in stated.goals), *stated.unreadable))

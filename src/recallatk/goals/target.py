@@ -61,10 +61,14 @@ class Target:
     @property
     def text(self) -> str:
         """The target in the grammar of goals."""
-        return f"{self.subject} {'>=' if self.at_least else '<='} {plain(self.value)}{self._where}"
+        return self.stated(plain(self.value))
 
     def __str__(self) -> str:
         return self.text
+
+    def stated(self, value: str) -> str:
+        """The target with another text for its value."""
+        return f"{self.subject} {'>=' if self.at_least else '<='} {value}{self._where}"
 
     @property
     def subject(self) -> str:

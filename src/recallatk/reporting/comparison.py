@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.comparison import compare, holm
-from recallatk.core.data import different_models
+from recallatk.analysis.compatibility import different_data
 from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import curve_of, shortened
 from recallatk.reporting.document import Sentences, Table
@@ -84,9 +84,7 @@ def comparison_blocks(found: Comparison) -> list[Block]:
 
 def _different(one: Run, other: Run) -> list[str]:
     """The data, truth or metric in which two runs differ."""
-    prints = {**one.fingerprints, **other.fingerprints}
-    found = [name for name in prints if one.fingerprints.get(name) != other.fingerprints.get(name)]
-    found += different_models(other.models, one.models)
+    found = different_data(one.fingerprints, other.fingerprints, one.models, other.models)
     return [*found, "metric"] if one.metric != other.metric else found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recallatk.errors import UsageError, unknown
 from recallatk.goals import parse_goal
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from recallatk.analysis import Assessment, StagedAssessment
+    from recallatk.analysis.compared_results import ComparedResults
     from recallatk.core import Measurement, Run, Score
     from recallatk.core.judgments import GoalResult
     from recallatk.core.tuned import Tuned
@@ -53,6 +54,20 @@ def stages_text(assessment: StagedAssessment) -> str:
     from recallatk.reporting import stages_to_text
 
     return stages_to_text(assessment)
+
+
+def comparison_text(found: ComparedResults) -> str:
+    """A comparison as `print` shows it."""
+    from recallatk.reporting.results import comparison_to_text
+
+    return comparison_to_text(found)
+
+
+def comparison_dict(found: ComparedResults) -> dict[str, Any]:
+    """A comparison for JSON."""
+    from recallatk.reporting.results import comparison_to_dict
+
+    return comparison_to_dict(found)
 
 
 def run_repr_html(run: Run) -> str:

@@ -6,28 +6,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from recallatk.analysis.answers import ABSENT, PADDING, bounded
 from recallatk.analysis.compared import Compared
 from recallatk.analysis.diagnosis import deeper_measure
 from recallatk.analysis.distribution import distribution, mean_of
 from recallatk.analysis.measures import Recall
-from recallatk.analysis.query_groupings import (
-    KnownQueries,
-    automatic_groupings,
-    query_grouping,
-    without_effort,
-)
+from recallatk.analysis.query_groupings import KnownQueries, usual_groupings
 from recallatk.analysis.segments import FEWEST, Grouping, segments
 from recallatk.analysis.weighting import weights_of_run
 from recallatk.core import Score
-from recallatk.errors import RecallError
 from recallatk.reporting.charts.points import thinned
 from recallatk.reporting.labels import cut, with_margin
 from recallatk.reporting.text import printable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from recallatk.analysis.distribution import Distribution
@@ -39,7 +33,7 @@ if TYPE_CHECKING:
 # More settings keep only their means, or the file would be too large to send.
 MOST_DETAILED = 60
 WORST = 8
-_MOST_SEGMENTS, _MOST_VALUES = 12, 30
+_MOST_SEGMENTS = 12
 _MOST_COLUMNS, _MOST_LINES = 12, 12
 
 
@@ -223,14 +217,7 @@ def _missed(compared: Compared, place: int, k: int) -> tuple[MissedNeighbor, ...
 def groupings_of(curve: Curve, truth: Truth, dataset: Dataset | None) -> list[Grouping]:
     """Groupings by the columns that the settings name, or by categorical ones; then the automatic ones."""
     known = known_queries(curve, truth, dataset)
-    asked = without_effort(curve.run.by, known.names)[0] or _few_valued(known.columns)
-    found = []
-    for name in asked:
-        try:
-            found.append(query_grouping(str(name), known))
-        except RecallError:
-            continue
-    return [*found, *automatic_groupings(known)]
+    return usual_groupings(curve.run.by, known)
 
 
 def known_queries(curve: Curve, truth: Truth, dataset: Dataset | None) -> KnownQueries:
@@ -250,20 +237,6 @@ def _filter_facts(curve: Curve, truth: Truth) -> FilterFacts | None:
 def query_columns(truth: Truth, dataset: Dataset | None) -> pa.Table | None:
     """The columns of the queries."""
     return truth.query_columns if dataset is None else dataset.queries.metadata
-
-
-def _few_valued(columns: pa.Table | None) -> list[str]:
-    """Categorical text columns."""
-    names = []
-    if columns is None:
-        return []
-    for name in columns.column_names:
-        column = columns[name]
-        if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
-            count = len(column.unique())
-            if 1 < count <= min(_MOST_VALUES, len(column) // 2):
-                names.append(name)
-    return names
 
 
 def worst_groups(grouping: Grouping, values: NDArray[np.float64]) -> tuple[Grouping, int]:

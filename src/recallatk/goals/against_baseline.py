@@ -1,0 +1,299 @@
+"""Goals of a setting beside its baseline: non-inferiority of quality, and ratios of costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recallatk.analysis.build_variance import build_error, shared_build_error
+from recallatk.analysis.comparison import difference_interval
+from recallatk.analysis.cost_ratios import cost_over_builds, cost_ratios, latency_over_builds
+from recallatk.analysis.distribution import scored_values, weighted_mean
+from recallatk.analysis.intervals import quantile
+from recallatk.analysis.measures import Robustness
+from recallatk.analysis.sides import same_indexes
+from recallatk.analysis.unpaired import percentile_difference
+from recallatk.core.judgments import GoalResult, Outcome, Verdict
+from recallatk.errors import UsageError
+from recallatk.goals.budget import LATENCIES, Budget
+from recallatk.goals.evaluation import CONFIDENCE, GoalEstimate, decided, target_estimate
+from recallatk.goals.relative import RelativeGoal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from recallatk.analysis.compared_results import SideComparison
+    from recallatk.analysis.sides import ComparedSide, SideSetting
+    from recallatk.goals.grammar import Goal
+    from recallatk.goals.target import Target
+
+    Floats = NDArray[np.float64]
+
+_TWO_SIDED = 2 * CONFIDENCE - 1
+# Beyond this many more queries, the value lies at the limit.
+_MOST_NEEDED = 1_000_000
+_ACROSS = "measured across runs, where the pace of the machine differs: measure both settings in one run"
+
+
+@dataclass(frozen=True)
+class GatedGoal:
+    """One goal of one setting."""
+
+    setting: str
+    result: GoalResult
+    baseline: float | None = None
+    """The value of the baseline; None for goals without one."""
+    limit: float | None = None
+    """The value to reach or stay within."""
+    queries: int | None = None
+    """Number of queries that decided it; None for costs."""
+    needed: int | None = None
+    """About how many more queries would decide it; None if it is decided or that is not known."""
+
+
+@dataclass(frozen=True)
+class Gated:
+    """The verdict on a candidate against its baseline."""
+
+    baseline: str
+    candidate: str
+    goals: tuple[GatedGoal, ...]
+    compared: SideComparison
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS if all goals are met, FAIL if one is missed, else UNDECIDED."""
+        return Verdict(tuple(each.result for each in self.goals))
+
+    @property
+    def queries(self) -> int:
+        """The largest number of queries that decided a goal."""
+        return max((each.queries or 0 for each in self.goals), default=0)
+
+    @property
+    def needed(self) -> int | None:
+        """About how many more queries would decide all goals; None if that is not known."""
+        undecided = [each for each in self.goals if each.result.outcome is Outcome.UNDECIDED]
+        known = [each.needed for each in undecided if each.needed is not None]
+        return max(known) if known and len(known) == len(undecided) else None
+
+
+@dataclass(frozen=True, eq=False)
+class SettingBesideBaseline:
+    """Measurements of one setting and of the same in the baseline.
+
+    Args:
+        described: the side that knows columns and weights of the queries.
+        baseline: the setting of the baseline.
+        candidate: the setting that is judged.
+    """
+
+    described: ComparedSide
+    baseline: SideSetting
+    candidate: SideSetting
+
+    def judged(self, goal: Goal | RelativeGoal) -> GatedGoal:
+        """One goal; NOT_MEASURED where a side lacks its measure."""
+        if isinstance(goal, RelativeGoal):
+            found = self._ratio(goal) if isinstance(goal.goal, Budget) else self._difference(goal, goal.goal)
+        elif isinstance(goal, Budget):
+            found = self._cost(goal)
+        else:
+            found = self._target(goal)
+        missing = GatedGoal(self.candidate.label, GoalResult(str(goal), Outcome.NOT_MEASURED))
+        return missing if found is None else replace(found, setting=self.candidate.label)
+
+    def _values(self, setting: SideSetting, target: Target) -> Floats | None:
+        """(builds, queries) values of a target, NaN outside its segment."""
+        values = setting.by_build(str(target.measure))
+        if values is None and isinstance(target.measure, Robustness):
+            recalls = setting.by_build(f"recall@{target.measure.k}")
+            values = None if recalls is None else target.measure.of_recalls(recalls)
+        if values is None or target.relevance is not None:
+            return None
+        if target.segment is None:
+            return values
+        side = self.described
+        inside = target.members(side.columns, values.shape[1], side.facts)
+        return np.where(inside[None], values, np.nan)
+
+    @property
+    def _weights(self) -> Floats | None:
+        return None if self.described.weights is None else self.described.weights.values
+
+    def _target(self, target: Target) -> GatedGoal | None:
+        """An absolute target, of values averaged over builds, with the error of builds."""
+        values = self._values(self.candidate, target)
+        found = None if values is None else target_estimate(target, _averaged(values), self._weights)
+        if values is None or found is None:
+            return None
+        if target.percentile is None and len(values) > 1:
+            found = _widened(found, values, self._weights)
+        scored = int((~np.isnan(values).any(axis=0)).sum())
+        result = decided(target, found)
+        needed = _needed(found, target.limit, scored, at_least=target.at_least)
+        return GatedGoal(
+            "", result, None, target.limit, scored, needed if result.outcome is Outcome.UNDECIDED else None
+        )
+
+    def _difference(self, goal: RelativeGoal, target: Target) -> GatedGoal | None:
+        """Non-inferiority: the mean of candidate - factor x baseline - shift, query by query."""
+        one, other = self._values(self.baseline, target), self._values(self.candidate, target)
+        if one is None or other is None or one.shape[1] != other.shape[1]:
+            return None
+        both = ~(np.isnan(one).any(axis=0) | np.isnan(other).any(axis=0))
+        one, other = one[:, both], other[:, both]
+        weights = None if self._weights is None else self._weights[both]
+        if not both.any():
+            return None
+        if target.percentile is not None:
+            return _percentile(goal, target, one, other, weights)
+        means = [weighted_mean(*scored_values(_averaged(each), weights)) for each in (one, other)]
+        contrast, counts = scored_values(
+            _averaged(other) - goal.factor * _averaged(one) - goal.shift, weights
+        )
+        limit = goal.limit(means[0])
+        distance = means[1] - limit
+        low, high = difference_interval(contrast, _TWO_SIDED, counts) or (None, None)
+        shared = same_indexes(self.baseline, self.candidate)
+        margin = _build_margin(goal.factor * one, other, weights, shared=shared)
+        low = None if low is None else limit + distance - math.hypot(distance - low, margin)
+        high = None if high is None else limit + distance + math.hypot(high - distance, margin)
+        found = GoalEstimate(means[1], low, high, sampled=True)
+        result = decided(goal.goal, found, text=str(goal), limit=limit)
+        return _gated(goal, result, found, means[0], limit, int(both.sum()), same=np.array_equal(one, other))
+
+    def _ratio(self, goal: RelativeGoal) -> GatedGoal | None:
+        found = {each.name: each for each in cost_ratios(self.baseline, self.candidate)}.get(goal.goal.name)
+        if found is None:
+            return self._same_index_cost(goal)
+        limit, scale = goal.limit(found.first), found.first
+        if found.interleaved and found.low is not None and found.high is not None:
+            ends = GoalEstimate(found.ratio * scale, found.low * scale, found.high * scale, sampled=True)
+        elif found.name in LATENCIES and found.timed:
+            known = found.low is not None and found.high is not None
+            low, high = ((found.low or 0) * scale, (found.high or 0) * scale) if known else (None, None)
+            ends = GoalEstimate(found.second, low, high, sampled=True)
+        else:
+            ends = GoalEstimate(found.second)
+        result = decided(goal.goal, ends, text=str(goal), limit=limit)
+        if found.timed and not found.interleaved and result.outcome is not Outcome.MET:
+            # A busy machine must not flip a verdict.
+            result = replace(result, outcome=Outcome.UNDECIDED, note=_ACROSS)
+        return GatedGoal("", result, found.first, limit)
+
+    def _same_index_cost(self, goal: RelativeGoal) -> GatedGoal | None:
+        """Memory, size and build time of settings that searched the same index."""
+        name = goal.goal.name
+        one, other = (cost_over_builds(name, each.builds) for each in (self.baseline, self.candidate))
+        if one is None or other is None:
+            return None
+        limit = goal.limit(one)
+        result = decided(goal.goal, GoalEstimate(other), text=str(goal), limit=limit)
+        return GatedGoal("", result, one, limit)
+
+    def _cost(self, budget: Budget) -> GatedGoal | None:
+        if budget.name in LATENCIES:
+            ends = latency_over_builds(budget.name, self.candidate.builds)
+            found = None if ends is None else GoalEstimate(*ends, sampled=True)
+        else:
+            value = cost_over_builds(budget.name, self.candidate.builds)
+            found = None if value is None else GoalEstimate(value)
+        return None if found is None else GatedGoal("", decided(budget, found), None, budget.limit)
+
+
+def _percentile(
+    goal: RelativeGoal, target: Target, one: Floats, other: Floats, weights: Floats | None
+) -> GatedGoal | None:
+    """A percentile, by the paired bootstrap; only of one build each, without weights."""
+    if weights is not None or len(one) > 1 or len(other) > 1 or target.percentile is None:
+        raise UsageError(f"{goal}: a percentile relative to a baseline needs one build each, without weights")
+    share = target.percentile / 100
+    first, second = quantile(one[0], share), quantile(other[0], share)
+    limit = goal.limit(first)
+    ends = percentile_difference(goal.factor * one[0] + goal.shift, other[0], share, _TWO_SIDED)
+    low, high = (None if each is None else limit + each for each in (ends.low, ends.high))
+    found = GoalEstimate(second, low, high, sampled=True)
+    result = decided(goal.goal, found, text=str(goal), limit=limit)
+    return _gated(goal, result, found, first, limit, one.shape[1], same=np.array_equal(one, other))
+
+
+def _gated(
+    goal: RelativeGoal,
+    result: GoalResult,
+    found: GoalEstimate,
+    baseline: float,
+    limit: float,
+    queries: int,
+    *,
+    same: bool,
+) -> GatedGoal:
+    """The goal with the number of queries that would decide it; equal recalls meet any limit below them."""
+    allowed = baseline >= limit if goal.at_least else baseline <= limit
+    if same and allowed:
+        result = replace(result, outcome=Outcome.MET, note="equal for each query")
+    needed = None
+    if result.outcome is Outcome.UNDECIDED:
+        needed = _needed(found, limit, queries, at_least=goal.at_least)
+    if not isinstance(goal.goal, Budget) and goal.goal.measure.bounded:
+        low = None if result.low is None else max(result.low, 0.0)
+        result = replace(result, low=low, high=None if result.high is None else min(result.high, 1.0))
+    return GatedGoal("", result, baseline, limit, queries, needed)
+
+
+def _averaged(values: Floats) -> Floats:
+    return np.asarray(values.mean(axis=0), np.float64)
+
+
+def _build_margin(first: Floats, second: Floats, weights: Floats | None, *, shared: bool) -> float:
+    """Half the width of the interval that the choice of builds causes; 0 with one build each."""
+    from scipy.special import stdtrit
+
+    means = [[weighted_mean(*scored_values(each, weights)) for each in side] for side in (first, second)]
+    error = shared_build_error(*means) if shared else build_error(*means)
+    return 0.0 if error is None else float(stdtrit(error.freedom, CONFIDENCE)) * error.size
+
+
+def _widened(found: GoalEstimate, values: Floats, weights: Floats | None) -> GoalEstimate:
+    """The estimate of values averaged over builds, with the error of builds added to its bounds."""
+    from scipy.special import stdtrit
+
+    means = np.array([weighted_mean(*scored_values(each, weights)) for each in values])
+    margin = float(np.std(means, ddof=1)) / math.sqrt(len(means)) * float(stdtrit(len(means) - 1, CONFIDENCE))
+    if found.value is None:
+        return found
+    low = None if found.low is None else found.value - math.hypot(found.value - found.low, margin)
+    high = None if found.high is None else found.value + math.hypot(found.high - found.value, margin)
+    return replace(found, low=low, high=high)
+
+
+def _needed(found: GoalEstimate, limit: float, queries: int, *, at_least: bool) -> int | None:
+    """About how many more queries would decide a goal, if the value stays as it is."""
+    if found.value is None or found.low is None or found.high is None:
+        return None
+    distance = abs(found.value - limit)
+    good = (found.value >= limit) == at_least
+    width = found.value - found.low if good == at_least else found.high - found.value
+    if distance * math.sqrt(_MOST_NEEDED) <= width:
+        return None
+    more = math.ceil(queries * (width / distance) ** 2) - queries
+    return max(1, more) if more <= _MOST_NEEDED else None
+
+
+def judged_settings(
+    goals: Sequence[Goal | RelativeGoal], settings: Sequence[SettingBesideBaseline]
+) -> tuple[GatedGoal, ...]:
+    """Every goal of every setting; a goal that nothing measured is an error and never a pass."""
+    found = tuple(each.judged(goal) for each in settings for goal in goals)
+    missing = dict.fromkeys(each.result.text for each in found if each.result.outcome is Outcome.NOT_MEASURED)
+    if missing:
+        known = dict.fromkeys(name for each in settings for name in each.candidate.measures)
+        raise UsageError(
+            f"not measured on both sides: {', '.join(missing)}. Measured: {', '.join(known) or 'nothing'}"
+        )
+    return found

@@ -1,0 +1,94 @@
+"""Non-inferiority: how often a gate is wrong, simulated, and its bounds against SciPy."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from recallatk.analysis.distribution import mean_of
+from recallatk.analysis.sides import ComparedSide, SideBuild, SideKind, SideSetting
+from recallatk.core.judgments import Outcome
+from recallatk.goals import parse_goal_with_baseline
+from recallatk.goals.against_baseline import SettingBesideBaseline
+
+GOAL = parse_goal_with_baseline("recall@10 >= baseline - 0.01")
+QUERIES, PAIRS = 1_000, 120
+
+
+def setting(*builds):
+    made = tuple(SideBuild({"recall@10": mean_of(each, "recall@10")}, {"recall@10": each}) for each in builds)
+    return SideSetting("engine", (), (), "latency", made)
+
+
+def judged(first, second, goal=GOAL):
+    one, other = (setting(*np.atleast_2d(each)) for each in (first, second))
+    side = ComparedSide("side", SideKind.RUN, (one,), queries=one.builds[0].values["recall@10"].size)
+    return SettingBesideBaseline(side, one, other).judged(goal)
+
+
+def pair(random, loss):
+    """Recalls of two versions whose differences spread by about 0.09, with a mean loss."""
+    base = random.binomial(10, random.beta(20, 2, QUERIES)) / 10
+    changed = random.random(QUERIES) < 0.6
+    step = np.where(random.random(QUERIES) < 0.5 + loss / 0.12, -0.1, 0.1)
+    # Steps that would leave [0, 1] are taken from the middle, so that the mean loss is as planned.
+    base = np.clip(base, 0.1, 0.9)
+    return base, base + np.where(changed, step, 0.0)
+
+
+def outcomes(loss, seed):
+    random = np.random.default_rng(seed)
+    return [judged(*pair(random, loss)).result.outcome for _ in range(PAIRS)]
+
+
+def test_a_gate_is_rarely_wrong_and_finds_a_loss_of_twice_the_margin():
+    random = np.random.default_rng(0)
+    spread = np.mean([np.std(np.subtract(*pair(random, 0.02))) for _ in range(20)])
+    assert 0.07 < spread <= 0.09
+    equal = outcomes(0.0, 1)
+    assert equal.count(Outcome.MISSED) <= 0.01 * PAIRS
+    assert equal.count(Outcome.MET) >= 0.9 * PAIRS
+    assert outcomes(0.02, 2).count(Outcome.MISSED) >= 0.9 * PAIRS
+    # At the margin itself, each side is wrong with at most 5 %.
+    at_margin = outcomes(0.01, 3)
+    most = stats.binom.ppf(0.999, PAIRS, 0.05)
+    assert at_margin.count(Outcome.MET) <= most
+    assert at_margin.count(Outcome.MISSED) <= most
+
+
+def test_builds_that_vary_do_not_flip_the_verdict():
+    random = np.random.default_rng(4)
+    failed = {3: 0, 1: 0}
+    for _ in range(PAIRS):
+        difficulty = random.beta(20, 4, QUERIES)
+        sides = [
+            random.binomial(10, np.clip(difficulty + random.normal(0, 0.02, 3)[:, None], 0, 1)) / 10
+            for _ in range(2)
+        ]
+        for builds in failed:
+            found = judged(*(each[:builds] for each in sides))
+            failed[builds] += found.result.outcome is Outcome.MISSED
+    assert failed[3] <= stats.binom.ppf(0.999, PAIRS, 0.05)
+    assert failed[1] > 0.15 * PAIRS
+
+
+def test_bounds_are_one_sided_intervals_of_the_paired_differences():
+    first, second = pair(np.random.default_rng(5), 0.0)
+    found = judged(first, second)
+    ends = stats.bootstrap((second - first,), np.mean, confidence_level=0.9, rng=np.random.default_rng(0))
+    low, high = ends.confidence_interval
+    assert found.baseline == pytest.approx(first.mean())
+    assert found.result.low == pytest.approx(first.mean() + low, abs=4e-4)
+    assert found.result.high == pytest.approx(first.mean() + high, abs=4e-4)
+    scaled = judged(first, second, parse_goal_with_baseline("recall@10 >= 0.5x baseline"))
+    assert scaled.limit == pytest.approx(0.5 * first.mean())
+
+
+@pytest.mark.parametrize("queries", [5, 40, 300])
+def test_equal_recalls_are_no_loss_however_few(queries):
+    values = np.random.default_rng(6).integers(0, 11, queries) / 10
+    found = judged(values, values)
+    assert found.result.outcome is Outcome.MET
+    assert found.result.note == "equal for each query"
+    assert 0 <= found.result.low <= found.result.high <= 1
+    better = judged(values, values, parse_goal_with_baseline("recall@10 >= baseline + 0.01"))
+    assert better.result.outcome is not Outcome.MET
