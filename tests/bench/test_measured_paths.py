@@ -91,6 +91,24 @@ def test_exact_legs_lose_only_to_their_depth_however_deep_the_lexical_one_is():
         assert lost["exact"] == lost["bm25"] == lost["several legs"] == 0
 
 
+def test_causes_of_lost_neighbors_add_up_through_processes_and_builds_in_another_order():
+    legs = [{"retrieve": "faiss-hnsw", "depth": 12, "search": {"ef": 12}}, {"retrieve": "bm25", "depth": 12}]
+    path = Path("weighted", [*legs, {"fuse": "weighted", "weight": 0.6}], 10)
+    run = measure(
+        path,
+        dataset(copies=4),
+        rounds=2,
+        builds=2,
+        at=10,
+        load=Load("throughput", batch=7, clients=1, seconds=0.05),
+    )
+    for each in run.measurements:
+        lost = each.stages.lost
+        assert list(lost) == ["fusion depth", "faiss-hnsw", "bm25", "several legs"]
+        np.testing.assert_allclose(sum(lost.values()), 1 - each.values("recall@10"), atol=1e-12)
+        assert sum(values.sum() for values in lost.values()) > 0
+
+
 def test_rows_that_tie_at_the_end_of_a_list_are_all_right():
     stages = [{"retrieve": "faiss-hnsw", "depth": 15, "search": {"ef": 200}}, {"rerank": "exact"}]
     truth = recallatk.ground_truth(dataset(copies=10), depth=50)
