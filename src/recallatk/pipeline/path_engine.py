@@ -11,7 +11,7 @@ import numpy as np
 from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.batch import QueryBatch
-from recallatk.adapters.inputs import Inputs
+from recallatk.adapters.inputs import ColumnKind, Inputs
 from recallatk.core import Metric
 from recallatk.core.stages import StageTrace, stacked
 from recallatk.errors import EngineError
@@ -380,7 +380,11 @@ def path_engine(path: Path) -> type[PathEngine]:
 
 def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
     """Columns that the legs and stages read besides the vectors."""
+    from recallatk.datasets.sparse_vectors import is_sparse
+    from recallatk.pipeline.lexical import holds_text
+
     columns: dict[str, None] = {}
+    kinds: dict[str, ColumnKind] = {}
     files: dict[str, None] = {}
     sparse = None
     texts = False
@@ -388,11 +392,13 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
         own = knobs.engines[leg.name].inputs
         if leg.engine == "bm25":
             texts = True
-            columns[str(leg.build.get("column", TEXT))] = None
+            columns[name := str(leg.build.get("column", TEXT))] = None
+            kinds[name] = ColumnKind("text", holds_text)
         elif leg.engine == "sparse":
             sparse = leg.queries or leg.build.get("column")
             if "column" in leg.build:
-                columns[str(leg.build["column"])] = None
+                columns[name := str(leg.build["column"])] = None
+                kinds[name] = ColumnKind("sparse", is_sparse)
             if leg.build.get("file"):
                 files[str(leg.build["file"])] = None
         columns |= dict.fromkeys(own.columns)
@@ -401,6 +407,7 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
     return Inputs(
         ids=bool(functions) or any(knobs.engines[leg.name].abilities.attaches for leg in path.legs),
         columns=tuple(columns),
+        kinds=kinds,
         optional=(TEXT,) if functions else (),
         texts=texts or bool(functions),
         functions=bool(functions) or any(knobs.engines[leg.name].inputs.functions for leg in path.legs),
