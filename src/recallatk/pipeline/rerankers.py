@@ -98,7 +98,7 @@ class FunctionOrder:
             return found_function(f"{self.path}: stage {self.stage.name}", name)
         except EngineError as problem:
             module = name.partition(":")[0]
-            hint = f"Correct rerank = {name!r}; {module}.py is in the current folder, or an installed module"
+            hint = f"Correct rerank = {name!r}, or put {module}.py into the current folder"
             raise EngineError(f"{problem}. {hint}") from problem
 
     def order(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:

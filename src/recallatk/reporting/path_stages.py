@@ -245,18 +245,30 @@ def _ladders(run: Run) -> Iterator[tuple[str, list[tuple[float, Measurement]]]]:
     """Trials of a path that differ only in one number of candidates, by that number."""
     groups: dict[Any, list[tuple[float, Measurement]]] = {}
     names: dict[Any, str] = {}
-    for each in run.candidates:
-        if each.stages is None:
-            continue
+    staged = [each for each in run.candidates if each.stages is not None]
+    several = _several_valued(staged)
+    for each in staged:
         knobs = [name for name, _ in each.trial.search if name.rpartition(".")[2] in _CANDIDATES]
         for knob in knobs:
             rest = tuple(pair for pair in each.trial.search if pair[0] != knob)
             key = (each.trial.engine, each.trial.build, rest, each.trial.load, each.trial.repeat, knob)
             groups.setdefault(key, []).append((float(dict(each.trial.search)[knob]), each))
-            names[key] = f"{each.trial.engine}, {knob}"
+            same = ", ".join(
+                f"{name}={value}" for name, value in rest if (each.trial.engine, name) in several
+            )
+            names[key] = f"{each.trial.engine}{f' {same}' if same else ''}, {knob}"
     for key, points in groups.items():
         if len(points) > 1:
             yield names[key], sorted(points, key=lambda point: point[0])
+
+
+def _several_valued(measured: Sequence[Measurement]) -> set[tuple[str, str]]:
+    """The search parameters with more than one value, by path."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for each in measured:
+        for name, value in each.trial.search:
+            values.setdefault((each.trial.engine, name), set()).add(str(value))
+    return {key for key, found in values.items() if len(found) > 1}
 
 
 def _price(measurement: Measurement, run: Run) -> str:
