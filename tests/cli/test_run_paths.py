@@ -287,7 +287,7 @@ def test_a_stage_with_fewer_rows_than_k_is_named_with_its_queries_and_remedy(ben
     )
     assert f"stage fuse {counted} (query 0: 3 rows)" in said["path fused"]
     assert "Raise depth of stage fuse" in said["path fused"]
-    assert f"stage exact and bm25 {counted}" in said["path narrow"]
+    assert f"stages exact and bm25 together {counted.replace('leaves', 'leave')}" in said["path narrow"]
     recalls = {
         (each["engine"], each["search"].get("depth")): each["measures"]["recall@10"]["value"]
         for each in found["trials"]

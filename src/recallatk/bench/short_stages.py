@@ -79,10 +79,11 @@ def _said(short: _Short, path: Path) -> str:
     assert stages is not None  # noqa: S101 - it has short queries
     legs = stages.stages[: len(path.legs)]
     names, count = " and ".join(each.name for each in legs), int(_counts(legs)[query])
+    leaves = f"stages {names} together leave" if len(legs) > 1 else f"stage {names} leaves"
     remedy = _remedy_of_legs(legs, query)
     if count >= stages.k:
         first = next(each for each in stages.stages[len(legs) :] if _counts([each])[query] < stages.k)
-        names, count = first.name, int(_counts([first])[query])
+        leaves, count = f"stage {first.name} leaves", int(_counts([first])[query])
         leg = legs[0].name
         remedy = f"Raise depth of stage {first.name}"
         if path.post_filter is not None and first.name == path.post_filter.name:
@@ -91,7 +92,7 @@ def _said(short: _Short, path: Path) -> str:
     among = counted(int(measurement.asked.sum()), "query", "queries")
     held = f"query {query}: {counted(count, 'row', 'rows')}"
     return (
-        f"path {path.name}: stage {names} leaves fewer than k = {stages.k} rows for "
+        f"path {path.name}: {leaves} fewer than k = {stages.k} rows for "
         f"{len(short.queries):,} of {among} ({held}), which recall counts as missed. {remedy}. "
         f"Measured at {setting or 'the only setting'}"
     )
