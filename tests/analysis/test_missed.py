@@ -15,7 +15,7 @@ from recallatk import assess, assessment_to_dict, ground_truth, make_corpus, mak
 from recallatk.analysis import missed as module
 from recallatk.analysis.loss import missed
 from recallatk.analysis.missed import missed_neighbors, stand_ins
-from recallatk.reporting.assessment import missed_lines
+from recallatk.reporting.missed_neighbors import missed_lines
 
 SLACK, TIE = Decimal("1e-9"), Decimal("1e-40")
 

@@ -11,7 +11,7 @@ from recallatk import Load, Path, make_corpus, make_queries, measure
 from recallatk.bench.job import inputs_digest
 from recallatk.core import Dataset, Metric
 from recallatk.datasets.sparse_vectors import write_csr
-from recallatk.errors import UsageError
+from recallatk.errors import BadValueError, FormatError, UsageError
 from recallatk.pipeline.path_engine import path_engine
 from recallatk.tuning.flow import usable
 
@@ -66,6 +66,55 @@ def test_repeated_builds_keep_the_rows_of_sparse_files(tmp_path):
     assert first == pytest.approx(second, abs=0.02)
 
 
+def nearest_terms(corpus, queries, depth):
+    """The rows of the largest inner products of each query among those that share a term, by scipy."""
+    products = (queries @ corpus.T).toarray()
+    order = np.lexsort((np.tile(np.arange(products.shape[1]), (len(products), 1)), -products))
+    return [
+        [row for row in line[:depth].tolist() if products[place, row]] for place, line in enumerate(order)
+    ]
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo"])
+def test_sparse_matrices_in_memory_are_columns_with_exact_inner_products_as_truth(layout):
+    random = np.random.default_rng(6)
+    corpus, queries = (
+        sp.random_array((rows, 60), density=0.2, format=layout, rng=random) for rows in (ROWS, QUERIES)
+    )
+    vectors, asked = (random.normal(size=(rows, 4)).astype("float32") for rows in (ROWS, QUERIES))
+    data = {"vector": vectors, "terms": corpus}, {"vector": asked, "terms": queries}
+    terms = {"retrieve": "sparse", "column": "terms", "search": {"drop_ratio": [0, 0.5]}}
+    best = nearest_terms(corpus.tocsr(), queries.tocsr(), 10)
+    run = measure(Path("alone", [terms], 10), *data, metric="ip", rounds=1, at=10, builds=2)
+    for each in run.measurements:
+        dropped = dict(each.trial.search)["drop_ratio"] > 0
+        shares = [len({*line} & {*true}) / 10 for line, true in zip(each.answers.tolist(), best, strict=True)]
+        assert each.score["recall@10"] == pytest.approx(np.mean(shares))
+        assert (each.score["recall@10"] < 1) == dropped
+    stages = [{"retrieve": "exact", "depth": 30}, {**terms, "depth": 30}, {"fuse": "weighted", "weight": 0.3}]
+    run = measure(Path("hybrid", stages, 10), *data, metric="ip", rounds=1, at=10)
+    best = nearest_terms(corpus.tocsr(), queries.tocsr(), 30)
+    for each in run.measurements:
+        leg = each.stages.stages[1]
+        shares = [
+            len({*line} & {*true}) / len(true) for line, true in zip(leg.rows.tolist(), best, strict=True)
+        ]
+        np.testing.assert_allclose(leg.recall, shares)
+        np.testing.assert_allclose(sum(each.stages.lost.values()), 1 - each.values("recall@10"), atol=1e-12)
+
+
+def test_a_sparse_matrix_that_is_no_column_is_refused():
+    vectors = np.ones((3, 2), np.float32)
+    with pytest.raises(FormatError, match="3 vectors but 2 values of 'terms'"):
+        make_corpus(vectors, metadata={"terms": sp.csr_array(np.eye(2))})
+    with pytest.raises(FormatError, match="a sparse array of shape"):
+        make_corpus(vectors, metadata={"terms": sp.coo_array(np.ones(3))})
+    with pytest.raises(BadValueError, match=r"corpus \(terms\), row 1: the weight nan of term 0"):
+        make_corpus(vectors, metadata={"terms": sp.csr_array([[1.0], [np.nan], [0]])})
+    with pytest.raises(FormatError, match="Pass sparse vectors as a column beside the dense ones"):
+        make_corpus(sp.csr_array(np.eye(2)))
+
+
 def test_repeated_builds_tell_functions_the_same_ids(tmp_path, monkeypatch):
     (tmp_path / "by_number.py").write_text(
         "def rank(query, candidates):\n    return [(each.id * 37) % 101 for each in candidates]\n"
@@ -89,6 +138,24 @@ def test_exact_legs_lose_only_to_their_depth_however_deep_the_lexical_one_is():
         np.testing.assert_allclose(own(found)["exact"], 1.0)
         lost = {name: np.nanmean(values) for name, values in found.stages.lost.items()}
         assert lost["exact"] == lost["bm25"] == lost["several legs"] == 0
+
+
+def test_causes_of_lost_neighbors_add_up_through_processes_and_builds_in_another_order():
+    legs = [{"retrieve": "faiss-hnsw", "depth": 12, "search": {"ef": 12}}, {"retrieve": "bm25", "depth": 12}]
+    path = Path("weighted", [*legs, {"fuse": "weighted", "weight": 0.6}], 10)
+    run = measure(
+        path,
+        dataset(copies=4),
+        rounds=2,
+        builds=2,
+        at=10,
+        load=Load("throughput", batch=7, clients=1, seconds=0.05),
+    )
+    for each in run.measurements:
+        lost = each.stages.lost
+        assert list(lost) == ["fusion depth", "faiss-hnsw", "bm25", "several legs"]
+        np.testing.assert_allclose(sum(lost.values()), 1 - each.values("recall@10"), atol=1e-12)
+        assert sum(values.sum() for values in lost.values()) > 0
 
 
 def test_rows_that_tie_at_the_end_of_a_list_are_all_right():

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 
+import bm25s
 import numpy as np
 import pytest
 
@@ -264,6 +265,12 @@ SHAPES = {
     "function": [{**PQ, "oversample": 2}, {"rerank": lengths}],
     "rrf": [{"retrieve": "exact", "dimensions": 6, "depth": 20}, LEXICAL, RRF],
     "weighted": [{"retrieve": "exact", "dimensions": 6, "depth": 20}, LEXICAL, {"fuse": "weighted"}],
+    "weighted reranked": [
+        {"retrieve": "faiss-ivf-flat", "depth": 20, "search": {"nprobe": 1}},
+        LEXICAL,
+        {"fuse": "weighted"},
+        EXACT,
+    ],
     "rrf reranked": [{"retrieve": "exact", "dimensions": 6, "depth": 20}, LEXICAL, RRF, EXACT],
 }
 
@@ -279,6 +286,107 @@ def test_losses_by_cause_add_up_to_what_is_missing(shape):
     lost = np.sum(list(results.lost.values()), axis=0)
     assert lost.tolist() == pytest.approx((1 - recall).tolist())
     assert recall.mean() < 1 and all((each >= 0).all() for each in results.lost.values())
+
+
+def scaled_sums(lines, share):
+    """Weighted sums of scores that are scaled to 0 to 1 in each list, by row."""
+    totals = {}
+    for line, weight in zip(lines, (share, 1 - share), strict=True):
+        low, high = min(line.values(), default=0), max(line.values(), default=0)
+        for row, score in line.items():
+            totals[row] = totals.get(row, 0) + weight * (1 if high == low else (score - low) / (high - low))
+    return {row: round(total, 10) for row, total in totals.items()}
+
+
+def first_rows(scores, depth):
+    order = sorted(scores, key=lambda row: (-round(scores[row], 10), row))[:depth]
+    return {row: scores[row] for row in order}
+
+
+def absent(totals, line, k=K):
+    """Rows that belong to the first k and are not there; of rows that tie at k, as many as are lacking."""
+    order = in_order(totals, len(totals))
+    boundary = totals[order[k - 1]]
+    better = [row for row in order if totals[row] > boundary]
+    tied = [row for row in order if totals[row] == boundary]
+    lacking = max(0, k - len(better) - len({*tied} & {*line}))
+    return {*better} - {*line} | {*[row for row in tied if row not in line][:lacking]}
+
+
+def test_the_losses_of_a_weighted_fusion_by_leg_against_counting():
+    """Scores by NumPy and bm25s; a cause is the leg whose exact list alone brings the neighbor back."""
+    share, depths = 0.4, (15, 12)
+    data = dataset("cosine")
+    leg = {"retrieve": "faiss-ivf-flat", "depth": depths[0], "build": {"nlist": 8}, "search": {"nprobe": 1}}
+    stages = [leg, {"retrieve": "bm25", "depth": depths[1]}, {"fuse": "weighted", "weight": share}]
+    measured = Measured(data, *stages, depth=30)
+    results = measured.results()
+    vectors, asked = (
+        np.asarray(each.vectors.read(0, each.rows), float) for each in (data.corpus, data.queries)
+    )
+    cosines = asked @ vectors.T / np.outer(*(np.linalg.norm(each, axis=1) for each in (asked, vectors)))
+    texts = data.corpus.columns.read(["text"], 0, ROWS)["text"].to_pylist()
+    index = bm25s.BM25(dtype="float64")
+    index.index(bm25s.tokenize(texts, show_progress=False), show_progress=False)
+    causes = {name: np.zeros(QUERIES) for name in results.lost}
+    assert list(causes) == ["fusion depth", "faiss-ivf-flat", "bm25", "several legs"]
+    for query in range(QUERIES):
+        words = index.get_scores(
+            bm25s.tokenize([measured.texts[query]], show_progress=False, return_ids=False)[0]
+        )
+        right = [dict(enumerate(cosines[query])), {row: each for row, each in enumerate(words) if each > 0}]
+        truth = scaled_sums([first_rows(each, 30) for each in right], share)
+        exact = [first_rows(each, depth) for each, depth in zip(right, depths, strict=True)]
+        used = [
+            {row: right[leg][row] for row in stage.rows[query].tolist() if row >= 0}
+            for leg, stage in enumerate(results.stages[:2])
+        ]
+        assert used[1] == pytest.approx(exact[1]), "the lexical leg is exact"
+
+        def answer(*replaced, used=used, exact=exact):
+            lines = [exact[leg] if leg in replaced else used[leg] for leg in range(2)]
+            return in_order(scaled_sums(lines, share), K)
+
+        gone = absent(truth, results.stages[2].rows[query].tolist())
+        for row in gone:
+            missed_alone = [row in absent(truth, answer(leg)) for leg in range(2)]
+            cause = "several legs"
+            if row in absent(truth, answer(0, 1)):
+                cause = "fusion depth"
+            elif not all(missed_alone):
+                cause = ["faiss-ivf-flat", "bm25"][missed_alone.index(False)]
+            causes[cause][query] += 1 / K
+    for name, shares_lost in causes.items():
+        assert results.lost[name].tolist() == pytest.approx(shares_lost.tolist()), name
+    assert causes["faiss-ivf-flat"].sum() > 0 < causes["fusion depth"].sum()
+    assert causes["bm25"].sum() == causes["several legs"].sum() == 0
+
+
+def test_the_losses_of_a_reranked_hybrid_by_leg_against_counting():
+    data = dataset("cosine")
+    flat = {"retrieve": "faiss-ivf-flat", "depth": 15, "build": {"nlist": 8}, "search": {"nprobe": 1}}
+    sparse = {"retrieve": "bm25", "name": "words", "depth": 15}
+    measured = Measured(data, flat, sparse, {**RRF, "depth": 18}, EXACT)
+    results = measured.results()
+    exact = measured.truths.exact_lists(measured.kind, measured.trial, K)
+    truth = measured.truths.of(measured.kind, measured.trial, K).rows[:, :K]
+    dense, words, fused, last = (stage.rows for stage in results.stages)
+    counts = dict.fromkeys(("faiss-ivf-flat", "words", "fuse", "rerank"), 0)
+    for query, best in enumerate(truth.tolist()):
+        for row in {*best} - {*last[query, :K].tolist()}:
+            lists = [found[query].tolist() for found in (dense, words)]
+            right = [[*exact[name].rows[query]] for name in ("faiss-ivf-flat", "words")]
+            if row in fused[query]:
+                counts["rerank"] += 1
+            elif row in lists[0] or row in lists[1]:
+                counts["fuse"] += 1
+            else:
+                ranks = [line.index(row) if row in line else ROWS for line in right]
+                counts[["faiss-ivf-flat", "words"][ranks[1] < ranks[0]]] += 1
+    assert list(results.lost) == list(counts)
+    for name, count in counts.items():
+        assert results.lost[name].sum() * K == pytest.approx(count), name
+    assert counts["faiss-ivf-flat"] > 0 < counts["fuse"]
 
 
 # Spans

@@ -236,3 +236,110 @@ def test_hybrid_search_is_measured_against_the_fusion_of_exact_lists(bench):
     # Half of the corpus from each leg is not yet all that a fusion of 300 rows can promote.
     assert 0.9 < recalls["mine", 150] <= 1.0
     assert recalls["mine", 20] <= recalls["mine", 150] and recalls["sum", 20] < 1.0
+
+
+def test_stages_in_an_impossible_order_are_refused_with_the_order_that_works(bench):
+    orders = {
+        (EXACT, LEG): "path[0].stages[1]: retrieve cannot come after rerank. Accepted: retrieve, then fuse",
+        (LEG, '{ fuse = "rrf" }'): "one stage retrieves, so there is nothing to fuse. Remove fuse",
+        (LEG, '{ retrieve = "bm25" }'): "2 stages retrieve and 0 fuse. Accepted: one fuse stage after them",
+        (EXACT,): "no stage retrieves. Accepted: retrieve, then fuse",
+    }
+    for stages, said in orders.items():
+        refused = bench(path(*stages), BESIDE)
+        assert refused.returncode == 2 and said in refused.stderr, stages
+        assert "Traceback" not in refused.stderr
+
+
+def test_columns_of_another_kind_are_refused_before_anything_is_built(bench):
+    terms = '{ retrieve = "sparse", column = "text", queries = "gone.csr" }'
+    refused = bench(path(terms), BESIDE)
+    assert refused.returncode == 2
+    assert "mine reads 'text' as a sparse column, but it holds string" in refused.stderr
+    assert "from 'gone.csr', which is neither a column" in refused.stderr
+    words = bench(
+        path('{ retrieve = "exact" }', '{ retrieve = "bm25", column = "vector" }', '{ fuse = "rrf" }')
+    )
+    assert words.returncode == 2 and "no corpus column 'vector'" in words.stderr
+
+
+def test_a_stage_with_fewer_rows_than_k_is_named_with_its_queries_and_remedy(bench, tmp_path):
+    shallow = '{ retrieve = "exact", depth = [4, 12] }'
+    fused = (
+        '{ retrieve = "exact", depth = 30 }',
+        '{ retrieve = "bm25", depth = 30 }',
+        '{ fuse = "rrf", depth = 3 }',
+    )
+    narrow = '{ retrieve = "exact", depth = 2 }', '{ retrieve = "bm25", depth = 2 }', '{ fuse = "weighted" }'
+    tables = path(shallow, name="shallow"), path(*fused, name="fused"), path(*narrow, name="narrow")
+    found = read(bench(*tables, path(LEG, EXACT, name="deep")))
+    said = {
+        each["message"].split(":")[0]: each["message"]
+        for each in found["cautions"]
+        if each["kind"] == "short"
+    }
+    assert set(said) == {"path shallow", "path fused", "path narrow"}
+    counted = f"leaves fewer than k = 10 rows for {QUERIES} of {QUERIES} queries"
+    assert f"stage exact {counted} (query 0: 4 rows)" in said["path shallow"]
+    assert (
+        "Raise oversample or depth of stage exact" in said["path shallow"]
+        and "depth=4" in said["path shallow"]
+    )
+    assert f"stage fuse {counted} (query 0: 3 rows)" in said["path fused"]
+    assert "Raise depth of stage fuse" in said["path fused"]
+    assert f"stages exact and bm25 together {counted.replace('leaves', 'leave')}" in said["path narrow"]
+    recalls = {
+        (each["engine"], each["search"].get("depth")): each["measures"]["recall@10"]["value"]
+        for each in found["trials"]
+    }
+    # What is missing counts as missed: four right rows of ten are a recall of 0.4.
+    assert recalls["shallow", 4] == pytest.approx(0.4) and recalls["shallow", 12] == 1.0
+
+
+def test_a_filter_after_the_search_that_leaves_too_few_says_how_many_to_retrieve(bench, files, tmp_path):
+    table = path('{ retrieve = "exact", oversample = 2 }', '{ filter = "after" }', name="after")
+    file = bench.write(table)
+    file.write_text(file.read_text().replace("[truth]", "where = \"text < 'b'\"\n[truth]", 1))
+    found = read(recallatk("run", file, "--json", cwd=tmp_path))
+    [said] = [each["message"] for each in found["cautions"] if each["kind"] == "short"]
+    assert "path after: stage filter leaves fewer than k = 10 rows for " in said
+    assert "Raise oversample or depth of stage exact, or let it filter: remove stage filter" in said
+
+
+@pytest.mark.parametrize("harm", ["lost", "damaged"])
+def test_a_trial_whose_stage_files_are_gone_is_measured_again_by_the_same_command(bench, tmp_path, harm):
+    table = path(
+        '{ retrieve = "exact", depth = [20, 40] }', '{ retrieve = "bm25", depth = 40 }', '{ fuse = "rrf" }'
+    )
+    folder = tmp_path / "runs" / "paths"
+    first = read(bench(table))
+    before = timings(folder)
+    for file in ("stages-1.parquet", "spans-2.parquet"):
+        if harm == "lost":
+            (folder / file).unlink()
+        else:
+            (folder / file).write_bytes((folder / file).read_bytes()[:-50])
+    again = read(bench(table))
+    assert again["complete"]
+    for one, other in zip(first["trials"], again["trials"], strict=True):
+        assert one["measures"] == other["measures"] and other["path"] is not None
+    after = timings(folder)
+    assert all(after[trial] != before[trial] for trial in before), "each trial lost one of its files"
+    shown = recallatk("show", folder, "--verbose", cwd=tmp_path)
+    assert shown.returncode == 0 and "is not known" not in shown.stdout
+
+
+def test_unknown_ids_and_unjudged_queries_in_qrels_are_counted_and_change_no_recall(bench, files, tmp_path):
+    table = path(LEG, EXACT)
+    plain = read(bench(table, options=["--out", str(tmp_path / "plain")]))
+    lines = [f"q{query}\tc{query}\t1" for query in range(QUERIES - 30)] + ["q1\tgone\t1", "nobody\tc1\t1"]
+    (tmp_path / "qrels.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+    file = bench.write(table, name="judged")
+    file.write_text(file.read_text().replace("[truth]", f'qrels = "{tmp_path / "qrels.tsv"}"\n[truth]', 1))
+    found = read(recallatk("run", file, "--json", "--out", tmp_path / "judged", cwd=tmp_path))
+    measure = found["downstream"][0]
+    assert (measure["queries"], measure["judged"]) == (QUERIES, QUERIES - 30)
+    notes = " ".join(measure["notes"])
+    assert "30 queries" in notes and "gone" in notes and "the qrels judge 1 query" in notes
+    recalls = [each["trials"][0]["measures"]["recall@10"]["value"] for each in (plain, found)]
+    assert recalls[0] == recalls[1]

@@ -127,6 +127,98 @@ def test_every_missed_neighbor_has_the_cause_of_the_definition(queries, legs, k,
     assert score(truth, answers, at=[k]).measures[f"recall@{k}"].value == pytest.approx(mean)
 
 
+scores_of_rows = st.lists(st.integers(0, 6), min_size=ROWS, max_size=ROWS)
+# The score of each row in two legs, how long the exact lists are, the scores that a search computed, and
+# which rows it found.
+scored_legs = st.tuples(
+    st.tuples(scores_of_rows, scores_of_rows),
+    st.tuples(st.integers(0, ROWS), st.integers(0, ROWS)),
+    st.tuples(scores_of_rows, scores_of_rows),
+    st.tuples(*[st.one_of(st.none(), st.sets(st.integers(0, ROWS - 1)))] * 2),
+)
+
+
+def weighted_sums(lines, weights):
+    """Sums of scores that are scaled to 0 to 1 in each list, in exact arithmetic, by row."""
+    totals = {}
+    for line, weight in zip(lines, weights, strict=True):
+        values = [value for _, value in line]
+        low, high = (min(values), max(values)) if values else (0, 0)
+        for row, value in line:
+            scaled = Fraction(1) if high == low else Fraction(value - low, high - low)
+            totals[row] = totals.get(row, 0) + weight * scaled
+    return totals
+
+
+def by_score_then_row(scores, rows, length):
+    return sorted(((row, scores[row]) for row in rows), key=lambda pair: (-pair[1], pair[0]))[:length]
+
+
+def scored_matrix(lines, width):
+    rows, scores = np.full((len(lines), width), -1, np.int64), np.full((len(lines), width), np.nan)
+    for number, line in enumerate(lines):
+        for place, (row, value) in enumerate(line):
+            rows[number, place], scores[number, place] = row, value
+    return Ranked(rows, scores)
+
+
+@examples(150)
+@given(
+    st.lists(scored_legs, min_size=1, max_size=3),
+    st.sampled_from([0, 0.25, 0.5, 0.75, 1]),
+    st.integers(1, 6),
+    st.integers(1, 6),
+)
+def test_every_neighbor_that_a_weighted_fusion_missed_has_the_cause_of_the_definition(
+    queries, weight, k, depth
+):
+    names, weights = ["dense", "sparse"], [Fraction(weight), 1 - Fraction(weight)]
+    drawn = []
+    for right, lengths, computed, found in queries:
+        exact = [
+            by_score_then_row(each, range(ROWS), length) for each, length in zip(right, lengths, strict=True)
+        ]
+        # A search that found everything computed the right scores; any other has scores of its own.
+        used = [
+            exact[leg][:depth] if rows is None else by_score_then_row(computed[leg], rows, depth)
+            for leg, rows in enumerate(found)
+        ]
+        drawn.append((exact, used))
+    exact = {name: scored_matrix([each[0][leg] for each in drawn], ROWS) for leg, name in enumerate(names)}
+    found = {name: scored_matrix([each[1][leg] for each in drawn], depth) for leg, name in enumerate(names)}
+    fuse = by_score(weight)
+    truth = hybrid_truth(exact, fuse, 6)
+    loss = fusion_losses(truth, found, exact, fuse, k)
+    causes = list(loss.causes)
+    told = {
+        (query, row): causes[cause]
+        for query, row, cause in zip(loss.query.tolist(), loss.row.tolist(), loss.cause.tolist(), strict=True)
+    }
+    wanted, recalls = {}, []
+    for query, (right, used) in enumerate(drawn):
+        totals = weighted_sums(right, weights)
+
+        def answer(replaced, right=right, used=used):
+            lines = [right[leg][:depth] if leg in replaced else used[leg] for leg in range(2)]
+            return in_order(weighted_sums(lines, weights))
+
+        gone, recall = lost(totals, answer(()), k)
+        if recall is not None:
+            recalls.append(recall)
+        for row in gone:
+            if row in lost(totals, answer((0, 1)), k)[0]:
+                wanted[query, row] = FUSION_DEPTH
+                continue
+            alone = [leg for leg in range(2) if row not in lost(totals, answer((leg,)), k)[0]]
+            ranks = {leg: (*answer((leg,))[:k], row).index(row) for leg in alone}
+            wanted[query, row] = names[min(alone, key=ranks.get)] if alone else SEVERAL_LEGS
+    assert told == wanted
+    if recalls:
+        mean = float(sum(recalls)) / len(recalls)
+        assert loss.recall.value == pytest.approx(mean)
+        assert sum(each.value for each in loss.causes.values()) == pytest.approx(1 - mean)
+
+
 @given(st.lists(permutation, min_size=2, max_size=3), st.integers(1, 8))
 def test_the_truth_is_the_fusion_with_every_tie_at_its_end(lines, depth):
     exact = {f"leg {number}": matrix([line], ROWS) for number, line in enumerate(lines)}

@@ -92,6 +92,20 @@ stages = [{ retrieve = "exact", dimensions = 8, oversample = [1, 40, 80] }, { re
     assert [each["trial"] for each in plain["paths"]] == [1, 2, 3]
 
 
+def test_ladders_of_candidates_are_told_apart_by_what_else_varies():
+    leg = {
+        "retrieve": "faiss-ivf-flat",
+        "oversample": [1, 4],
+        "build": {"nlist": 16},
+        "search": {"nprobe": [1, 8]},
+    }
+    path = recallatk.Path("lists", [leg, {"rerank": "exact"}], k=5)
+    run = recallatk.measure(path, tiny_dataset(400, 80, 16), at=[5], rounds=1)
+    text = " ".join(recallatk.to_text(run, verbose=True).split())
+    for probes in (1, 8):
+        assert f"lists nprobe={probes}, oversample: oversample=1 has recall@5" in text
+
+
 def test_a_fused_path_says_that_its_recall_is_not_comparable():
     dataset = recallatk.open_demo()
     queries = recallatk.sample_queries(dataset.queries, 30)

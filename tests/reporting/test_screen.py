@@ -150,7 +150,8 @@ def test_failures_say_why_at_the_end_each_reason_once():
     text = to_text(run, width=200, logs="runs/x/logs", files=["Files: runs/x"])
     (line,) = [line for line in text.splitlines() if line.startswith("failed: ")]
     assert "and 6 more: crash in build: out of memory" in line
-    assert text.endswith("Logs of failed trials: runs/x/logs\n\nFiles: runs/x")
+    assert "Logs of failed trials: runs/x/logs\nFailed trials are not measured again, unless you add" in text
+    assert text.endswith("\n\nFiles: runs/x")
 
 
 def test_every_engine_has_a_row_among_many_settings():

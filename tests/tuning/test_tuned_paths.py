@@ -9,6 +9,7 @@ import recallatk
 from recallatk.adapters.registry import get_engine
 from recallatk.datasets.opening import make_corpus, make_queries
 from recallatk.testing import tiny_dataset
+from recallatk.tuning import finalists
 from recallatk.tuning.path_space import depth_for_paths, engine_to_tune
 from recallatk.tuning.search_space import Shape, ladders, usual_build
 
@@ -65,6 +66,22 @@ def test_a_tuned_path_meets_its_target_on_held_out_queries(tmp_path):
     assert 1 <= search["oversample"] <= 20 and search["nprobe"] == 4
     run = recallatk.measure(CODES, dataset, at=[5], rounds=1, build=dict(tuned.choice.build), search=search)
     assert run.measurements[0].score["recall@5"] >= 0.78
+
+
+def test_a_path_whose_parameters_are_all_stated_is_no_runner_up_to_itself(tmp_path, monkeypatch):
+    """Also where the time is over when an alternative is looked for."""
+    path = recallatk.Path("stated", [{"retrieve": "exact", "oversample": 2}, {"rerank": "exact"}], k=5)
+
+    def at_the_end(study, *given):
+        monkeypatch.setattr(type(study), "over", lambda _: True)
+        return finalists.runner_up(study, *given)
+
+    monkeypatch.setattr("recallatk.tuning.outcome.runner_up", at_the_end)
+    data = tiny_dataset(500, 240, 16)
+    tuned = recallatk.tune(data, target="recall@5 >= 0.8", engines=[path], out=tmp_path / "tuned")
+    assert tuned.met and tuned.choice is not None
+    assert tuned.runner_up is None
+    assert tuned.no_runner_up == "No other build was proven, and the choice already uses full search effort."
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ def missed_neighbors(
     dataset: Dataset | None = None,
     relevant: Mapping[int, frozenset[int]] | None = None,
     weights: Weights | None = None,
+    among: NDArray[np.int64] | None = None,
 ) -> MissedNeighbors:
     """Tell the missed neighbors that mattered from the others.
 
@@ -71,8 +72,10 @@ def missed_neighbors(
         dataset: the vectors, to find rows that stand in for others.
         relevant: by number of the judged queries, the rows that are relevant.
         weights: how much each query counts; equally by default.
+        among: numbers of the queries that were asked; all by default.
     """
-    which = _sampled(len(truth))
+    asked = np.arange(len(truth)) if among is None else among
+    which = _sampled(asked)
     part, answers = (truth, rows) if len(which) == len(truth) else (truth.take(which), rows[which])
     counts = None if weights is None else weights.values[which]
     misses = missed(part, answers, k)
@@ -97,7 +100,7 @@ def missed_neighbors(
     return MissedNeighbors(
         k,
         len(part),
-        len(truth) if len(part) < len(truth) else None,
+        len(asked) if len(part) < len(asked) else None,
         len(misses.row),
         share(np.ones(len(misses.row), bool)),
         None if covered is None else share(covered),
@@ -107,12 +110,12 @@ def missed_neighbors(
     )
 
 
-def _sampled(queries: int) -> NDArray[np.int64]:
+def _sampled(asked: NDArray[np.int64]) -> NDArray[np.int64]:
     """All queries, or a random sample of them, in their order."""
-    if queries <= MOST_QUERIES:
-        return np.arange(queries)
-    chosen = np.random.default_rng(_SEED).permutation(queries)[:MOST_QUERIES]
-    return np.sort(chosen).astype(np.int64)
+    if len(asked) <= MOST_QUERIES:
+        return asked
+    chosen = np.random.default_rng(_SEED).permutation(len(asked))[:MOST_QUERIES]
+    return np.sort(asked[chosen])
 
 
 def stand_ins(
@@ -196,6 +199,8 @@ class _RowDistances:
         self.rows = self.rows[self.rows >= 0]
         vectors = dataset.corpus.vectors
         self.vectors = np.empty((len(self.rows), vectors.shape[1]), vectors.dtype)
+        if not len(self.rows):
+            return
         for start, block in blocks(vectors):
             first, last = np.searchsorted(self.rows, [start, start + len(block)])
             self.vectors[first:last] = block[self.rows[first:last] - start]

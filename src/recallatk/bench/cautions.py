@@ -11,6 +11,7 @@ import numpy as np
 from recallatk.analysis.latency import keeping_up
 from recallatk.analysis.weighting import few_effective, scored_weights
 from recallatk.bench.sentinel import drift
+from recallatk.bench.short_stages import short_stages
 from recallatk.core import Caution, Mode
 from recallatk.core.filtering import REFUSED
 
@@ -43,7 +44,7 @@ def cautions_of(
         cores: number of cores.
     """
     found = [*_noise(measurements), *_busy(before, cores), *_below_k(measurements)]
-    found += [*_weights(measurements), *_refused(measurements)]
+    found += [*_weights(measurements), *_refused(measurements), *short_stages(measurements)]
     for each in measurements:
         found += [*_cold(each), *_late(each), *_changing(each)]
     return tuple(found)

@@ -17,9 +17,9 @@ from recallatk.bench.job import query_sparse
 from recallatk.core.stages import MeasuredStage, MeasuredStages, widened
 from recallatk.errors import RecallError, UsageError
 from recallatk.pipeline.fusion import by_rank, by_score
-from recallatk.pipeline.hybrid_truth import exact_list, fusion_losses, hybrid_truth
+from recallatk.pipeline.hybrid_truth import exact_list, fusion_losses, hybrid_truth, retrieval_losses
 from recallatk.pipeline.lexical import query_texts
-from recallatk.pipeline.path import EXACT, RRF, Rerank, Retrieve
+from recallatk.pipeline.path import EXACT, Rerank, Retrieve
 from recallatk.pipeline.path_engine import DEEPER, PathEngine, function_orders, truth_depth
 from recallatk.pipeline.path_leg import PathLeg
 from recallatk.pipeline.ranking import Ranked
@@ -131,7 +131,7 @@ class PathTruths:
             MeasuredStage(name, rows, _contained(truth, rows, cut), recall)
             for name, rows, recall in zip(trace.names, lists, own, strict=True)
         )
-        lost = self._lost(engine, trial, lists, truth, wanted)
+        lost = self._lost(engine, trial, lists, self._leg_scores(trace), truth, wanted)
         own_truth = None if truth is self.truth else _shallow(truth, wanted)
         return MeasuredStages(cut, stages, trace.spans_ns, own_truth, lost)
 
@@ -140,25 +140,32 @@ class PathTruths:
         engine: type[PathEngine],
         trial: Trial,
         lists: list[NDArray[np.int64]],
+        scores: list[NDArray[np.float64]],
         truth: Truth,
         k: int,
     ) -> dict[str, NDArray[np.float64]]:
         """By cause, the share of each query's true top k that was lost to it."""
         path, cut = engine.path, min(k, truth.depth)
         legs = {leg.name: rows for leg, rows in zip(path.legs, lists, strict=False)}
+        exact = self.exact_lists(engine, trial, k) if path.fuse is not None else {}
         whole = path.fuse is not None and path.fuse.depth is None
-        if whole and path.fuse is not None and path.fuse.method == RRF and len(lists) == len(legs) + 1:
-            exact = self.exact_lists(engine, trial, k)
-            found = {name: Ranked(rows, None) for name, rows in legs.items()}
-            exact = {name: Ranked(each.rows, None) for name, each in exact.items()}
-            losses = fusion_losses(truth, found, exact, _fusion(engine, trial), cut)
+        if whole and len(lists) == len(legs) + 1:
+            # A fusion by rank has no scores to compare.
+            of_legs: list[NDArray[np.float64] | None] = [*scores] or [None] * len(legs)
+            found = {name: Ranked(rows, own) for (name, rows), own in zip(legs.items(), of_legs, strict=True)}
+            losses = fusion_losses(truth, found, exact, _fusion(engine, trial), cut, answers=lists[-1])
             return {name: _per_query(losses, number, len(truth)) for number, name in enumerate(losses.causes)}
         later = list(path.stage_names[len(legs) :])
         retrieved = np.concatenate(list(legs.values()), axis=1)
         first = next(iter(legs)) if len(legs) == 1 else "retrieval"
         if not later:
             return {first: 1 - Recall(cut).per_query(Compared(truth, retrieved))}
-        return dict(staged_recall([first, *later], [retrieved, *lists[len(legs) :]], truth, cut).lost)
+        lost = dict(staged_recall([first, *later], [retrieved, *lists[len(legs) :]], truth, cut).lost)
+        if not path.reranks or len(legs) == 1:
+            return lost
+        found = {name: Ranked(rows, None) for name, rows in legs.items()}
+        del lost[first]
+        return retrieval_losses(truth, found, exact, cut) | lost
 
     def _everywhere(self, trace: StageTrace) -> list[NDArray[np.int64]]:
         """The lists of every query of the dataset; -1 for queries that were not sent."""
@@ -166,6 +173,15 @@ class PathTruths:
         for rows in trace.rows:
             whole = np.full((self.dataset.queries.rows, rows.shape[1]), -1, np.int64)
             whole[trace.queries] = rows
+            found.append(whole)
+        return found
+
+    def _leg_scores(self, trace: StageTrace) -> list[NDArray[np.float64]]:
+        """The scores of every leg for every query, as a weighted fusion added them; none by rank."""
+        found = []
+        for scores in trace.scores:
+            whole = np.full((self.dataset.queries.rows, scores.shape[1]), np.nan)
+            whole[trace.queries] = scores
             found.append(whole)
         return found
 

@@ -6,14 +6,17 @@ opened if they are still those of the run; the user may name others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recallatk.bench.downstream import Panel, judges_of
 from recallatk.bench.settings import open_data, read_settings, settings_from
 from recallatk.bench.settings.values import filled
 from recallatk.bench.truth_lookup import TruthFile, stored_truths
+from recallatk.datasets import read_qrels
 from recallatk.errors import MismatchError, RecallError, UsageError
 from recallatk.fingerprint import fingerprint_truth
 from recallatk.goals import Outcome
@@ -22,7 +25,7 @@ from recallatk.redaction import is_url, without_secrets
 from recallatk.storage.run_store import require_same_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from recallatk.bench.settings import Settings
     from recallatk.core import Corpus, Dataset, Run, Truth
@@ -86,6 +89,32 @@ class RecordedBenchmark:
     def dataset(self) -> Dataset | None:
         """The data that the user or the run names."""
         return self._data[0]
+
+    @cached_property
+    def judged_dataset(self) -> Dataset | None:
+        """The data with the relevance judgments of the run; without, if others have taken their place."""
+        dataset, truth = self.dataset, self.truth
+        first = next((each for each in self.run.measurements if each.judged is not None), None)
+        if dataset is None or truth is None or first is None or first.judged is None:
+            return dataset
+        for qrels in self._judgments(dataset):
+            found = replace(dataset, qrels=qrels)
+            cutoffs = [name.partition("@")[2] for name in first.judged.names]
+            judges = judges_of(found, [int(each) for each in cutoffs if each.isdecimal()])
+            # No other fingerprint identifies the judgments of a run.
+            if judges and Panel(judges, truth, first.k).identity == first.judged.identity:
+                return found
+        return replace(dataset, qrels=None)
+
+    def _judgments(self, dataset: Dataset) -> Iterator[Mapping[str, Mapping[str, int]]]:
+        """Candidates: in files that the run names, and beside the data."""
+        for settings in self._stated:
+            file = settings.data.qrels
+            if file is not None and not is_url(file):
+                with suppress(RecallError, OSError):
+                    yield read_qrels(file)
+        if dataset.qrels:
+            yield dataset.qrels
 
     @property
     def no_dataset(self) -> str:

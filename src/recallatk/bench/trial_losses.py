@@ -51,7 +51,8 @@ def explain(run: Run | PathLike, trial: int | None = None) -> list[TrialLoss]:
     if all(each.loss is None and each.stages is None for each in chosen.values()):
         which = "the run" if trial is None else f"trial {trial}"
         # A run of `measure` has no bench file.
-        collect = _COLLECT if found.settings.get("engine") else _MEASURE_AGAIN
+        stated = found.settings.get("engine") or found.settings.get("path")
+        collect = _COLLECT if stated else _MEASURE_AGAIN
         raise UsageError(f"no evidence on what {which} missed. {collect}")
     return losses_of(found, chosen)
 

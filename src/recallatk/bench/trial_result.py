@@ -10,7 +10,7 @@ import numpy as np
 
 from recallatk.core import Calls, Others, WarmUp
 from recallatk.core.filtering import Refusals, read_refusals
-from recallatk.core.stages import StageTrace, widened
+from recallatk.core.stages import StageTrace, stacked
 from recallatk.redaction import redact_text
 from recallatk.scratch import scratch_writing
 
@@ -93,14 +93,17 @@ class TrialResult:
 
 def _trace_arrays(trace: StageTrace) -> dict[str, NDArray[Any]]:
     lists = {f"stage_{number}": rows for number, rows in enumerate(trace.rows)}
-    return {"spans_ns": trace.spans_ns, "stage_queries": trace.queries, **lists}
+    scores = {f"leg_scores_{number}": found for number, found in enumerate(trace.scores)}
+    return {"spans_ns": trace.spans_ns, "stage_queries": trace.queries, **lists, **scores}
 
 
 def _read_trace(arrays: Mapping[str, NDArray[Any]], names: list[str] | None) -> StageTrace | None:
     if names is None:
         return None
     rows = tuple(arrays[f"stage_{number}"] for number in range(len(names)))
-    return StageTrace(tuple(names), arrays["spans_ns"], arrays["stage_queries"], rows)
+    scored = (f"leg_scores_{number}" for number in range(len(names)))
+    scores = tuple(arrays[name] for name in scored if name in arrays)
+    return StageTrace(tuple(names), arrays["spans_ns"], arrays["stage_queries"], rows, scores)
 
 
 def _merged(traces: list[StageTrace]) -> StageTrace | None:
@@ -109,12 +112,12 @@ def _merged(traces: list[StageTrace]) -> StageTrace | None:
         return None
     queries = np.concatenate([each.queries for each in traces])
     _, first = np.unique(queries, return_index=True)
-    lists = []
-    for place in range(len(traces[0].names)):
-        width = max(each.rows[place].shape[1] for each in traces)
-        lists.append(np.concatenate([widened(each.rows[place], width) for each in traces])[first])
+    first_trace = traces[0]
+    lists = [stacked([each.rows[place] for each in traces])[first] for place in range(len(first_trace.names))]
+    scored = range(len(first_trace.scores))
+    scores = [stacked([each.scores[place] for each in traces], np.nan)[first] for place in scored]
     spans = np.concatenate([each.spans_ns for each in traces])
-    return StageTrace(traces[0].names, spans, queries[first], tuple(lists))
+    return StageTrace(first_trace.names, spans, queries[first], tuple(lists), tuple(scores))
 
 
 class TrialBlocks:

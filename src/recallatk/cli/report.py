@@ -93,7 +93,7 @@ def report(
     made = RunReport(
         first,
         data.truth,
-        data.dataset,
+        data.judged_dataset,
         findings=findings,
         others=others,
         names=names,

@@ -210,7 +210,7 @@ def _report(
     findings, verdict = report_run(found, folder, known, truth)
     if manner.as_json:
         report = RunReport(found, truth, known.dataset, judged=verdict)
-        described = run_to_dict(found, verdict, report.segments[0], report.rows)
+        described = run_to_dict(found, verdict, report.segments[0], report.rows, report.missed)
         described |= {"audit": findings_to_dict(findings), "out": str(folder)}
         typer.echo(json.dumps(described, ensure_ascii=False))
     else:

@@ -42,7 +42,8 @@ def show(
 ) -> None:
     """Print a run: verdict, table, curve and failures; --verbose adds all notes.
 
-    --by-row, --target, --budget and --price replace those that the run recorded.
+    --verbose also tells, from truth and data, which missed neighbors mattered. --by-row, --target, --budget
+    and --price replace those that the run recorded.
 
     Example: recallatk show recallatk-demo --wide
     """
@@ -53,10 +54,12 @@ def show(
     found, folder = open_run(run)
     found = judged_by(found, target, budget, price, by_row)
     verdict = recorded_verdict(found, folder)
-    truth, dataset = _inputs(found, folder, by_row)
+    truth, dataset = _inputs(found, folder, by_row, whole=verbose)
     if as_json:
         report = RunReport(found, truth, dataset, judged=verdict)
-        typer.echo(json.dumps(run_to_dict(found, verdict, report.segments[0], report.rows), allow_nan=False))
+        missed = report.missed if verbose else ()
+        described = run_to_dict(found, verdict, report.segments[0], report.rows, missed)
+        typer.echo(json.dumps(described, allow_nan=False))
     else:
         logs = str(folder / "logs") if (folder / "logs").is_dir() else None
         files = [f"Files: {shlex.quote(str(folder))}"]
@@ -67,12 +70,16 @@ def show(
         typer.echo(text)
 
 
-def _inputs(run: Run, folder: Path, by_row: list[str] | None) -> tuple[Truth | None, Dataset | None]:
-    """Truth and data for segments, if the run has any; columns that are given here must exist."""
-    if not run.by and not run.by_row:
+def _inputs(
+    run: Run, folder: Path, by_row: list[str] | None, *, whole: bool
+) -> tuple[Truth | None, Dataset | None]:
+    """Truth and data for segments and missed neighbors; columns that are given here must exist."""
+    if not whole and not run.by and not run.by_row:
         return None, None
     from recallatk.bench.recorded_benchmark import RecordedBenchmark
 
     data = RecordedBenchmark(run, folder)
     require_columns(data, by_row)
+    if whole:
+        return data.truth, data.judged_dataset
     return data.truth, data.dataset if run.by_row else None

@@ -161,6 +161,8 @@ def _tune_benchmark(
     from recallatk.cli.lint_and_report import before_tuning, lint, report_tuning
 
     _require_columns(wanted.by, benchmark.dataset)
+    # Judgments of other data are found before anything is built.
+    _ = benchmark.judges
     folder = Path(f"{benchmark.settings.output.folder}-tune") if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     remembered = history_for(history, folder)

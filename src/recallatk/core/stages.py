@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -25,6 +25,8 @@ class StageTrace:
     """The queries that `rows` answer, each once, in ascending order."""
     rows: tuple[NDArray[np.int64], ...]
     """For each stage, (queries, width) index rows as first returned, padded with -1."""
+    scores: tuple[NDArray[np.float64], ...] = ()
+    """For each leg, the scores of its rows that a weighted fusion added, padded with NaN; else empty."""
 
 
 def widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -33,6 +35,15 @@ def widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
 
     missing = width - rows.shape[1]
     return np.pad(rows, ((0, 0), (0, missing)), constant_values=-1) if missing else rows
+
+
+def stacked(parts: Sequence[NDArray[Any]], padding: float = -1) -> NDArray[Any]:
+    """Lists of several calls in one matrix, padded to the longest."""
+    import numpy as np
+
+    width = max(each.shape[1] for each in parts)
+    padded = [np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=padding) for each in parts]
+    return np.concatenate(padded)
 
 
 @dataclass(frozen=True, eq=False)

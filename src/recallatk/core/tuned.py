@@ -61,6 +61,20 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class ChoiceQuality:
+    """One measure of judged relevance of the choice and of exact search, over judged held-out queries."""
+
+    measure: str
+    exact: Mean
+    choice: Mean
+    lost: float
+    """Exact search minus the choice, over the same queries."""
+    low: float | None
+    """Ends of the 95 % interval of that difference; None with too few queries."""
+    high: float | None
+
+
+@dataclass(frozen=True)
 class Price:
     """Cost of more recall along the front."""
 
@@ -118,6 +132,10 @@ class Tuned:
     """Query column that all means are weighted by; None if all queries count the same."""
     effective_queries: float | None = None
     """Effective number of the tuning queries; None without weights."""
+    downstream: tuple[ChoiceQuality, ...] = ()
+    """Judged relevance of the choice beside exact search; empty without judgments or without a choice."""
+    downstream_notes: tuple[str, ...] = ()
+    """What a reader must know of the judgments, as sentences without a period."""
 
     def __str__(self) -> str:
         shown: str = renderer().tuned_text(self)

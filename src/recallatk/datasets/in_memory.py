@@ -187,6 +187,10 @@ def as_column(values: object, name: str) -> Any:
     """One value per row, such as a series, an array or a list, as an Arrow array."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
+    if _is_scipy(values):
+        from recallatk.datasets.sparse_vectors import matrix_vectors, sparse_column
+
+        return sparse_column(matrix_vectors(values, name))
     with reading(name, "list of values"):
         if not isinstance(values, list | tuple | np.ndarray):
             frame = _native_frame(values, name)
@@ -198,6 +202,11 @@ def as_column(values: object, name: str) -> Any:
         if isinstance(values, np.ndarray) and values.ndim == 2 and values.size:
             return vector_array(values)
         return pa.array(values)
+
+
+def _is_scipy(value: object) -> bool:
+    """Whether a value is a sparse matrix, told without importing scipy."""
+    return type(value).__module__.startswith("scipy.sparse")
 
 
 def open_object(value: object, options: OpenOptions, name: str) -> Source:
@@ -255,7 +264,8 @@ def as_matrix(value: object, name: str) -> NDArray[Any]:
     elif is_tensor(value):
         array = array_of(value, name)
     else:
-        raise FormatError(name, f"an object of type {kind_of(value)}", ACCEPTED)
+        hint = "Pass sparse vectors as a column beside the dense ones." if _is_scipy(value) else ""
+        raise FormatError(name, f"an object of type {kind_of(value)}", ACCEPTED, hint=hint)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.ndim != 2 or 0 in array.shape:
         hint = "It is empty." if not array.size else ""

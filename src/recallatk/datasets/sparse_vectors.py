@@ -74,6 +74,8 @@ def matrix_vectors(vectors: Any, where: str = "sparse vectors") -> SparseMatrix:
     given: Any = vectors
     if not issparse(vectors):
         raise FormatError(where, f"a {type(vectors).__name__}", "a sparse matrix of scipy")
+    if given.ndim != 2:
+        raise FormatError(where, f"a sparse array of shape {given.shape}", "one row per vector")
     matrix = given.tocsr().astype(np.float64, copy=True)
     matrix.sum_duplicates()
     return _checked(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], where)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.compared import Compared
+from recallatk.analysis.compared import Compared, shares
 from recallatk.analysis.distribution import mean_of, mean_of_values
 from recallatk.analysis.loss import missed
 from recallatk.analysis.measures import Recall
@@ -138,6 +138,7 @@ def fusion_losses(
     fuse: Fuse,
     k: int,
     *,
+    answers: NDArray[np.int64] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> FusionLoss:
     """Why the fused answers miss neighbors of the hybrid truth: one cause for each.
@@ -151,6 +152,7 @@ def fusion_losses(
         exact: exact list of each leg, at least as deep.
         fuse: the fusion of the path.
         k: the cutoff.
+        answers: what the path returned, if rows that tie may be in another order; by default the fused lists.
         weights: how much each query counts; equally by default.
     """
     _require_queries(found, truth)
@@ -162,7 +164,8 @@ def fusion_losses(
     for name, lists in exact.items():
         _require_depth(lists.rows, found[name].depth, name, truth.eligible)
     exact = {name: lists.cut(found[name].depth) for name, lists in exact.items()}
-    answers = fuse(list(found.values()), k).rows
+    if answers is None:
+        answers = fuse(list(found.values()), k).rows
     misses = missed(truth, answers, k)
     cause = _causes(truth, misses, found, exact, fuse, k)
     measure, compared = Recall(k), Compared(truth, answers)
@@ -176,6 +179,40 @@ def fusion_losses(
         means[name] = mean_of_values(np.where(unscored, np.nan, np.minimum(lost, 1.0)), weights=weights)
     recall = mean_of(recalls, measure, measure.by_ids(compared), weights)
     return FusionLoss(str(measure), recall, means, misses.query, misses.row, misses.share, cause)
+
+
+def retrieval_losses(
+    truth: Truth, found: Mapping[str, Ranked], exact: Mapping[str, Ranked], k: int
+) -> dict[str, NDArray[np.float64]]:
+    """By leg, the share of each query's true top k that no leg returned.
+
+    A neighbor is lost to the leg whose exact list has it; of several, to the one that ranks it best, and then
+    the first. The truth is an order of the exact lists, without ties.
+
+    Args:
+        truth: what the path returns if its legs are exact.
+        found: list that each leg returned, by name.
+        exact: exact list of each leg, as deep.
+        k: the cutoff.
+    """
+    best = truth.rows[:, :k]
+    cut = (best >= 0).sum(axis=1)
+    returned = _ranks(best, np.concatenate([lists.rows for lists in found.values()], axis=1))
+    leg = np.stack([_ranks(best, exact[name].rows) for name in found]).argmin(axis=0)
+    lacking = (best >= 0) & (returned == _ABSENT)
+    return {name: shares((lacking & (leg == number)).sum(axis=1), cut) for number, name in enumerate(found)}
+
+
+_ABSENT = np.iinfo(np.int64).max
+
+
+def _ranks(rows: NDArray[np.int64], lists: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rank of each row in the list of its query, from 0; `_ABSENT` where the list does not have it."""
+    ranks = np.full(rows.shape, _ABSENT)
+    for place in range(rows.shape[1]):
+        same = lists == rows[:, place, None]
+        ranks[:, place] = np.where(same.any(axis=1), same.argmax(axis=1), _ABSENT)
+    return ranks
 
 
 def _causes(

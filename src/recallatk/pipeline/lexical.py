@@ -57,7 +57,7 @@ class Bm25(TermLeg):
 
         self.close()
         self.column, self.stopwords = parameters["column"], parameters["stopwords"]
-        texts = leg_column(corpus, self.column, self.name, "text", _holds_text)
+        texts = leg_column(corpus, self.column, self.name, "text", holds_text)
         ids, vocabulary = self._tokenized(texts.cast(pa.large_string()).to_pylist())
         if not vocabulary:
             raise EngineError(
@@ -157,9 +157,10 @@ def query_texts(queries: QuerySet, column: str | None = None) -> list[str]:
         column: their text column; by default the one that was found when they were opened, or `text`.
     """
     name = column or queries.text_column or "text"
-    texts = leg_column(queries, name, Bm25.name, "text", _holds_text)
+    texts = leg_column(queries, name, Bm25.name, "text", holds_text)
     return [each or "" for each in texts.cast(pa.large_string()).to_pylist()]
 
 
-def _holds_text(kind: pa.DataType) -> bool:
+def holds_text(kind: pa.DataType) -> bool:
+    """Whether columns of a type hold text."""
     return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from recallatk.adapters.allowed_rows import AllowedRows
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.batch import QueryBatch
-from recallatk.adapters.inputs import Inputs
+from recallatk.adapters.inputs import ColumnKind, Inputs
 from recallatk.core import Metric
-from recallatk.core.stages import StageTrace, widened
+from recallatk.core.stages import StageTrace, stacked
 from recallatk.errors import EngineError
 from recallatk.pipeline.fusion import rrf, weighted
 from recallatk.pipeline.knobs import PathKnobs
@@ -39,6 +39,18 @@ TEXT = "text"
 DEEPER = 2
 
 
+class _StagedCall(NamedTuple):
+    """What the stages did in one call."""
+
+    queries: Any
+    """Numbers of the queries; None if they are unknown."""
+    times: tuple[int, ...]
+    """The clock before the first stage and after each, in nanoseconds."""
+    lists: tuple[NDArray[np.int64], ...]
+    scores: tuple[NDArray[np.float64], ...]
+    """Scores that a weighted fusion added, one matrix per leg; empty without one."""
+
+
 class PathEngine(Engine):
     """Stages of a path around the indexes of its legs."""
 
@@ -54,7 +66,7 @@ class PathEngine(Engine):
         self.functions: dict[str, FunctionOrder] = {}
         self.allowed: AllowedRows | None = None
         self.masks: dict[str, NDArray[np.bool_]] = {}
-        self.log: list[tuple[Any, tuple[int, ...], tuple[NDArray[np.int64], ...]]] | None = None
+        self.log: list[_StagedCall] | None = None
 
     # Before a build
 
@@ -114,7 +126,9 @@ class PathEngine(Engine):
         if not self.legs:
             raise self.unbuilt()
         wanted = max(k, self.path.k or k)
-        times, lists, scores = [perf_counter_ns()], [], []
+        times: list[int] = [perf_counter_ns()]
+        lists: list[NDArray[np.int64]] = []
+        scores: list[Scores] = []
         asked = batch if self.path.post_filter is None else _unfiltered(batch)
         for leg in self.legs:
             retrieved, scored = leg.retrieve(asked, wanted)
@@ -122,8 +136,11 @@ class PathEngine(Engine):
             scores.append(scored)
             times.append(perf_counter_ns())
         rows = lists[0]
+        fused: tuple[NDArray[np.float64], ...] = ()
         if self.path.fuse is not None:
-            rows = self._fused(batch, lists, scores, wanted)
+            if self.path.fuse.method == WEIGHTED:
+                fused = self._known_scores(batch, lists, scores)
+            rows = self._fused(lists, fused, wanted)
             lists.append(rows)
             times.append(perf_counter_ns())
         if self.path.post_filter is not None:
@@ -137,11 +154,11 @@ class PathEngine(Engine):
                 times.append(perf_counter_ns())
         log = self.log
         if log is not None:
-            log.append((batch.rows, tuple(times), tuple(lists)))
+            log.append(_StagedCall(batch.rows, tuple(times), tuple(lists), fused))
         return rows[:, :k]
 
     def _fused(
-        self, batch: QueryBatch, lists: list[NDArray[np.int64]], scores: list[Scores], k: int
+        self, lists: list[NDArray[np.int64]], scores: tuple[NDArray[np.float64], ...], k: int
     ) -> NDArray[np.int64]:
         """The joined list: as long as its depth, or all candidates if a later stage needs them."""
         fuse = self.path.fuse
@@ -153,11 +170,16 @@ class PathEngine(Engine):
         if fuse.method == RRF:
             return rrf(lists, self.settings["constant"], width)[0]
         share = float(self.settings["weight"])
-        known = [
+        return weighted(lists, scores, [share, 1 - share], width)[0]
+
+    def _known_scores(
+        self, batch: QueryBatch, lists: list[NDArray[np.int64]], scores: list[Scores]
+    ) -> tuple[NDArray[np.float64], ...]:
+        """The scores of every leg; those of a leg without scores by whole vectors."""
+        return tuple(
             self._by_vectors(batch, rows) if scored is None else scored
             for rows, scored in zip(lists, scores, strict=True)
-        ]
-        return weighted(lists, known, [share, 1 - share], width)[0]
+        )
 
     def _by_vectors(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Exact scores by whole vectors, higher is better, whatever the index compares."""
@@ -221,19 +243,17 @@ class PathEngine(Engine):
     def end_trace(self) -> StageTrace | None:
         """What was recorded; None if no call was made in this process."""
         log, self.log = self.log, None
-        if not log or any(rows is None for rows, _, _ in log):
+        if not log or any(call.queries is None for call in log):
             return None
         names = self.path.stage_names
-        times = np.array([each for _, each, _ in log], np.int64)
+        times = np.array([call.times for call in log], np.int64)
         spans: NDArray[np.int64] = times[:, 1:] - times[:, :-1]
-        queries = np.concatenate([np.asarray(rows, np.int64) for rows, _, _ in log])
+        queries = np.concatenate([np.asarray(call.queries, np.int64) for call in log])
         _, first = np.unique(queries, return_index=True)
-        lists = []
-        for place in range(len(names)):
-            width = max(found[place].shape[1] for _, _, found in log)
-            padded = [widened(found[place], width) for _, _, found in log]
-            lists.append(np.concatenate(padded)[first])
-        return StageTrace(names, spans, queries[first], tuple(lists))
+        lists = [stacked([call.lists[place] for call in log])[first] for place in range(len(names))]
+        scored = range(len(log[0].scores))
+        scores = [stacked([call.scores[place] for call in log], np.nan)[first] for place in scored]
+        return StageTrace(names, spans, queries[first], tuple(lists), tuple(scores))
 
     def exercised(self) -> str:
         """The evidence of every leg."""
@@ -360,7 +380,11 @@ def path_engine(path: Path) -> type[PathEngine]:
 
 def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
     """Columns that the legs and stages read besides the vectors."""
+    from recallatk.datasets.sparse_vectors import is_sparse
+    from recallatk.pipeline.lexical import holds_text
+
     columns: dict[str, None] = {}
+    kinds: dict[str, ColumnKind] = {}
     files: dict[str, None] = {}
     sparse = None
     texts = False
@@ -368,11 +392,13 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
         own = knobs.engines[leg.name].inputs
         if leg.engine == "bm25":
             texts = True
-            columns[str(leg.build.get("column", TEXT))] = None
+            columns[name := str(leg.build.get("column", TEXT))] = None
+            kinds[name] = ColumnKind("text", holds_text)
         elif leg.engine == "sparse":
             sparse = leg.queries or leg.build.get("column")
             if "column" in leg.build:
-                columns[str(leg.build["column"])] = None
+                columns[name := str(leg.build["column"])] = None
+                kinds[name] = ColumnKind("sparse", is_sparse)
             if leg.build.get("file"):
                 files[str(leg.build["file"])] = None
         columns |= dict.fromkeys(own.columns)
@@ -381,6 +407,7 @@ def _inputs(path: Path, knobs: PathKnobs) -> Inputs:
     return Inputs(
         ids=bool(functions) or any(knobs.engines[leg.name].abilities.attaches for leg in path.legs),
         columns=tuple(columns),
+        kinds=kinds,
         optional=(TEXT,) if functions else (),
         texts=texts or bool(functions),
         functions=bool(functions) or any(knobs.engines[leg.name].inputs.functions for leg in path.legs),

@@ -87,13 +87,19 @@ class FunctionOrder:
 
     def __init__(self, path: str, stage: Rerank, corpus: Corpus, column: str | None) -> None:
         self.path, self.stage = path, stage
-        self.function: Callable[..., Any] = (
-            found_function(path, stage.by) if isinstance(stage.by, str) else stage.by
-        )
+        self.function: Callable[..., Any] = self._found(stage.by) if isinstance(stage.by, str) else stage.by
         self.ids = None if corpus.id_column is None else corpus.ids.to_pylist()
         self.texts: list[str | None] | None = None
         if column is not None:
             self.texts = corpus.columns.read([column], 0, corpus.rows)[column].to_pylist()
+
+    def _found(self, name: str) -> Callable[..., Any]:
+        try:
+            return found_function(f"{self.path}: stage {self.stage.name}", name)
+        except EngineError as problem:
+            module = name.partition(":")[0]
+            hint = f"Correct rerank = {name!r}, or put {module}.py into the current folder"
+            raise EngineError(f"{problem}. {hint}") from problem
 
     def order(self, batch: QueryBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of each query in the order of the function; padding last."""

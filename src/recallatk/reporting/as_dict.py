@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recallatk.core import Failure, Mean, Measurement, Run, Trial, Weights
     from recallatk.goals import Verdict
     from recallatk.reporting.engine_segments import EngineSegments
+    from recallatk.reporting.missed_neighbors import SettingMisses
     from recallatk.reporting.row_segments import SettingRows
     from recallatk.reporting.trial_lines import TrialLine
 
@@ -41,6 +42,7 @@ def run_to_dict(
     verdict: Verdict | None = None,
     segments: Sequence[EngineSegments] = (),
     rows: Sequence[SettingRows] = (),
+    missed: Sequence[SettingMisses] = (),
 ) -> dict[str, Any]:
     """Everything about a run but its answers and single calls, as strict JSON can hold it.
 
@@ -49,6 +51,7 @@ def run_to_dict(
         verdict: of its goals, where its truth and data were there to tell; by default what the run tells.
         segments: recall by query columns, of `RunReport.segments`.
         rows: recall by corpus row of one setting per engine, from `RunReport.rows`.
+        missed: missed neighbors that mattered of one setting per engine, from `RunReport.missed`.
     """
     found: dict[str, Any] = plain(
         {
@@ -67,6 +70,7 @@ def run_to_dict(
             "trials": _trials(run),
             "segments": [each.to_dict() for each in segments],
             **_downstream(run),
+            **_missed(run, missed),
             "cautions": [asdict(each) for each in run.cautions],
             "seconds": run.seconds,
             "fingerprints": run.fingerprints,
@@ -87,6 +91,15 @@ def _downstream(run: Run) -> dict[str, Any]:
     from recallatk.reporting.downstream import downstream_to_dict
 
     return {"downstream": downstream_to_dict(run)}
+
+
+def _missed(run: Run, missed: Sequence[SettingMisses]) -> dict[str, Any]:
+    """The key `missed`, where the data were there to tell."""
+    if not missed:
+        return {}
+    from recallatk.reporting.missed_neighbors import misses_to_dict
+
+    return {"missed": misses_to_dict(run, missed)}
 
 
 def _rows(run: Run, rows: Sequence[SettingRows]) -> list[dict[str, Any]]:

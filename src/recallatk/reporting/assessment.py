@@ -27,6 +27,7 @@ from recallatk.reporting.labels import (
     weighted_by,
     with_margin,
 )
+from recallatk.reporting.missed_neighbors import missed_lines, missed_to_dict
 from recallatk.reporting.row_segments import row_blocks
 from recallatk.reporting.text import for_console, render_text, terminal_width
 from recallatk.units import counted
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from recallatk.analysis.assessment import Assessment
     from recallatk.analysis.comparison import Difference
     from recallatk.analysis.distribution import Distribution
-    from recallatk.analysis.missed import MissedNeighbors
     from recallatk.analysis.segments import Segment
     from recallatk.core import Score
     from recallatk.reporting.document import Builders
@@ -239,26 +239,6 @@ def _missed(assessment: Assessment) -> Section | None:
     return None if assessment.missed is None else Section("", [Sentences(missed_lines(assessment.missed))])
 
 
-def missed_lines(found: MissedNeighbors) -> list[str]:
-    """The missed neighbors that mattered, in sentences."""
-    sample = "" if found.sampled_from is None else f", random sample of {found.queries:,} queries"
-    missed = counted(found.count, "neighbor", "neighbors")
-    lines = [f"Missed: {with_margin(found.lost)} of the true top {found.k} ({missed}{sample})."]
-    if found.stood_in is not None:
-        lines.append(
-            f"  {with_margin(found.stood_in)} have a stand-in among the answers: a wrong row that is nearer "
-            "to the missed one than the query and every other true neighbor are. "
-            f"{with_margin(found.without)} have none."
-        )
-    if found.relevant is not None and found.relevant_count is not None:
-        relevant = counted(found.relevant_count, "neighbor", "neighbors")
-        judged = counted(found.relevant.n, "query", "queries")
-        lines.append(
-            f"  {with_margin(found.relevant)} were judged relevant ({relevant}, {judged} with judgments)."
-        )
-    return lines
-
-
 def _differences(assessment: Assessment) -> Section:
     return Section("", [Sentences([f"{each.in_words}." for each in assessment.differences])])
 
@@ -369,19 +349,6 @@ def assessment_to_dict(assessment: Assessment) -> dict[str, Any]:
         "sampled_from": score.sampled_from,
         "synthetic_filters": score.synthetic,
         "unreached": list(score.unreached),
-    }
-
-
-def missed_to_dict(found: MissedNeighbors) -> dict[str, Any]:
-    """The missed neighbors that mattered as plain values, for JSON."""
-    means = {name: getattr(found, name) for name in ("lost", "stood_in", "without", "relevant")}
-    return {
-        "k": found.k,
-        "queries": found.queries,
-        "sampled_from": found.sampled_from,
-        "count": found.count,
-        **{name: None if mean is None else mean_to_dict(mean) for name, mean in means.items()},
-        "relevant_count": found.relevant_count,
     }
 
 

@@ -17,10 +17,10 @@ from recallatk.reporting.labels import cut, naming, number, with_margin
 from recallatk.reporting.text import for_console, render_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from recallatk.analysis.path_stages import PathSummary, StageSummary
-    from recallatk.core import Mean, Measurement, Run
+    from recallatk.core import Mean, Measurement, Run, Trial
     from recallatk.reporting.document import Block
     from recallatk.reporting.labels import Naming
     from recallatk.reporting.run_report import RunReport
@@ -68,6 +68,7 @@ def stages_in_brief(report: RunReport) -> Section | None:
     if not found:
         return _without(report)
     best = _best(report.run, found)
+    # Of the ladders of candidates, those with a shown setting; verbose text has all.
     return Section(TITLE, [*_tables(best, report.labels), *_notes(best, report)])
 
 
@@ -189,9 +190,9 @@ def _notes(found: Sequence[PathSummary], report: RunReport) -> Iterator[Block]:
     lost = [line for each in found if (line := _losses(each, report.labels))]
     if lost:
         yield Items(lost, "lost")
-    advice = list(_advice(report))
+    advice = list(_advice(report, {each.trial for each in found}))
     if advice:
-        yield Items(advice, "rerank")
+        yield Items(advice, "candidates")
     fused = [_FUSED.format(name) for name in dict.fromkeys(each.trial.engine for each in found if each.fused)]
     fused += _unknown(report)
     if fused:
@@ -217,12 +218,14 @@ def _losses(found: PathSummary, labels: Naming) -> str:
     return f"{labels.label(found.trial)}: {', '.join(said)}" if said else ""
 
 
-def _advice(report: RunReport) -> Iterator[str]:
-    """For each path, the fewest candidates that meet the target, and their price."""
+def _advice(report: RunReport, shown: Collection[Trial]) -> Iterator[str]:
+    """For each path, the fewest candidates that meet the target, and their price, near shown settings."""
     run, labels = report.run, report.labels
     targets = [each for each in goals_of(run).goals if isinstance(each, Target)]
     numbers = trial_numbers(run)
     for others, points in _ladders(run):
+        if not any(each.trial in shown for _, each in points):
+            continue
         met = [each for _, each in points if targets and _meets(each, targets)]
         first, last = points[0][1], points[-1][1]
         if met:
@@ -245,18 +248,30 @@ def _ladders(run: Run) -> Iterator[tuple[str, list[tuple[float, Measurement]]]]:
     """Trials of a path that differ only in one number of candidates, by that number."""
     groups: dict[Any, list[tuple[float, Measurement]]] = {}
     names: dict[Any, str] = {}
-    for each in run.candidates:
-        if each.stages is None:
-            continue
+    staged = [each for each in run.candidates if each.stages is not None]
+    several = _several_valued(staged)
+    for each in staged:
         knobs = [name for name, _ in each.trial.search if name.rpartition(".")[2] in _CANDIDATES]
         for knob in knobs:
             rest = tuple(pair for pair in each.trial.search if pair[0] != knob)
             key = (each.trial.engine, each.trial.build, rest, each.trial.load, each.trial.repeat, knob)
             groups.setdefault(key, []).append((float(dict(each.trial.search)[knob]), each))
-            names[key] = f"{each.trial.engine}, {knob}"
+            same = ", ".join(
+                f"{name}={value}" for name, value in rest if (each.trial.engine, name) in several
+            )
+            names[key] = f"{each.trial.engine}{f' {same}' if same else ''}, {knob}"
     for key, points in groups.items():
         if len(points) > 1:
             yield names[key], sorted(points, key=lambda point: point[0])
+
+
+def _several_valued(measured: Sequence[Measurement]) -> set[tuple[str, str]]:
+    """The search parameters with more than one value, by path."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for each in measured:
+        for name, value in each.trial.search:
+            values.setdefault((each.trial.engine, name), set()).add(str(value))
+    return {key for key, found in values.items() if len(found) > 1}
 
 
 def _price(measurement: Measurement, run: Run) -> str:

@@ -142,12 +142,17 @@ def recall_per_query(measurement: Measurement, truth: Truth, k: int) -> NDArray[
 
 def compared_queries(measurement: Measurement, truth: Truth) -> Compared:
     """The queries that a setting was asked, compared with their truth: of the run, or of a path's fusion."""
-    places = np.flatnonzero(measurement.asked)
-    own = None if measurement.stages is None else measurement.stages.truth
-    if own is not None:
-        truth = replace(truth, rows=own.rows, scores=own.scores, tied=None, overflow=None, tie_counts=None)
+    places, truth = np.flatnonzero(measurement.asked), path_truth(measurement, truth)
     some = truth if len(places) == len(truth) else truth.take(places)
     return Compared(some, bounded(measurement.answers[places], truth.corpus_rows))
+
+
+def path_truth(measurement: Measurement, truth: Truth) -> Truth:
+    """The truth that the answers of a setting are compared with: of the run, or of a path's fusion."""
+    own = None if measurement.stages is None else measurement.stages.truth
+    if own is None:
+        return truth
+    return replace(truth, rows=own.rows, scores=own.scores, tied=None, overflow=None, tie_counts=None)
 
 
 def _asked(measurement: Measurement, truth: Truth, k: int) -> _Asked:

@@ -48,6 +48,13 @@ def rows(report: RunReport) -> list[Section]:
     return row_sections(report.rows, report.no_rows)
 
 
+def missed(report: RunReport) -> Section | None:
+    """Which missed neighbors mattered, of one setting per engine."""
+    from recallatk.reporting.missed_neighbors import missed_section
+
+    return missed_section(report)
+
+
 def segments(report: RunReport) -> list[Section]:
     """Recall of every engine by the query columns that the settings name."""
     return segment_sections(report, _MOST_SEGMENTS)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from recallatk.reporting.engine_segments import EngineSegments
     from recallatk.reporting.filtered import GroupedRecall
     from recallatk.reporting.labels import Naming
+    from recallatk.reporting.missed_neighbors import SettingMisses
     from recallatk.reporting.per_query import Facts
     from recallatk.reporting.row_segments import SettingRows
     from recallatk.reporting.setting_detail import Part
@@ -128,7 +129,7 @@ class RunReport:
         from recallatk.bench.recorded_benchmark import RecordedBenchmark
 
         found = RecordedBenchmark(self.run)
-        return found.truth, found.dataset, found.no_truth
+        return found.truth, found.judged_dataset, found.no_truth
 
     @cached_property
     def _every_setting(self) -> tuple[Curve, SpokenVerdict]:
@@ -180,6 +181,13 @@ class RunReport:
             return [], str(problem)
         why = _NOT_TOLD if truth is not None and dataset is not None else no_truth or _NO_DATA
         return found, "" if found else why
+
+    @cached_property
+    def missed(self) -> list[SettingMisses]:
+        """Missed neighbors that mattered, of one setting per engine; empty without truth and data."""
+        from recallatk.reporting.missed_neighbors import misses_by_engine
+
+        return misses_by_engine(self._every_setting[0], *self._inputs[:2], self.whole_verdict.number)
 
     @cached_property
     def segments(self) -> tuple[list[EngineSegments], list[str]]:
@@ -302,6 +310,7 @@ SECTIONS: Builders = (
     (Form.HTML, run_page.effort),
     (Form.HTML, path_stages.stages_page),
     (Form.HTML, losses.losses),
+    (Form.PROSE | Form.HTML, run_prose.missed),
     (Form.HTML, downstream.downstream_page),
     (Form.HTML, run_page.rows),
     (Form.HTML, run_page.cost),
@@ -349,9 +358,8 @@ def to_text(
         by: one table per `mode`, or one per `load`.
         logs: folder with the logs of failed trials.
         go_on: the command that resumes the run.
-        truth: the truth that it was scored against, for recall by filter selectivity; by default the one that
-            the run names.
-        dataset: the data that it was measured on, for recall by corpus row; likewise.
+        truth: the truth that it was scored against; by default the one that the run names.
+        dataset: the data that it was measured on, likewise; verbose text needs it for missed neighbors.
         findings: findings of the linter; None if it did not run.
         width: columns of the terminal; by default those of the current one.
         files: sentences that say where the files are.
@@ -439,5 +447,4 @@ def to_html(
     """
     from recallatk.reporting.html.page import render_html
 
-    report = RunReport(run, truth, dataset, findings=findings, others=others, names=names)
-    return render_html(report.page)
+    return render_html(RunReport(run, truth, dataset, findings=findings, others=others, names=names).page)

@@ -119,7 +119,8 @@ def failed(report: RunReport) -> Section:
     lines = [f"failed: {each}" for each in groups[:_MOST_FAILURES]]
     lines += [f"{_MORE} {counted(more, 'more failure', 'more failures')}."] if more > 0 else []
     logs = [f"Logs of failed trials: {report.logs}"] if groups and report.logs else []
-    return Section("", [Sentences(lines), Drawing(logs)])
+    again = ["Failed trials are not measured again, unless you add --retry-failed to the command."]
+    return Section("", [Sentences(lines), Drawing([*logs, *again] if logs else [])])
 
 
 def files(report: RunReport) -> Section:

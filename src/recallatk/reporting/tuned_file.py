@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.cost import MachinePrice, price_of
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
-from recallatk.core.tuned import Attempt, Candidate, Price, Tuned
+from recallatk.core.tuned import Attempt, Candidate, ChoiceQuality, Price, Tuned
 from recallatk.errors import FormatError
 from recallatk.redaction import public
 from recallatk.reporting.as_dict import mean_to_dict, plain
@@ -63,6 +63,7 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
             "verdict": None if tuned.verdict is None else tuned.verdict.to_dict(),
             "cautions": [asdict(each) for each in tuned.cautions],
             **_weight(tuned),
+            **_downstream(tuned),
         }
     )
     shown: dict[str, Any] = public(found)
@@ -74,6 +75,28 @@ def _weight(tuned: Tuned) -> dict[str, Any]:
     if tuned.weight is None:
         return {}
     return {"weight": {"column": tuned.weight, "effective_queries": tuned.effective_queries}}
+
+
+def _downstream(tuned: Tuned) -> dict[str, Any]:
+    """The key `downstream` of a tuning whose choice was judged."""
+    if not tuned.downstream and not tuned.downstream_notes:
+        return {}
+    measures = [
+        {
+            "measure": each.measure,
+            "exact": mean_to_dict(each.exact),
+            "choice": mean_to_dict(each.choice),
+            "lost": {"value": each.lost, "low": each.low, "high": each.high},
+        }
+        for each in tuned.downstream
+    ]
+    return {"downstream": {"measures": measures, "notes": list(tuned.downstream_notes)}}
+
+
+def _read_quality(found: Mapping[str, Any]) -> ChoiceQuality:
+    lost = found["lost"]
+    means = _read_mean(found["exact"]), _read_mean(found["choice"])
+    return ChoiceQuality(found["measure"], *means, lost["value"], lost["low"], lost["high"])
 
 
 def _cost(tuned: Tuned) -> dict[str, Any] | None:
@@ -147,7 +170,7 @@ def tuned_from_dict(found: Mapping[str, Any], where: str = "tuned.json") -> Tune
 
 def _read(found: Mapping[str, Any]) -> Tuned:
     segment = found["worst_segment"]
-    price = price_of(found)
+    price, judged = price_of(found), found.get("downstream") or {}
     same = ("prefer", "met", "looks", "binding", "trials", "builds", "seconds", "grid_seconds_estimate")
     return Tuned(
         targets=tuple(found["targets"]),
@@ -169,6 +192,8 @@ def _read(found: Mapping[str, Any]) -> Tuned:
         currency=None if price is None else price.currency,
         weight=(found.get("weight") or {}).get("column"),
         effective_queries=(found.get("weight") or {}).get("effective_queries"),
+        downstream=tuple(_read_quality(each) for each in judged.get("measures", ())),
+        downstream_notes=tuple(map(str, judged.get("notes", ()))),
         **{name: found[name] for name in same},
     )
 

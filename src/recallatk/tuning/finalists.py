@@ -148,7 +148,9 @@ def _safer(study: Study, log: Log, proven: Proven, effort: float) -> tuple[Candi
     """The same build with clearly more effort that meets every target; None at full effort."""
     if study.over():
         # When time is over, use an effort that was measured already, if any.
-        passed = [each for each in proven.chosen.counted if each.effort >= effort * _SAFER and each.passed]
+        # Without an effort parameter, every effort is 0 and the setting itself.
+        more = [each for each in proven.chosen.counted if each.effort > effort and each.passed]
+        passed = [each for each in more if each.effort >= effort * _SAFER]
         if passed:
             candidate = candidate_of(study.targets, proven.proposal, proven.built, passed[0])
             log.measured.append(candidate)

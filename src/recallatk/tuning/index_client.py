@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.adapters import Engine
+    from recallatk.bench.trial_result import Answered
     from recallatk.core import Dataset, Truth
     from recallatk.goals import Target
     from recallatk.tuning.journal import Journal
@@ -185,17 +186,30 @@ class IndexClient:
             None if side.weights is None else side.weights.values[which],
         )
 
-    def _ask(
-        self, side: Side, targets: Sequence[Target], search: dict[str, Any], which: NDArray[np.int64],
-        numbers: NDArray[np.int64], warm: bool, pace: bool,
-    ) -> dict[str, Any]:  # fmt: skip
+    def answers(self, side: Side, search: dict[str, Any], which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The corpus rows that this build of the whole corpus returns for some queries of a side."""
+        numbers = side.asked(which)
+        key = ["answers", *self.name, side.name, search, _digest(numbers)]
+        found = self.journal.step(key, lambda: {"rows": self._sent(search, numbers).rows.tolist()})
+        return np.asarray(found["rows"], np.int64).reshape(len(which), -1)
+
+    def _sent(
+        self, search: dict[str, Any], numbers: NDArray[np.int64], *, warm: bool = False, pace: bool = False
+    ) -> Answered:
+        """Send queries by number to the worker that holds this index; if none does, it is built again."""
         worker = self.pool.holding(self)
         if worker is None:
             self.pool.build(self, self.seconds_left)
             worker = self.pool.holding(self)
             if worker is None:
                 raise TrialFailed("crash", "start", "the worker process ended without an error message")
-        answered = worker.ask(search, numbers, warm=warm, pace=pace)
+        return worker.ask(search, numbers, warm=warm, pace=pace)
+
+    def _ask(
+        self, side: Side, targets: Sequence[Target], search: dict[str, Any], which: NDArray[np.int64],
+        numbers: NDArray[np.int64], warm: bool, pace: bool,
+    ) -> dict[str, Any]:  # fmt: skip
+        answered = self._sent(search, numbers, warm=warm, pace=pace)
         truth = self.pool.truth_of(side, self.engine, self.build, search)
         raw, measured = _scored(side, targets, which, answered.rows, truth)
         return {

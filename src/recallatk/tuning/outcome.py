@@ -18,6 +18,7 @@ from recallatk.core.tuned import FEW_HELD_OUT, Attempt, Candidate, Tuned
 from recallatk.goals import evaluate, parse_goal
 from recallatk.goals.evaluation import Costs
 from recallatk.tuning.candidates import broken_by, front_of, key_of
+from recallatk.tuning.downstream import choice_downstream
 from recallatk.tuning.explanation import (
     binding_of,
     knee_of,
@@ -36,6 +37,7 @@ from recallatk.units import counted, mebibytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from recallatk.tuning.index_client import IndexClient
     from recallatk.tuning.query_split import Side
     from recallatk.tuning.screening import Proposal
     from recallatk.tuning.study import Study, Trail
@@ -89,6 +91,7 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
     measure = study.targets[0].name
     front = front_of(shown.timing.settings, study.prefer, measure)
     attempts = _attempts(study, found.trail, shown.timing)
+    judged = choice_downstream(study, held_out, _index_of(found, shown.choice), shown.choice)
     return Tuned(
         targets=tuple(map(str, study.targets)),
         budgets=tuple(map(str, study.budgets)),
@@ -115,7 +118,15 @@ def conclude(study: Study, held_out: Side, found: Found, by: Sequence[str]) -> T
         verdict=_verdict(study, found, shown),
         weight=None if weights is None else weights.column,
         effective_queries=None if weights is None else weights.effective,
+        downstream=judged.measures,
+        downstream_notes=judged.notes,
     )
+
+
+def _index_of(found: Found, choice: Candidate | None) -> IndexClient | None:
+    """The full build of a setting."""
+    keys = {(each.index.engine, tuple(each.index.build.items())): each.index for each in found.builds}
+    return None if choice is None else keys.get((choice.engine, choice.build))
 
 
 def _timed(study: Study, held_out: Side, found: Found) -> tuple[Found, _Shown]:

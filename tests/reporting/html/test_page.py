@@ -47,6 +47,7 @@ def test_the_parts_stand_in_the_order_in_which_a_reader_asks(real_page):
         "settings",
         "recall",
         "queries",
+        "missed",
         "downstream",
         "cost",
         "care",
