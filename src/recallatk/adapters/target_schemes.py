@@ -24,6 +24,9 @@ _SCHEMES = {
     "https": "recallatk.adapters.attached_collection:HttpCollection",
     "function": "recallatk.adapters.attached_collection:FunctionCollection",
     "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
+    "faiss": "recallatk.adapters.faiss_collection:FaissFileCollection",
+    "usearch": "recallatk.adapters.usearch_collection:UsearchFileCollection",
+    "hnswlib": "recallatk.adapters.hnswlib_collection:HnswlibFileCollection",
 }
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(\?.*)?")

@@ -23,7 +23,7 @@ from recallatk.probing.live_client import LiveClient, LiveStudy, QuerySide
 from recallatk.probing.probe import DEFAULT_RATE, cutoff
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.query_groups import filter_counts
-from recallatk.probing.references import reference_for
+from recallatk.probing.references import made_from, reference_for
 from recallatk.tuning.effort_search import least_effort, settled_above
 from recallatk.tuning.full_builds import ALPHA
 from recallatk.tuning.search_space import Ladder, Shape
@@ -91,6 +91,7 @@ def tune_effort(
     for goal in measurable:
         require_measurable(goal, k)
     with collection_in_use(target, timeout) as opened:
+        corpus = made_from(opened, corpus)
         if on_discovery is not None:
             on_discovery(opened.discovery())
         ladder = _ladder(opened, k)

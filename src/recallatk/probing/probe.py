@@ -19,7 +19,7 @@ from recallatk.probing.decision import RecallDecision, latency_percentiles
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
 from recallatk.probing.query_groups import filter_counts, segments_by
-from recallatk.probing.references import agreement, reference_for, write_notes
+from recallatk.probing.references import agreement, made_from, reference_for, write_notes
 from recallatk.probing.tally import Tally
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def probe(
     decision = RecallDecision(parsed, k)
     pace, stated = RateLimit(max_rate), {**(search or {}), **(settings or {})}
     with collection_in_use(target, timeout) as opened:
+        corpus = made_from(opened, corpus)
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())

@@ -54,6 +54,21 @@ def alike(ids: Sequence[Any], exact: Sequence[Any]) -> list[Any]:
     return plain
 
 
+def made_from(collection: Collection, corpus: Any) -> Any:
+    """What a collection was made from, opened once for all who need it; None if nothing names it.
+
+    Args:
+        collection: the collection, whose target may name it.
+        corpus: the corpus in any form, instead of that of the target; None if there is none.
+    """
+    stated = collection.corpus if corpus is None else corpus
+    if stated is None:
+        return None
+    opened = open_corpus(stated)
+    collection.bind(opened)
+    return opened
+
+
 class Reference:
     """A source of exact neighbors."""
 
