@@ -29,7 +29,7 @@ from recallatk.adapters.target_schemes import open_collection
 from recallatk.core import Metric
 from recallatk.errors import FormatError, MismatchError, RecallError, UsageError
 from recallatk.filters import parse_filter
-from recallatk.probing import probe
+from recallatk.probing import probe, tune_effort
 
 
 def save_faiss(path, recipe="HNSW8", vectors=VECTORS, labels=None, metric=faiss.METRIC_L2):
@@ -147,9 +147,27 @@ def test_filters_run_natively_on_columns_of_the_corpus(opened, name, text):
         assert len(set(ids) & set(nearest(query, metric, mask))) >= 8
 
 
+def test_one_effort_is_tuned_and_the_others_are_kept(folder):
+    """Reranking alone cannot find what the lists do not hold, so it is fixed and the lists are tuned."""
+    target = target_of(folder, "faiss wrapped")
+    queries = np.random.default_rng(2).normal(size=(90, DIMENSION)).astype("float32")
+    goals = ["recall@10 >= 0.9"]
+    alone = tune_effort(target, queries, goals, max_rate=None)
+    assert not alone.met and {name for each in alone.looks for name in each.search} == {"k_factor"}
+    found = tune_effort(target, queries, goals, search={"k_factor": 20}, max_rate=None)
+    assert found.met and found.search["k_factor"] == 20 and 4 < found.search["nprobe"] <= 32
+    assert found.snippet.splitlines()[0].endswith('(index, "k_factor_rf", 20)')
+    with pytest.raises(UsageError, match="--search fixes every effort; there is no effort to tune"):
+        tune_effort(target, queries, goals, search={"k_factor": 20, "nprobe": 3}, max_rate=None)
+
+
 def test_usearch_refuses_filters(folder):
     with pytest.raises(RecallError, match=r"refuses the filters of 20: usearch.Index cannot filter"):
         probe(target_of(folder, "usearch"), QUERIES, where="city = 'c1'", max_rate=None)
+    with pytest.raises(
+        RecallError, match=r"0 queries can be asked of 20, because usearch"
+    ):
+        tune_effort(target_of(folder, "usearch"), QUERIES, ["recall@10 >= 0.9"], where="city = 'c1'")
 
 
 @pytest.mark.parametrize("name", KINDS)
