@@ -164,9 +164,7 @@ def test_one_effort_is_tuned_and_the_others_are_kept(folder):
 def test_usearch_refuses_filters(folder):
     with pytest.raises(RecallError, match=r"refuses the filters of 20: usearch.Index cannot filter"):
         probe(target_of(folder, "usearch"), QUERIES, where="city = 'c1'", max_rate=None)
-    with pytest.raises(
-        RecallError, match=r"0 queries can be asked of 20, because usearch"
-    ):
+    with pytest.raises(RecallError, match=r"0 queries can be asked of 20, because usearch"):
         tune_effort(target_of(folder, "usearch"), QUERIES, ["recall@10 >= 0.9"], where="city = 'c1'")
 
 

@@ -88,7 +88,7 @@ def probe(
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
-        asked = probe_queries(opened, queries, where, sample, seed, one_setting=not search)
+        asked = probe_queries(opened, queries, where, sample, seed, one_setting=not stated)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)

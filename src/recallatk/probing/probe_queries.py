@@ -110,7 +110,8 @@ def _require_one_setting(queries: Any) -> None:
         return
     where, _ = split_calls(queries)
     if Path(where).is_dir() and is_query_log(locate(where).children()):
-        require_one_set(parameter_sets(queries), os.fspath(queries))
+        instead = "To ask all of them with one setting, state it: --search NAME=VALUE. "
+        require_one_set(parameter_sets(queries), os.fspath(queries), instead)
 
 
 def _restricted(queries: QuerySet, condition: Filter) -> QuerySet:
