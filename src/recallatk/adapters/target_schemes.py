@@ -64,7 +64,10 @@ def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -
             raise UsageError(f"{scheme}: {unknown('option', option, kind.options)}")
     from dataclasses import replace
 
-    return kind.open(replace(target, options={**target.options, **more}), limits or ProbeLimits())
+    # As typed: `module:function` has no scheme.
+    shown = target.text.removeprefix("function://")
+    target = replace(target, text=shown, options={**target.options, **more})
+    return kind.open(target, limits or ProbeLimits())
 
 
 def collection_in_use(target: str | Collection, timeout: float) -> AbstractContextManager[Collection]:
