@@ -207,9 +207,9 @@ class Service(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served():
+def served(service=Service):
     """The port of the service."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), service)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+import socket
+from contextlib import suppress
 
 import lancedb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from every_target import EVERY, NUMBERS, QUERIES, ROWS, TEXTS, VECTORS, rows
+from every_target import EVERY, NUMBERS, QUERIES, ROWS, TEXTS, VECTORS, Service, rows, served
 from typer.testing import CliRunner
 
 from recallatk.adapters.attached_collection import FunctionCollection
@@ -130,6 +132,37 @@ def test_a_search_that_breaks_off_gives_no_verdict(job):
             tune_effort(collection, QUERIES, ["recall@10 >= 0.2"], max_rate=None)
     if job == "probe":
         assert "No verdict: 7 of 40 queries were scored" in str(caught.value)
+
+
+def test_a_service_that_drops_its_connections_gives_no_verdict(tmp_path, monkeypatch):
+    answered = []
+
+    class Failing(Service):
+        def do_POST(self):  # noqa: N802 - as the library calls it
+            if len(answered) >= 7:
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+            else:
+                super().do_POST()
+                answered.append(1)
+
+        def handle(self):
+            with suppress(OSError, ValueError):
+                super().handle()
+
+        def finish(self):
+            with suppress(OSError, ValueError):
+                super().finish()
+
+    monkeypatch.chdir(tmp_path)
+    EVERY["http"].make(tmp_path)
+    np.save("queries.npy", QUERIES)
+    with served(Failing) as port:
+        target = EVERY["http"].text.format(port=port)
+        words = ("probe", target, "--queries", "queries.npy", "--search", "ef=100")
+        done = CliRunner().invoke(app, [*words, "--target", "recall@10 >= 0.999", "--max-rate", "none"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "No verdict: 7 of 40 queries were scored" in " ".join(done.stderr.split())
 
 
 def test_ids_of_another_corpus_are_noticed_and_a_few_new_rows_are_not_refused():
