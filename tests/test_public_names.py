@@ -48,6 +48,7 @@ PUBLIC = [
     "Score",
     "SequentialTest",
     "StagedAssessment",
+    "Trend",
     "Trial",
     "Truth",
     "Tuned",
@@ -66,6 +67,7 @@ PUBLIC = [
     "export",
     "filter_from_json",
     "ground_truth",
+    "history",
     "inspect",
     "list_runs",
     "load_run",
@@ -85,6 +87,7 @@ PUBLIC = [
     "read_answers",
     "read_qrels",
     "read_settings",
+    "remember",
     "run",
     "run_to_dict",
     "sample_corpus",
@@ -102,6 +105,7 @@ PUBLIC = [
     "tune",
     "tune_effort",
     "verify_truth",
+    "watch",
     "workload",
 ]
 

@@ -17,6 +17,7 @@ _ROOMS = {
     "adapters": ("Engine",),
     "analysis": ("Assessment", "SequentialTest", "StagedAssessment", "parse_measure", "queries_to_tell"),
     "api": ("assess", "assess_stages", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
+    "analysis.trend": ("Trend",),
     "bench": ("Limits", "explain", "measure", "read_settings", "run"),
     "capture": ("tap",),
     "core": (
@@ -57,7 +58,7 @@ _ROOMS = {
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
-    "probing": ("probe", "tune_effort"),
+    "probing": ("probe", "tune_effort", "watch"),
     "quality": ("Quality", "QualityJudge"),
     "reporting": (
         "assessment_to_dict",
@@ -70,7 +71,7 @@ _ROOMS = {
         "to_markdown",
         "to_text",
     ),
-    "storage": ("list_runs", "load_run", "save_run"),
+    "storage": ("history", "list_runs", "load_run", "remember", "save_run"),
     "testing": ("EngineContract",),
     "truths": ("save_truth",),
     "tuning": ("tune",),

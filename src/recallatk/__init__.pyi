@@ -6,6 +6,7 @@ from recallatk.analysis import is_at_least as is_at_least
 from recallatk.analysis import lower_bound as lower_bound
 from recallatk.analysis import parse_measure as parse_measure
 from recallatk.analysis import queries_to_tell as queries_to_tell
+from recallatk.analysis.trend import Trend as Trend
 from recallatk.api import assess as assess
 from recallatk.api import assess_stages as assess_stages
 from recallatk.api import compare as compare
@@ -64,6 +65,7 @@ from recallatk.linter import audit_settings as audit_settings
 from recallatk.pipeline import Path as Path
 from recallatk.probing import probe as probe
 from recallatk.probing import tune_effort as tune_effort
+from recallatk.probing import watch as watch
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.reporting import assessment_to_dict as assessment_to_dict
@@ -75,8 +77,10 @@ from recallatk.reporting import stages_to_text as stages_to_text
 from recallatk.reporting import to_html as to_html
 from recallatk.reporting import to_markdown as to_markdown
 from recallatk.reporting import to_text as to_text
+from recallatk.storage import history as history
 from recallatk.storage import list_runs as list_runs
 from recallatk.storage import load_run as load_run
+from recallatk.storage import remember as remember
 from recallatk.storage import save_run as save_run
 from recallatk.testing import EngineContract as EngineContract
 from recallatk.truths import obtain_truth as obtain_truth

@@ -60,6 +60,17 @@ def recall(collection, metric):
     return np.mean(hits) / K
 
 
+def recall_of_text_ids(collection, right):
+    """Mean recall of the answers to all queries, where the ids are not those of `nearest`.
+
+    Args:
+        collection: the collection.
+        right: the ids of the nearest rows of a query.
+    """
+    hits = [len(set(collection.answer(query, K, None).ids) & set(right(query))) for query in QUERIES]
+    return np.mean(hits) / K
+
+
 def files(folder):
     """Every file of a folder with its content and time of change."""
     return {

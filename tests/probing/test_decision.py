@@ -12,10 +12,10 @@ NO_CALLS = np.array([])
 
 
 def decided(values, *goals, k=10, milliseconds=NO_CALLS, sampled=False):
-    decision = RecallDecision([parse_goal(each) for each in goals], k)
+    decision = RecallDecision([parse_goal(each) for each in goals], k, sampled=sampled)
     for value in values:
         decision.take(value)
-    verdict = decision.verdict(np.array(values), np.array(milliseconds), None, sampled=sampled)
+    verdict = decision.verdict(np.array(values), np.array(milliseconds), None)
     return decision, verdict
 
 
@@ -41,10 +41,12 @@ def test_a_probe_near_its_target_says_how_many_queries_are_missing():
 
 
 def test_rows_of_the_collection_as_queries_never_pass():
-    _, verdict = decided([1.0] * 200, "recall@10 >= 0.9", sampled=True)
+    decision, verdict = decided([1.0] * 200, "recall@10 >= 0.9", sampled=True)
     assert verdict.outcome == "UNDECIDED"
+    assert not decision.decided  # the others at least make the interval narrower
     assert "--queries" in verdict.goals[0].note
-    _, verdict = decided([0.1] * 200, "recall@10 >= 0.9", sampled=True)
+    decision, verdict = decided([0.1] * 200, "recall@10 >= 0.9", sampled=True)
+    assert decision.decided
     assert verdict.outcome == "FAIL"
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -147,6 +148,10 @@ def test_iterative_scans_answer_filtered_queries_in_full(table, target):
     )  # fmt: skip
     assert off.counts.short > 0 or (off.index_used or 0) < 1
     assert scanned.counts.short <= off.counts.short
+    assert any("--set hnsw.iterative_scan=strict_order" in each.advice for each in off.next_steps) == (
+        off.counts.short > 0
+    )
+    assert scanned.next_steps == ()
 
 
 def test_a_query_with_a_filter_that_has_no_sql_form_is_left_out_and_counted(table, target):
@@ -180,6 +185,8 @@ def test_the_command_prints_json_and_exits_by_verdict(table, target, tmp_path):
     assert said["verdict"]["outcome"] == "FAIL"
     assert said["queries"] <= 200
     assert said["recall"]["any_time"]
+    (step,) = said["next_steps"]
+    assert shlex.split(step["command"])[:3] == ["recallatk", "tune", target]
     passed = recallatk(*words, "--target", "recall@10 >= 0.05", cwd=tmp_path)
     assert passed.returncode == 0, passed.stderr
     assert passed.stdout.startswith("PASS.")

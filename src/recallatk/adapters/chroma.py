@@ -13,17 +13,18 @@ import numpy as np
 
 from recallatk.adapters.base import Abilities
 from recallatk.adapters.batch import QueryBatch, float32_matrix, padded
+from recallatk.adapters.chroma_filters import ChromaFilters
 from recallatk.adapters.database import Database, address, dropping, told
 from recallatk.adapters.live import SAMPLE, IndexFacts, LiveCollection
 from recallatk.adapters.snippet import INPUTS, Setting, lines
 from recallatk.adapters.stored_columns import StoredColumns, own_columns
 from recallatk.core import Corpus, Knob, Metric, blocks
 from recallatk.errors import EngineError
-from recallatk.filters import And, ContainsAll, ContainsAny, Exists, In, Not, Or, Prefix, Range
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -73,23 +74,13 @@ class Chroma(Database):
             self._fill(DEFAULT_EF)
 
     def _open(self) -> Any:
-        import chromadb
-        from chromadb.config import Settings
-
-        settings = Settings(anonymized_telemetry=False)
         if self.folder is not None:
-            return chromadb.PersistentClient(path=self.folder.path, settings=settings)
+            return local_client(self.folder.path)
         url = urlsplit(address(self.name, self.parameters["url"]))
         if url.scheme not in ("http", "https") or not url.hostname:
             raise EngineError("chroma: url. Accepted: http://host:8000")
-        token = self.key()
-        return chromadb.HttpClient(
-            host=url.hostname,
-            port=url.port or (443 if url.scheme == "https" else 8000),
-            ssl=url.scheme == "https",
-            headers={"x-chroma-token": token} if token else None,
-            settings=settings,
-        )
+        secure = url.scheme == "https"
+        return server_client(url.hostname, url.port or (443 if secure else 8000), secure, self.key())
 
     def _fill(self, ef_search: int) -> None:
         hnsw = {
@@ -163,35 +154,7 @@ class Chroma(Database):
 
     def compiled(self, condition: Filter) -> Any:
         """The filter as Chroma's `where`; None lets every row pass, and False none."""
-        reduced = self.columns.reduced(condition)
-        return (None if reduced else False) if isinstance(reduced, bool) else self._where(reduced)
-
-    def _where(self, condition: Filter) -> dict[str, Any]:
-        match condition:
-            case And(operands) | Or(operands):
-                return {f"${condition.word}": [self._where(each) for each in operands]}
-            case In(key, values):
-                return {key: {"$in": list(values)}}
-            case Not(In(key, values)):
-                return {key: {"$nin": list(values)}}
-            case Range(key):
-                return _all_or_any("$and", [{key: {f"${each}": v}} for each, v in _numbers(condition)])
-            case Not(Range(key) as bounded):
-                opposite = {"gte": "$lt", "gt": "$lte", "lte": "$gt", "lt": "$gte"}
-                return _all_or_any("$or", [{key: {opposite[each]: v}} for each, v in _numbers(bounded)])
-            case ContainsAny() | ContainsAll():
-                return _contained(condition, negated=False)
-            case Not(ContainsAny() | ContainsAll() as contained):
-                return _contained(contained, negated=True)
-            case Prefix() | Not(Prefix()):
-                raise EngineError("chroma cannot filter by a prefix")
-            case Exists(key):
-                kind = next(each.kind for each in self.columns.columns.values() if each.key == key)
-                if kind == "truth":
-                    return {key: {"$in": [True, False]}}
-                if kind not in ("text", "texts", "wholes"):
-                    return {"$or": [{key: {"$gte": 0}}, {key: {"$lt": 0}}]}
-        raise EngineError("chroma cannot filter on missing values")
+        return ChromaFilters(self.columns).compiled(condition)
 
     def exercised(self) -> str:
         """Rows in the file of the graph; a server shows only its row count and configuration."""
@@ -264,6 +227,34 @@ class Chroma(Database):
         )
 
 
+def local_client(path: Path, **database: str) -> Any:
+    """A client of the store in a folder, in this process.
+
+    Args:
+        path: the folder.
+        database: `tenant` and `database`, if they are not the defaults.
+    """
+    import chromadb
+
+    return chromadb.PersistentClient(path=path, settings=_settings(), **database)
+
+
+def server_client(host: str, port: int, secure: bool, token: str | None, **database: str) -> Any:
+    """A client of a server; building it asks the server for its version."""
+    import chromadb
+
+    headers = {"x-chroma-token": token} if token else None
+    return chromadb.HttpClient(
+        host=host, port=port, ssl=secure, headers=headers, settings=_settings(), **database
+    )
+
+
+def _settings() -> Any:
+    from chromadb.config import Settings
+
+    return Settings(anonymized_telemetry=False)
+
+
 def close_client(client: Any) -> None:
     """Close the client and the server connections that it would leave open."""
     client.close()
@@ -284,23 +275,6 @@ def quiet() -> Iterator[None]:
 def _metadata(payload: dict[str, Any]) -> dict[str, Any] | None:
     """The values of one row; Chroma stores no empty list, which contains as little as a missing one."""
     return {key: value for key, value in payload.items() if value != []} or None
-
-
-def _numbers(condition: Range) -> list[tuple[str, Any]]:
-    bounds = list(condition.bounds().items())
-    if any(isinstance(value, str) for _, value in bounds):
-        raise EngineError("chroma cannot compare text with < or >")
-    return bounds
-
-
-def _contained(condition: ContainsAny | ContainsAll, negated: bool) -> dict[str, Any]:
-    operator = "$not_contains" if negated else "$contains"
-    word = "$and" if isinstance(condition, ContainsAll) != negated else "$or"
-    return _all_or_any(word, [{condition.column: {operator: value}} for value in condition.values])
-
-
-def _all_or_any(word: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    return parts[0] if len(parts) == 1 else {word: parts}
 
 
 def _client_code(url: str) -> str:
@@ -347,13 +321,12 @@ class LiveChroma(LiveCollection):
     def attach(self, corpus: Corpus, metric: Metric, **parameters: Any) -> None:
         """Remember the columns, which the collection has under the same names."""
         super().attach(corpus, metric, **parameters)
-        self._filters = Chroma()
-        self._filters.columns = own_columns(self.name, corpus)
+        self._columns = own_columns(self.name, corpus)
 
     def translated(self, condition: Filter) -> Any:
         """The `where` of the collection; None lets every row pass, and False none."""
-        self.require_columns(condition, self._filters.columns.corpus)
-        return self._filters.compiled(condition)
+        self.require_columns(condition, self._columns.corpus)
+        return ChromaFilters(self._columns).compiled(condition)
 
     def metadata_of(self, found: Any) -> Mapping[str, Any]:
         """The metadata of one id."""

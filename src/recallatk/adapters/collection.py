@@ -176,6 +176,10 @@ class Collection:
         """Number of rows with a vector that pass a filter; needs `exact_mode`."""
         raise NotImplementedError
 
+    def remedy_for_short(self) -> str | None:
+        """What to set if filtered answers have too few rows; None if nothing is known to help."""
+        return None
+
     def writes(self) -> object | None:
         """A value that changes with every write; None if the engine has none."""
         return None

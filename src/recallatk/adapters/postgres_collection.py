@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,9 +14,14 @@ from recallatk.adapters.collection import Answer, AnswerPair, Collection, Discov
 from recallatk.adapters.postgres import OPERATORS, ArrayFilters
 from recallatk.adapters.postgres_catalog import quoted, read_table, require_metric
 from recallatk.adapters.postgres_server import connected
+from recallatk.adapters.postgres_settings import (
+    checked_settings,
+    iterative_scan_remedy,
+    knobs_of,
+    set_statements,
+)
 from recallatk.adapters.postgres_template import checked_template, filled_template
-from recallatk.core import Knob
-from recallatk.errors import EngineError, FilterError, UsageError, unknown
+from recallatk.errors import EngineError, FilterError, UsageError
 from recallatk.filters.moments import is_moment
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.collection import CollectionTarget
     from recallatk.adapters.probe_limits import ProbeLimits
+    from recallatk.core import Knob
     from recallatk.filters import Filter
     from recallatk.filters.expression import Literal
 
@@ -34,13 +39,6 @@ _NAME = "recallatk"
 # A probe that waits for a lock would make others wait behind it.
 _LOCK_SECONDS = 2
 _EXACT = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
-_KNOBS = {
-    "hnsw": Knob("ef_search", default=40, low=1, high=1000, effort=True, help="hnsw.ef_search"),
-    "ivfflat": Knob("probes", default=1, low=1, high=32768, effort=True, help="ivfflat.probes"),
-}
-_SETTINGS = {"ef_search": "hnsw.ef_search", "probes": "ivfflat.probes"}
-# Settings that change which rows come back and how fast, and nothing else.
-_ACCEPTED = re.compile(r"(hnsw|ivfflat|diskann|vchordrq)\.[a-z_]+|enable_[a-z]+|plan_cache_mode|work_mem|jit")
 _SCANS = "SELECT coalesce(sum(pg_stat_get_xact_numscans(oid)), 0)::bigint FROM unnest(%s::oid[]) AS oid"
 _IN_FORCE = (
     "SELECT name, setting FROM pg_settings WHERE name ~ '^(hnsw|ivfflat|diskann|vchordrq)[.]' ORDER BY name"
@@ -266,29 +264,17 @@ class PostgresCollection(Collection):
 
     # Searching
 
+    @property
+    def _method(self) -> str:
+        return "" if self.table.index is None else self.table.index.method
+
     def knobs(self) -> tuple[Knob, ...]:
         """The effort of the index."""
-        index = self.table.index
-        knob = None if index is None else _KNOBS.get(index.method)
-        return () if knob is None else (knob,)
+        return knobs_of(self._method)
 
     def configure(self, search: Mapping[str, Any], settings: Mapping[str, str] | None = None) -> None:
         """Set them in every transaction of this probe; other sessions are not affected."""
-        known = {each.name: each for each in self.knobs()}
-        found: dict[str, str] = {}
-        for name, value in search.items():
-            if name not in known:
-                raise UsageError(f"--search: {unknown('parameter', name, known)}")
-            if not known[name].accepts(value):
-                raise UsageError(f"--search {name}={value}. Accepted: {known[name].accepted}")
-            found[_SETTINGS[name]] = str(value)
-        for name, value in (settings or {}).items():
-            if not _ACCEPTED.fullmatch(name):
-                raise UsageError(
-                    f"--set {name}: a probe sets only parameters of the search: hnsw.*, ivfflat.*, "
-                    "diskann.*, vchordrq.*, enable_*, plan_cache_mode, work_mem, jit"
-                )
-            found[name] = value
+        found = checked_settings(self.knobs(), search, settings or {})
         before, self.settings = self.settings, found
         try:
             with self._transaction():
@@ -296,7 +282,8 @@ class PostgresCollection(Collection):
         except EngineError:
             self.settings = before
             raise
-        self._found = replace(self._found, settings={**in_force, **found})
+        mine = {name: value for name, value in in_force.items() if name.startswith(f"{self._method}.")}
+        self._found = replace(self._found, settings={**(mine or in_force), **found})
 
     def refusal(self, condition: Filter) -> str | None:
         """Why a filter has no SQL form on this table; None if it has."""
@@ -401,13 +388,13 @@ class PostgresCollection(Collection):
             while found := self._rows(f"FETCH {_FETCHED} FROM recallatk_rows"):
                 yield _batch(found, columns)
 
+    def remedy_for_short(self) -> str | None:
+        """Iterative scans go on until enough rows pass the filter."""
+        return iterative_scan_remedy(self._method, self._found.settings)
+
     def snippet(self, search: Mapping[str, Any]) -> str:
         """SET statements for a session and for a role."""
-        settings = {_SETTINGS[name]: value for name, value in search.items()}
-        lines = [f"SET {name} = {value};" for name, value in settings.items()]
-        lines += [f"-- for every session of a role: ALTER ROLE app SET {name} = {value};"
-                  for name, value in settings.items()]  # fmt: skip
-        return "\n".join(lines)
+        return set_statements(search)
 
     def close(self) -> None:
         """Disconnect."""

@@ -9,7 +9,7 @@ from recallatk.errors import EngineError, FilterError
 from recallatk.filters import And, ContainsAll, ContainsAny, Exists, Filter, In, Not, Or, Prefix, Range
 
 if TYPE_CHECKING:
-    from recallatk.adapters.stored_columns import Column, StoredColumns
+    from recallatk.adapters.stored_columns import Column, FilterColumns
     from recallatk.filters.expression import Literal
 
 SCHEMA = {
@@ -28,10 +28,16 @@ _LISTS = ("texts", "wholes")
 
 
 class QdrantFilters:
-    """Reduced filters and payloads of the same columns, for one of Qdrant's APIs."""
+    """Reduced filters and payloads of the same columns, for one of Qdrant's APIs.
 
-    def __init__(self, columns: StoredColumns, api: Any) -> None:
-        self.api = api
+    Args:
+        columns: the columns.
+        api: the module with the classes of requests.
+        own: whether the payload is the user's, which holds booleans as such; ours holds numbers.
+    """
+
+    def __init__(self, columns: FilterColumns, api: Any, *, own: bool = False) -> None:
+        self.api, self.own, self.engine = api, own, columns.engine
         self.columns = {column.key: column for column in columns.stored.values()}
 
     def payload(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +76,17 @@ class QdrantFilters:
         """Qdrant matches neither fractional numbers nor dates; a range of one value does."""
         if isinstance(value, float) or self.columns[key].kind == "moment":
             return {"range": self._bounds(key, {"gte": value, "lte": value})}
+        if self.own and self.columns[key].kind == "truth":
+            if self._in_process:
+                # The shard takes true for the number 1, which matches no boolean.
+                raise EngineError(f"{self.engine} cannot filter by {key!r}, which holds booleans")
+            return {"match": self.api.MatchValue(value=bool(value))}
         return {"match": self.api.MatchValue(value=self._stored(self.columns[key], value))}
+
+    @property
+    def _in_process(self) -> bool:
+        """Whether the classes are those of the shard."""
+        return hasattr(self.api, "RangeFloat")
 
     def _bounds(self, key: str, bounds: dict[str, Literal]) -> Any:
         if self.columns[key].kind == "text":
@@ -78,7 +94,7 @@ class QdrantFilters:
         ranges = ("RangeFloat", "Range"), ("RangeDateTime", "DatetimeRange")
         shard, client = ranges[self.columns[key].kind == "moment"]
         made = {name: self._stored(self.columns[key], value) for name, value in bounds.items()}
-        return getattr(self.api, shard if hasattr(self.api, shard) else client)(**made)
+        return getattr(self.api, shard if self._in_process else client)(**made)
 
     def _stored(self, column: Column, value: Any) -> Any:
         if column.kind == "moment":

@@ -63,15 +63,7 @@ class LiveQdrant(LiveCollection):
         reduced = self.columns.reduced(condition)
         if isinstance(reduced, bool):
             return None if reduced else False
-        return self.own_booleans(QdrantFilters(self.columns, self.api()).filter(reduced), condition)
-
-    def own_booleans(self, made: Any, condition: Filter) -> Any:
-        """The filter for a payload with booleans, which our own collections store as numbers."""
-        raise NotImplementedError
-
-    def boolean_columns(self, condition: Filter) -> set[str]:
-        """Columns of booleans in a filter."""
-        return {name for name in condition.columns() if self.columns.columns[name].kind == "truth"}
+        return QdrantFilters(self.columns, self.api(), own=True).filter(reduced)
 
     def answers(self, vectors: NDArray[Any], k: int, filters: Sequence[Any]) -> list[Any]:
         """The points of each query with its filter."""
@@ -157,13 +149,6 @@ class LiveQdrantShard(LiveQdrant):
         """Some points with their payload."""
         return list(self.index.retrieve(ids, True, False))
 
-    def own_booleans(self, made: Any, condition: Filter) -> Any:
-        """Refuse them: a shard takes true for the number 1, which matches no boolean."""
-        found = sorted(self.boolean_columns(condition))
-        if found:
-            raise EngineError(f"{self.name} cannot filter by {found[0]!r}, which holds booleans")
-        return made
-
     def answers(self, vectors: NDArray[Any], k: int, filters: Sequence[Any]) -> list[Any]:
         """One batch of searches."""
         api = self.api()
@@ -224,16 +209,6 @@ class LiveQdrantCollection(LiveQdrant):
     def points(self, ids: list[Any]) -> list[Any]:
         """Some points with their payload."""
         return list(self.index.retrieve(self.collection, ids, with_payload=True))
-
-    def own_booleans(self, made: Any, condition: Filter) -> Any:
-        """Numbers in conditions on booleans become booleans again."""
-        booleans = self.boolean_columns(condition)
-        for each in [*(made.must or ()), *(made.should or ()), *(made.must_not or ())]:
-            if not hasattr(each, "key"):
-                self.own_booleans(each, condition)
-            elif each.key in booleans and each.match is not None:
-                each.match = self.api().MatchValue(value=bool(each.match.value))
-        return made
 
     def answers(self, vectors: NDArray[Any], k: int, filters: Sequence[Any]) -> list[Any]:
         """One batch of searches."""

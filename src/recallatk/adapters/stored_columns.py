@@ -68,56 +68,16 @@ class Column:
         return ticks_per_second(self.type) / self.scale
 
 
-class StoredColumns:
-    """The corpus columns that an engine stores with the vectors; nulls are left out."""
+class FilterColumns:
+    """Columns that an engine stores, and filters on them."""
 
-    def __init__(self, engine: str, corpus: Corpus) -> None:
-        self.engine, self.corpus = engine, corpus
-        names, schema = corpus.metadata_names, corpus.columns.schema
-        types = {name: _plain_type(schema.field(name).type) for name in names if names.count(name) == 1}
-        self.columns = {
-            name: Column(f"c{number}", _kind(types[name]), types[name])
-            for number, name in enumerate(names)
-            if name in types
-        }
-
-    def limit_lists(self, most: int) -> None:
-        """Leave out columns with a list of more elements than the engine can store."""
-        import pyarrow.compute as pc
-
-        for name, column in self.stored.items():
-            if column.kind in ("texts", "wholes"):
-                read = self.corpus.columns.read([name], 0, self.corpus.rows)
-                longest = pc.max(pc.list_value_length(read[name])).as_py() or 0
-                if longest > most:
-                    column.kind = (
-                        f"lists of up to {longest:,} elements; {self.engine} stores at most {most:,}"
-                    )
+    def __init__(self, engine: str, columns: dict[str, Column]) -> None:
+        self.engine, self.columns = engine, columns
 
     @property
     def stored(self) -> dict[str, Column]:
         """The columns that can be stored."""
         return {name: column for name, column in self.columns.items() if column.kind in _STORED}
-
-    def read(self, start: int, stop: int) -> list[dict[str, Any]]:
-        """The values of each of these rows, by key, without nulls."""
-        if not self.stored:
-            return [{} for _ in range(start, stop)]
-        return self._payloads(self.corpus.columns.read(list(self.stored), start, stop))
-
-    def inserted(self, metadata: pa.Table | None, rows: int) -> list[dict[str, Any]]:
-        """The values of inserted rows; missing columns are null."""
-        return self._payloads(completed(metadata, self.corpus.columns.schema, rows))
-
-    def _payloads(self, table: pa.Table) -> list[dict[str, Any]]:
-        payloads: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
-        for name, column in self.stored.items():
-            for payload, value in zip(payloads, _values(column, table[name]), strict=True):
-                if value is None or value != value:
-                    column.nullable = True
-                else:
-                    payload[column.key] = value
-        return payloads
 
     def reduced(self, condition: Filter, negated: bool = False) -> Filter | bool:
         """The filter over keys in two-valued logic: negations move to the leaves, which exclude nulls."""
@@ -189,6 +149,54 @@ class StoredColumns:
         return Range(column.key, **bounds)
 
 
+class StoredColumns(FilterColumns):
+    """The corpus columns that an engine stores with the vectors; nulls are left out."""
+
+    def __init__(self, engine: str, corpus: Corpus) -> None:
+        self.corpus = corpus
+        names, schema = corpus.metadata_names, corpus.columns.schema
+        types = {name: _plain_type(schema.field(name).type) for name in names if names.count(name) == 1}
+        columns = {
+            name: Column(f"c{number}", _kind(types[name]), types[name])
+            for number, name in enumerate(names)
+            if name in types
+        }
+        super().__init__(engine, columns)
+
+    def limit_lists(self, most: int) -> None:
+        """Leave out columns with a list of more elements than the engine can store."""
+        import pyarrow.compute as pc
+
+        for name, column in self.stored.items():
+            if column.kind in ("texts", "wholes"):
+                read = self.corpus.columns.read([name], 0, self.corpus.rows)
+                longest = pc.max(pc.list_value_length(read[name])).as_py() or 0
+                if longest > most:
+                    column.kind = (
+                        f"lists of up to {longest:,} elements; {self.engine} stores at most {most:,}"
+                    )
+
+    def read(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """The values of each of these rows, by key, without nulls."""
+        if not self.stored:
+            return [{} for _ in range(start, stop)]
+        return self._payloads(self.corpus.columns.read(list(self.stored), start, stop))
+
+    def inserted(self, metadata: pa.Table | None, rows: int) -> list[dict[str, Any]]:
+        """The values of inserted rows; missing columns are null."""
+        return self._payloads(completed(metadata, self.corpus.columns.schema, rows))
+
+    def _payloads(self, table: pa.Table) -> list[dict[str, Any]]:
+        payloads: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
+        for name, column in self.stored.items():
+            for payload, value in zip(payloads, _values(column, table[name]), strict=True):
+                if value is None or value != value:
+                    column.nullable = True
+                else:
+                    payload[column.key] = value
+        return payloads
+
+
 def _inside(bound: str, value: Any, scale: int) -> dict[str, Literal]:
     """A bound as a whole number; between two of them, the nearest one inside."""
     exact = Fraction(value) / scale
@@ -251,10 +259,21 @@ def own_columns(engine: str, corpus: Corpus) -> StoredColumns:
         if column.kind != "nothing":
             values = corpus.metadata[name]
             column.nullable = bool(pc.any(pc.is_null(values, nan_is_null=True)).as_py())
-        # How the user's own collection holds dates and null lists is not known.
-        if column.kind in ("moment", "clock") or (column.nullable and column.kind in ("texts", "wholes")):
-            column.kind = str(column.type)
+        _require_known_form(column)
     return found
+
+
+def found_column(name: str, kind: pa.DataType, nullable: bool) -> Column:
+    """A column that was found in a collection, under its own name."""
+    column = Column(name, _kind(kind), kind, nullable)
+    _require_known_form(column)
+    return column
+
+
+def _require_known_form(column: Column) -> None:
+    """Leave out columns of which it is not known how the user's own collection holds them."""
+    if column.kind in ("moment", "clock") or (column.nullable and column.kind in ("texts", "wholes")):
+        column.kind = str(column.type)
 
 
 def _kind(kind: pa.DataType) -> str:

@@ -27,6 +27,8 @@ _SCHEMES = {
     "faiss": "recallatk.adapters.faiss_collection:FaissFileCollection",
     "usearch": "recallatk.adapters.usearch_collection:UsearchFileCollection",
     "hnswlib": "recallatk.adapters.hnswlib_collection:HnswlibFileCollection",
+    "chroma": "recallatk.adapters.chroma_collection:ChromaCollection",
+    "qdrant": "recallatk.adapters.qdrant_collection:QdrantCollection",
 }
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(\?.*)?")
@@ -68,6 +70,11 @@ def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -
     shown = target.text.removeprefix("function://")
     target = replace(target, text=shown, options={**target.options, **more})
     return kind.open(target, limits or ProbeLimits())
+
+
+def shown_target(text: str) -> str:
+    """A target as it may be shown: without its password."""
+    return parse_target(_complete(text), ()).text
 
 
 def collection_in_use(target: str | Collection, timeout: float) -> AbstractContextManager[Collection]:

@@ -8,6 +8,7 @@ COMMANDS = {
     "score": "Score a file of answers against the ground truth.",
     "tune": "Find the cheapest setting that meets a recall target within your budgets.",
     "probe": "Measure the recall of a collection that is in use, read-only.",
+    "watch": "Probe a collection in use again and again, and tell when its recall falls.",
     "run": "Measure every setting of a bench file, or of the engines that you name.",
     "init": "Write a commented bench file for your data.",
     "truth": "Compute or verify exact ground truth.",
@@ -19,6 +20,7 @@ COMMANDS = {
     "report": "Write the HTML report of a run, a tuning or several runs.",
     "show": "Print the tables of a run.",
     "explain": "Show why a run missed neighbors, and what to change.",
+    "history": "Show how recall developed over runs, tunings and probes.",
     "runs": "List the runs in a folder.",
     "export": "Write a run as CSV, JSON, Parquet, ann-benchmarks or HdrHistogram.",
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recallatk.cli.exits import FAILED
+from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.progress import progress
 from recallatk.cli.volume import note, set_quiet
@@ -31,6 +32,7 @@ Settings = Annotated[
 ]
 Rate = Annotated[str, typer.Option(help="Most queries per second, e.g. 20/s; `none` for no limit.")]
 Timeout = Annotated[str, typer.Option(help="Time limit of every statement, e.g. 30s.")]
+Recent = Annotated[int | None, typer.Option(help="Ask the latest queries alone, so many of them.")]
 TruthSource = Annotated[
     str | None, typer.Option("--truth", help="Source of truth of a collection: exact or stream.")
 ]
@@ -46,6 +48,7 @@ def probe(
     target: TargetUrl,
     queries: Annotated[str | None, typer.Option(help="Real queries; a file, folder or query log.")] = None,
     sample: Annotated[int, typer.Option(help="Without --queries: rows that serve as queries.")] = 500,
+    recent: Recent = None,
     at: Annotated[
         int | None, typer.Option(help="Cutoff k of recall@k. Default: the target's, else 10.")
     ] = None,
@@ -64,6 +67,7 @@ def probe(
     max_rate: Rate = "20/s",
     timeout: Timeout = "30s",
     seed: Annotated[int, typer.Option(help="Random seed for the order of queries and the sample.")] = 0,
+    history: HistoryFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,15 +79,17 @@ def probe(
     from recallatk.reporting.probe import probe_to_text
 
     set_quiet(quiet)
+    remembered = history_for(history)
     with opened_target(target, timeout, sql) as opened, progress("probing") as line:
         found = probe_target(
             opened, queries, goals=targets or (), at=at, where=where, by=by or (),
-            search=parameters(search or ()), settings=texts(settings or ()), sample=sample,
+            search=parameters(search or ()), settings=texts(settings or ()), sample=sample, recent=recent,
             truth=truth, corpus=corpus,
             max_rate=rate_of(max_rate), proxy=proxy, seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
         typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else probe_to_text(found))
+    remember_in(remembered, found)
     outcome = found.verdict.outcome
     if outcome in ("FAIL", "UNDECIDED"):
         raise typer.Exit(FAILED if outcome == "FAIL" else UNDECIDED)

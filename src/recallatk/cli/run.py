@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from recallatk.cli.exits import FAILED, warn_if_swapped
+from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import (
     BenchQueries,
     Budgets,
@@ -115,6 +116,7 @@ def run(
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
+    history: HistoryFile = None,
     dry_run: DryRun = False,
     resume: Resume = False,
     fresh: Fresh = False,
@@ -126,8 +128,7 @@ def run(
 ) -> None:
     """Measure recall, latency, throughput, memory, size and build cost of every setting.
 
-    Each trial is saved once measured; the same command resumes a run. With a bench file, options about
-    queries, groups, rounds, judges, goals and price win.
+    The same command resumes. With a bench file, options on queries, groups, rounds, judges, goals, price win.
 
     Example: recallatk run bench.toml
 
@@ -146,7 +147,7 @@ def run(
         _show_plan(benchmark, folder, as_json=as_json)
         return
     _require_run(folder, resume=resume)
-    _measure_and_show(benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose))
+    _measure(benchmark, folder, Manner(fresh, retry_failed, strict, as_json, quiet, verbose), history)
 
 
 def _require_run(folder: Path, *, resume: bool) -> None:
@@ -165,15 +166,17 @@ class Manner(NamedTuple):
     verbose: bool
 
 
-def _measure_and_show(benchmark: Benchmark, folder: Path, manner: Manner) -> None:
+def _measure(benchmark: Benchmark, folder: Path, manner: Manner, history: Path | None) -> None:
     """Lint, measure, write the reports, print the result and exit with its code."""
     from recallatk.cli.lint_and_report import lint
     from recallatk.linter import Evidence
 
     import_from_here(benchmark.settings)
+    remembered = history_for(history, folder)
     known = Evidence(benchmark.settings, benchmark.dataset, benchmark.find_truth())
     lint(known, strict=manner.strict)
     found = _measured(benchmark, folder, fresh=manner.fresh, retry_failed=manner.retry_failed)
+    remember_in(remembered, found)
     findings = _report(found, folder, known, benchmark.truth(), manner)
     nothing = found.failures and not found.measurements
     if nothing or (manner.strict and any(each.counts for each in findings)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from recallatk.cli.exits import FAILED
+from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import (
     BenchQueries,
     Budgets,
@@ -111,6 +112,7 @@ def tune(
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     out: Out = None,
+    history: HistoryFile = None,
     truth: TruthSource = None,
     made_from: MadeFrom = None,
     search: FixedSearch = None,
@@ -126,8 +128,7 @@ def tune(
 ) -> None:
     """Find the cheapest setting that meets a recall target within your budgets.
 
-    The choice is validated on held-out queries. The exit code is 1 if no setting meets the target. The same
-    command resumes an interrupted tuning.
+    Held-out queries validate the choice. The exit code is 1 if none meets the target. Run again to resume.
 
     Example: recallatk tune corpus.parquet queries.parquet --metric cosine --target "recall@10 >= 0.95"
 
@@ -139,7 +140,7 @@ def tune(
     asked = GivenOptions(queries or query_file, metric, where, id_column, vector_column, model, query_model,
         model_column, sample=sample, corpus_sample=corpus_sample, weight=weight, target=target,
         budget=budget, price=price, qrels=qrels)  # fmt: skip
-    of_target = TargetOptions(truth, made_from, search, settings, sql, timeout, max_rate)
+    of_target = TargetOptions(truth, made_from, search, settings, sql, timeout, max_rate, history)
     if is_target(file):
         unused = {"--engine": engine, "--prefer": prefer, "--time": time, "--out": out, "--by": by}
         tune_target(file, asked, of_target, seed, as_json, unused)
@@ -147,13 +148,14 @@ def tune(
     of_target.refuse()
     benchmark = open_benchmark(file, asked)
     wanted = _wanted(benchmark.settings, file, target, budget, prefer, engine, time, by)
-    _tune_benchmark(benchmark, wanted, out, seed, strict, as_json, quiet, verbose)
+    _tune_benchmark(benchmark, wanted, out, history, seed, strict, as_json, quiet, verbose)
 
 
 def _tune_benchmark(
     benchmark: Benchmark,
     wanted: Wanted,
     out: Path | None,
+    history: Path | None,
     seed: int,
     strict: bool,
     as_json: bool,
@@ -165,10 +167,12 @@ def _tune_benchmark(
     _require_columns(wanted.by, benchmark.dataset)
     folder = Path(f"{benchmark.settings.output.folder}-tune") if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
+    remembered = history_for(history, folder)
     truth = _stated_truth(benchmark)
     known = before_tuning(benchmark, truth, wanted.target)
     lint(known, strict=strict)
     found = _tuned(benchmark, wanted, truth, folder, seed)
+    remember_in(remembered, found, benchmark.dataset.name)
     findings = report_tuning(found, folder, known, benchmark, seed=seed)
     _print(found, findings, folder, as_json=as_json, quiet=quiet, verbose=verbose)
     if not found.met or (strict and any(each.counts for each in findings)):

@@ -10,12 +10,14 @@ import typer
 
 from recallatk.adapters.target_schemes import is_target as is_target  # noqa: PLC0414 - decided here
 from recallatk.cli.exits import FAILED
+from recallatk.cli.history import history_for, remember_in
 from recallatk.cli.probe import opened_target, parameters, rate_of, show_discovery, texts
 from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from recallatk.cli.options import GivenOptions
 
@@ -33,6 +35,7 @@ class TargetOptions:
     sql: str | None
     timeout: str
     max_rate: str
+    history: Path | None = None
 
     def refuse(self) -> None:
         """Refuse those that are stated without an existing collection."""
@@ -77,6 +80,7 @@ def tune_target(
     wrong = [name for name, value in stated.items() if value and name not in _USED]
     if wrong:
         raise UsageError(f"{', '.join(wrong)} cannot be combined with an existing collection")
+    remembered = history_for(asked.history)
     goals = [*(given.target or ()), *(given.budget or ())]
     with opened_target(target, asked.timeout, asked.sql) as opened, progress("tuning") as line:
         found = tune_effort(
@@ -86,5 +90,6 @@ def tune_target(
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
     typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else effort_to_text(found))
+    remember_in(remembered, found)
     if not found.served:
         raise typer.Exit(FAILED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +85,14 @@ class ProbeSegment:
         }
 
 
+class NextStep(NamedTuple):
+    """What helps after a probe."""
+
+    advice: str
+    command: str = ""
+    """To paste; empty if the advice says all."""
+
+
 @dataclass(frozen=True, eq=False)
 class Probed:
     """Recall of an existing collection, with what it is based on."""
@@ -121,6 +129,8 @@ class Probed:
     notes: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     """Reasons why filters were refused."""
+    next_steps: tuple[NextStep, ...] = ()
+    """What to do where a target is missed or answers are short."""
     per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
     """`recall`, `strict` and `latency_ms` of every query asked, in the order asked."""
     columns: pa.Table | None = field(default=None, repr=False)
@@ -172,7 +182,26 @@ class Probed:
             "settings": {name: str(value) for name, value in self.settings.items()},
             "by": {name: [each.to_dict() for each in found] for name, found in self.by.items()},
             "notes": list(self.notes),
+            "next_steps": [each._asdict() for each in self.next_steps],
         }
+
+
+@dataclass(frozen=True, eq=False)
+class WatchLook:
+    """One look at the collection: a probe, or the reason why there is none."""
+
+    when: str
+    """Start of the look, ISO 8601 in UTC."""
+    probed: Probed | None
+    problem: str = ""
+    """Why there is no probe."""
+    wait: float = 0.0
+    """Seconds until the next look."""
+
+    @property
+    def outcome(self) -> str | None:
+        """PASS, FAIL or UNDECIDED; None without goals or without a probe."""
+        return None if self.probed is None else self.probed.verdict.outcome
 
 
 @dataclass(frozen=True)

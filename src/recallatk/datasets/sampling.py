@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from blake3 import blake3
 
 from recallatk.core import Corpus, Dataset, QuerySet, Records
@@ -80,6 +81,20 @@ def queries_from_corpus(corpus: Corpus, count: int, *, seed: int = 0, by: str | 
     columns, identifier = _taken_columns(corpus, names, rows)
     records = Records(f"rows of {corpus.name}", gather(corpus.vectors, rows), columns, identifier)
     return dataclasses.replace(query_set(records), corpus_rows=rows)
+
+
+def latest_queries(queries: QuerySet, count: int, *, by: str = "time") -> QuerySet:
+    """The latest queries by a column of times, as query logs have; without it, the last of the file."""
+    if count < 1:
+        raise UsageError(f"the latest {count} queries. Accepted: 1 or more")
+    if count >= queries.rows:
+        return queries
+    if by not in queries.metadata_names:
+        return take_queries(queries, np.arange(queries.rows - count, queries.rows))
+    times = queries.columns.read([by], 0, queries.rows)[by].combine_chunks()
+    # Nulls are sorted last, and are taken as the earliest.
+    order = np.roll(pc.sort_indices(times).to_numpy(), times.null_count)
+    return take_queries(queries, np.sort(order[-count:]).astype(np.int64))
 
 
 def _draws(ids: pa.Array, seed: int, purpose: str) -> NDArray[np.float64]:

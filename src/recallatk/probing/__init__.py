@@ -2,5 +2,6 @@
 
 from recallatk.probing.effort import tune_effort
 from recallatk.probing.probe import probe
+from recallatk.probing.watch import watch
 
-__all__ = ["probe", "tune_effort"]
+__all__ = ["probe", "tune_effort", "watch"]

@@ -39,10 +39,11 @@ class RecallDecision:
     Args:
         goals: targets on recall@k, and latency budgets.
         k: the cutoff of the probe.
+        sampled: whether rows of the collection serve as queries; they cannot pass a target.
     """
 
-    def __init__(self, goals: Sequence[Goal], k: int) -> None:
-        self.goals, self.k = tuple(goals), k
+    def __init__(self, goals: Sequence[Goal], k: int, *, sampled: bool = False) -> None:
+        self.goals, self.k, self.sampled = tuple(goals), k, sampled
         for goal in self.goals:
             require_measurable(goal, k)
         self.tests = {
@@ -61,7 +62,21 @@ class RecallDecision:
         """Whether more queries cannot change the verdict."""
         if len(self.tests) < len(self.goals) or not self.goals:
             return False
-        return all(test.verdict is not SequentialVerdict.UNDECIDED for test in self.tests.values())
+        return all(test.verdict not in self.open_still for test in self.tests.values())
+
+    @staticmethod
+    def outcome_of(test: SequentialTest) -> Outcome:
+        """What a test has found of its target."""
+        return _OUTCOMES[test.verdict]
+
+    @property
+    def open_still(self) -> frozenset[SequentialVerdict]:
+        """Verdicts of a test that do not end the probe.
+
+        A sample that passes decides nothing: its other queries at least make the interval narrower.
+        """
+        passing = {SequentialVerdict.PASS} if self.sampled else set()
+        return frozenset({SequentialVerdict.UNDECIDED} | passing)
 
     def verdict(
         self,
@@ -69,13 +84,9 @@ class RecallDecision:
         milliseconds: NDArray[np.float64],
         columns: pa.Table | None,
         facts: FilterFacts | None = None,
-        *,
-        sampled: bool,
     ) -> Verdict:
         """The verdict on all goals; rows of the collection as queries cannot pass a target."""
-        return Verdict(
-            tuple(self._result(goal, values, milliseconds, columns, facts, sampled) for goal in self.goals)
-        )
+        return Verdict(tuple(self._result(goal, values, milliseconds, columns, facts) for goal in self.goals))
 
     def _result(
         self,
@@ -84,7 +95,6 @@ class RecallDecision:
         milliseconds: NDArray[np.float64],
         columns: pa.Table | None,
         facts: FilterFacts | None,
-        sampled: bool,
     ) -> GoalResult:
         if isinstance(goal, Budget):
             (result,) = evaluate([goal], Latencies(milliseconds))
@@ -93,7 +103,7 @@ class RecallDecision:
             return GoalResult(str(goal), Outcome.NOT_MEASURED, note="no query could be scored")
         if goal in self.tests:
             low, high = (bound(values, CONFIDENCE, in_order=True) for bound in (lower_bound, upper_bound))
-            outcome = _OUTCOMES[self.tests[goal].verdict]
+            outcome = self.outcome_of(self.tests[goal])
             # The test is a bound too: what it has decided, a bound that bets otherwise must not contradict.
             low = max(low, goal.value) if outcome is Outcome.MET else low
             high = min(high, goal.value) if outcome is Outcome.MISSED else high
@@ -101,7 +111,7 @@ class RecallDecision:
         else:
             inside = goal.members(columns, len(values), facts)
             result = target_result(goal, np.where(inside, values, np.nan))
-        if sampled and result.outcome is Outcome.MET:
+        if self.sampled and result.outcome is Outcome.MET:
             return GoalResult(
                 result.text, Outcome.UNDECIDED, result.value, result.low, result.high, ROWS_AS_QUERIES
             )

@@ -16,6 +16,7 @@ from recallatk.core.probed import Probed
 from recallatk.errors import EngineError, UsageError
 from recallatk.goals.grammar import parse_goal
 from recallatk.probing.decision import RecallDecision, latency_percentiles
+from recallatk.probing.next_steps import next_steps
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
 from recallatk.probing.query_groups import filter_counts, segments_by
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from recallatk.adapters.collection import Collection, Discovery
-    from recallatk.core.filtering import FilterFacts
     from recallatk.filters import Filter
     from recallatk.goals.grammar import Goal
     from recallatk.probing.probe_queries import ProbeQueries
@@ -48,6 +48,7 @@ def probe(
     search: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     sample: int = DEFAULT_SAMPLE,
+    recent: int | None = None,
     truth: str | None = None,
     corpus: Any = None,
     max_rate: float | None = DEFAULT_RATE,
@@ -69,6 +70,7 @@ def probe(
         search: search parameters, such as ef_search; by default what is in force.
         settings: settings of the engine by their own names, for this probe alone.
         sample: number of rows that serve as queries if there are none.
+        recent: ask the latest queries alone, so many of them.
         truth: `exact` for the engine's exact search, `stream` for certified truth of its vectors.
         corpus: the corpus that the collection was made from; its certified truth is used.
         max_rate: queries per second; None for no limit.
@@ -80,23 +82,21 @@ def probe(
         progress: called with the number of queries done, and of all.
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
-    k = cutoff(at, parsed)
-    decision = RecallDecision(parsed, k)
-    pace, stated = RateLimit(max_rate), {**(search or {}), **(settings or {})}
+    k, pace, stated = cutoff(at, parsed), RateLimit(max_rate), {**(search or {}), **(settings or {})}
+    decision = RecallDecision(parsed, k, sampled=queries is None)
     with collection_in_use(target, timeout) as opened:
         corpus = made_from(opened, corpus)
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
-        asked = probe_queries(opened, queries, where, sample, seed, one_setting=not stated)
+        asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=not stated)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
             return judged.probed(pace, progress)
         tally = _asked(opened, asked, reference, decision, k, pace, progress)
-        facts = filter_counts(opened, asked, reference, np.array(tally.places), pace)
-        found = _probed(opened, asked, reference, decision, tally, facts, by, stated)
-        return replace(found, agreement=agreement(opened, asked, reference, tally, pace))
+        found = _probed(opened, asked, reference, decision, tally, pace, by, stated)
+        return replace(found, next_steps=next_steps(opened, decision, tally, where, settings or {}))
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
@@ -167,11 +167,12 @@ def _probed(
     reference: Reference,
     decision: RecallDecision,
     tally: Tally,
-    facts: FilterFacts | None,
+    pace: RateLimit,
     by: Sequence[str],
     stated: Mapping[str, Any],
 ) -> Probed:
     found, values = collection.discovery(), tally.values
+    facts = filter_counts(collection, queries, reference, np.array(tally.places), pace)
     milliseconds = np.array(tally.milliseconds)
     stopped = bool(decision.tests)
     if stopped:
@@ -191,12 +192,13 @@ def _probed(
         k=tally.k,
         recall=Mean(plain_mean(values), plain_mean(np.array(tally.strict)), len(values), *ends),
         bound=lower_bound(values, in_order=True),
-        verdict=decision.verdict(values, milliseconds, columns, facts, sampled=queries.sampled),
+        verdict=decision.verdict(values, milliseconds, columns, facts),
         counts=tally.totals(),
         truth_source=reference.description,
         latency_ms=latency_percentiles(milliseconds),
         sampled=queries.sampled,
         any_time=stopped,
+        agreement=agreement(collection, queries, reference, tally, pace),
         more_queries=decision.more_queries(values),
         notes=(*found.notes, *write_notes(collection, reference)),
         refusals=tuple(tally.refusals),

@@ -17,7 +17,7 @@ from recallatk.datasets.checks import checked
 from recallatk.datasets.formats.query_log import is_query_log
 from recallatk.datasets.matrix import gather
 from recallatk.datasets.opening import make_queries, open_corpus, open_queries
-from recallatk.datasets.sampling import sample_rows
+from recallatk.datasets.sampling import latest_queries, sample_rows
 from recallatk.errors import MismatchError, UsageError
 from recallatk.files import locate
 from recallatk.filters import And, parse_filter
@@ -64,6 +64,7 @@ def probe_queries(
     sample: int,
     seed: int,
     *,
+    recent: int | None = None,
     one_setting: bool = False,
 ) -> ProbeQueries:
     """Queries that fit the collection.
@@ -74,6 +75,7 @@ def probe_queries(
         where: a filter for all queries, in addition to their own.
         sample: number of rows that serve as queries where there are none.
         seed: random seed of the sample and of the order.
+        recent: number of the latest queries to ask; None for all.
         one_setting: refuse a query log whose calls have different settings.
     """
     own_ids: list[Any] | None = None
@@ -85,6 +87,7 @@ def probe_queries(
         if one_setting:
             _require_one_setting(queries)
         opened = open_queries(queries)
+        opened = opened if recent is None else latest_queries(opened, recent)
     _require_fit(collection, opened)
     if where is not None:
         opened = _restricted(opened, parse_filter(where) if isinstance(where, str) else where)

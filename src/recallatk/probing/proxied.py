@@ -146,8 +146,8 @@ class Proxied:
         ).value
 
     def _decided(self) -> bool:
-        verdicts = [test.verdict for test in self.tests.values()]
-        return bool(verdicts) and all(each is not SequentialVerdict.UNDECIDED for each in verdicts)
+        open_still = self.decision.open_still
+        return bool(self.tests) and all(test.verdict not in open_still for test in self.tests.values())
 
     def _result(self) -> Probed:
         # The settings of the probe, and not those of the proxy.
@@ -181,7 +181,7 @@ class Proxied:
         )
 
     def _verdict(self, value: float, exact: Any, judged: Any, others: Any, milliseconds: Any) -> Verdict:
-        plain = self.decision.verdict(exact, milliseconds, None, sampled=self.queries.sampled)
+        plain = self.decision.verdict(exact, milliseconds, None)
         results = []
         for goal, result in zip(self.decision.goals, plain.goals, strict=True):
             if isinstance(goal, Budget):

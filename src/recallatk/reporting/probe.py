@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.intervals import share_interval
 from recallatk.analysis.segments import FEWEST
 from recallatk.reporting.document import Code, Document, Form, Section, Sentences, Table, build_sections
 from recallatk.reporting.labels import cut, number, with_margin
-from recallatk.reporting.text import for_console, render_text, terminal_width
-from recallatk.units import counted, share_of
+from recallatk.reporting.text import for_console, printable, render_text, terminal_width
+from recallatk.units import counted, format_duration, share_of
 
 if TYPE_CHECKING:
     from recallatk.core.judgments import GoalResult
-    from recallatk.core.probed import Discovery, Probed, TunedEffort
+    from recallatk.core.probed import Discovery, Probed, TunedEffort, WatchLook
     from recallatk.reporting.document import Block, Builders
 
 _LONGEST = 300
@@ -51,6 +51,34 @@ def probe_to_text(probed: Probed, *, width: int | None = None, ascii_only: bool 
     return for_console(render_text(Document("", sections), columns), ascii_only=ascii_only)
 
 
+def look_to_text(look: WatchLook, *, last: bool = False) -> str:
+    """One line of a watch: when, verdict, recall and when the next look is due.
+
+    Args:
+        look: a probe, or why there is none.
+        last: whether no other follows.
+    """
+    next_look = "" if last else f" Next in {_rounded(look.wait)}."
+    if look.probed is None:
+        return for_console(f"{look.when}: no probe: {printable(look.problem)}.{next_look}")
+    found = look.probed
+    outcome = f"{look.outcome}. " if look.outcome else ""
+    bound = "" if found.bound is None else f", at least {found.bound:.3f}"
+    queries = counted(found.recall.n, "query", "queries")
+    said = f"{outcome}recall@{found.k} {with_margin(found.recall)}{bound}, {queries}"
+    return for_console(f"{look.when}: {said}.{next_look}")
+
+
+def look_to_dict(look: WatchLook) -> dict[str, Any]:
+    """One look of a watch for JSON: the probe, or the problem."""
+    probed = None if look.probed is None else look.probed.to_dict()
+    return {"when": look.when, "probe": probed, "problem": look.problem or None, "wait_s": look.wait}
+
+
+def _rounded(seconds: float) -> str:
+    return format_duration(float(max(1, round(seconds))))
+
+
 def _heading(probed: Probed) -> Section:
     name, counts = f"recall@{probed.k}", probed.counts
     bound = "" if probed.bound is None else f", at least {probed.bound:.3f} with 95 % confidence"
@@ -69,7 +97,11 @@ def _heading(probed: Probed) -> Section:
             "Optimistic: rows of the collection served as queries, and they are easier than real ones. "
             "Measure real queries: --queries FILE"
         )
-    return Section("", [Sentences(lines)])
+    blocks: list[Block] = [Sentences(lines)]
+    for step in probed.next_steps:
+        blocks.append(Sentences([step.advice]))
+        blocks += [Code(step.command)] if step.command else []
+    return Section("", blocks)
 
 
 def _goal(result: GoalResult) -> str:

@@ -30,7 +30,9 @@ _NARROWEST = 40
 
 # Characters that consoles without Unicode lack, and what stands for them there.
 _ASCII = str.maketrans(
-    dict(zip("●■▲◆✚▼○□△◇✕▽┤│└─…×", "*#^@+v" + "o%&0xw" + "+|+-~x", strict=True)) | {"Δ": "diff "}
+    dict(zip("●■▲◆✚▼○□△◇✕▽┤│└─…×", "*#^@+v" + "o%&0xw" + "+|+-~x", strict=True))
+    | {"Δ": "diff "}
+    | dict(zip("▁▂▃▄▅▆▇█", "_.-:=+*#", strict=True))
 )
 
 

@@ -1,0 +1,78 @@
+"""The watch: probes of one collection at regular times, which outages of its server do not end."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from recallatk.core.probed import WatchLook
+from recallatk.errors import RecallError, UsageError
+from recallatk.probing.probe import probe
+from recallatk.storage import remember
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from recallatk.files import PathLike
+
+DEFAULT_EVERY = 3600.0
+DEFAULT_RECENT = 500
+# After an outage the next look comes this soon, then after twice as long, up to the usual time.
+_FIRST_RETRY_SECONDS = 10.0
+
+
+def watch(
+    target: str,
+    queries: Any = None,
+    *,
+    every: float = DEFAULT_EVERY,
+    recent: int | None = DEFAULT_RECENT,
+    looks: int | None = None,
+    history: PathLike | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    **asked: Any,
+) -> Iterator[WatchLook]:
+    """Probe a collection again and again; each look is yielded as soon as it is done.
+
+    The first look must succeed: a mistake in the target or the queries is raised. Later, a server that is
+    away or a collection that is rebuilt costs its look, and the next one comes sooner.
+
+    Args:
+        target: a URL such as `postgresql://host/db?table=items`; it is opened anew for each look.
+        queries: real queries, such as the folder of a query log, read anew for each look.
+        every: seconds from the start of one look to the start of the next.
+        recent: ask the latest queries alone, so many of them; None for all.
+        looks: how many; None for no end.
+        history: append each probe to this history.
+        sleep: waits between looks.
+        asked: what `probe` takes, such as goals, at, where and search.
+    """
+    if every <= 0:
+        raise UsageError(f"every {every:g} seconds. Accepted: more than 0")
+    failures, done = 0, 0
+    while looks is None or done < looks:
+        started, now = time.monotonic(), datetime.now(UTC)
+        found, problem = None, ""
+        try:
+            seed = asked.get("seed", int(now.timestamp()))
+            found = probe(target, queries, recent=recent, **{**asked, "seed": seed})
+            if history is not None:
+                remember(found, history)
+        except RecallError as failed:
+            if done == 0:
+                raise
+            problem = str(failed)
+        done += 1
+        failures = failures + 1 if problem and found is None else 0
+        wait = _wait(every, failures, time.monotonic() - started)
+        yield WatchLook(now.isoformat(timespec="seconds"), found, problem, wait)
+        if looks is None or done < looks:
+            sleep(wait)
+
+
+def _wait(every: float, failures: int, taken: float) -> float:
+    """Seconds until the next look; soon after an outage, and later the longer it lasts."""
+    if failures:
+        return min(every, _FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 30))
+    return max(0.0, every - taken)
