@@ -295,8 +295,10 @@ def test_what_is_missing_is_asked_for(folder):
         UsageError, match=r"no corpus. .*faiss://index.faiss.corpus=corpus.parquet, or with --corpus"
     ):
         probe(f"faiss://{folder}/graph.faiss", QUERIES)
-    found = probe(f"faiss://{folder}/graph.faiss", QUERIES, corpus=folder / "corpus.parquet", max_rate=None)
-    assert found.recall.n == 20
+    stated = {"corpus": folder / "corpus.parquet", "search": {"efSearch": 1}, "goals": ["recall@10 >= 0.999"]}
+    found = probe(f"faiss://{folder}/graph.faiss", QUERIES, max_rate=None, **stated)
+    assert found.verdict.outcome == "FAIL"
+    assert f"--corpus '{folder}/corpus.parquet'" in found.next_steps[0].command
     for target, said in {
         "faiss://none.faiss?corpus=c.parquet": "the file none.faiss does not exist",
         f"usearch://{folder}?corpus=c.parquet": "is a folder",

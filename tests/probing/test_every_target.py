@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_recall_is_that_of_numpy_and_no_file_changes(store, ran):
     assert (found["k"], found["queries"], found["exact_queries"]) == (K, len(QUERIES), len(QUERIES))
     assert found["rows"] in (ROWS, None) and found["index_used"] in (1.0, None)
     assert (found["discarded"], found["short"], found["sampled_rows_as_queries"]) == (0, 0, False)
-    assert found["target"] in (target, target.partition("?")[0])
+    assert found["target"] == target
     assert found["verdict"] == {"outcome": None, "met": None, "trial": None, "goals": []}
     assert found["latency_ms"]["p50"] > 0 and str(kind.low) in found["settings"].values()
     assert content(folder) == before
@@ -81,6 +82,10 @@ def test_the_exit_code_is_the_verdict(store, ran):
         assert verdict["met"] is {0: True, 1: False, 3: None}[code]
         (goal,) = verdict["goals"]
         assert (goal["low"] >= value, goal["high"] <= value) == (code == 0, code == 1)
+        if outcome == "FAIL":
+            (step,) = json.loads(done.stdout)["next_steps"]
+            typed = shlex.split(step["command"].replace("FILE", "queries.npy"))
+            assert CliRunner().invoke(app, [*typed[1:], "--max-rate", "none"]).exit_code in (0, 1)
     shown = ran("probe", *low, "--target", "recall@10 >= 0.999")
     assert shown.exit_code == 1 and shown.stdout.startswith("FAIL. recall@10")
 

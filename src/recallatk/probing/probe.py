@@ -96,7 +96,7 @@ def probe(
             return judged.probed(pace, progress)
         tally = _asked(opened, asked, reference, decision, k, pace, progress)
         found = _probed(opened, asked, reference, decision, tally, pace, by, stated)
-        return replace(found, next_steps=next_steps(opened, decision, tally, where, settings or {}))
+        return replace(found, next_steps=next_steps(opened, decision, tally, where, settings or {}, corpus))
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
