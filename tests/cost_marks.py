@@ -23,6 +23,7 @@ ENGINE_FOLDERS = {"adapters", "tuning"}
 SERVER_MODULES = {
     *("test_databases", "test_databases_chroma", "test_databases_milvus", "test_databases_milvus_server"),
     *("test_databases_qdrant", "test_object_store", "test_pgvector_plans", "test_sql"),
+    "test_collections_milvus",
 }
 # Why each takes long; a module whose reason is gone leaves its list.
 SLOW_MODULES = {

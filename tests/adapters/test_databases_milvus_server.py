@@ -1,6 +1,7 @@
 """A real Milvus server, as its package on PyPI brings one: what Lite cannot show."""
 
 import fcntl
+import json
 import os
 import platform
 import signal
@@ -11,6 +12,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recallatk.adapters import QueryBatch
@@ -18,6 +21,8 @@ from recallatk.adapters.milvus import SMALLEST_SEGMENT, Milvus
 from recallatk.errors import EngineError
 from recallatk.filters import parse_filter
 from recallatk.testing.contract_ground import K, batch_of, data, rebuild, recall, vectors_of
+
+from commands import recallatk  # isort: skip
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"),
@@ -111,3 +116,86 @@ def test_filters_deletions_small_collections_and_the_end(uri):
         assert len(client.list_collections()) == len(before) + 1
     assert client.list_collections() == before
     client.close()
+
+
+@pytest.fixture
+def in_use(uri):
+    """A collection as a user made it, which is not loaded; its client and its vectors."""
+    from pymilvus import DataType, MilvusClient
+
+    client = MilvusClient(uri)
+    schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    schema.add_field("key", DataType.VARCHAR, is_primary=True, max_length=20)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=32)
+    schema.add_field("price", DataType.INT64)
+    client.create_collection("items", schema=schema)
+    vectors = np.random.default_rng(0).normal(size=(2_000, 32)).astype("f4")
+    lines = [{"key": f"k{row}", "vector": each, "price": row % 100} for row, each in enumerate(vectors)]
+    client.insert("items", lines)
+    client.flush("items")
+    index = client.prepare_index_params()
+    build = {"M": 6, "efConstruction": 40}
+    index.add_index("vector", index_name="by_vector", index_type="HNSW", metric_type="L2", params=build)
+    client.create_index("items", index)
+    yield client, vectors
+    client.drop_collection("items")
+    client.close()
+
+
+def state(client):
+    names = client.list_collections()
+    loads = [str(client.get_load_state(each)) for each in names]
+    return names, loads, client.list_indexes("items"), client.get_collection_stats("items")
+
+
+def test_a_collection_in_use_is_probed_and_tuned_as_it_is(in_use, uri, tmp_path):
+    client, vectors = in_use
+    target, environment = uri.replace("http", "milvus") + "/items", {"MILVUS_TOKEN": "root:of-the-shop"}
+    asked = np.random.default_rng(1).normal(size=(90, 32)).astype("f4")
+    pq.write_table(pa.table({"vector": list(asked)}), tmp_path / "queries.parquet")
+
+    def run(command, *more):
+        words = ("--queries", tmp_path / "queries.parquet", "--max-rate", "none", *more)
+        done = recallatk(command, target, *words, env=environment)
+        assert "of-the-shop" not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    before = state(client)
+    refused = run("probe")
+    assert refused.returncode != 0
+    assert "client.load_collection('items')" in refused.stderr
+    assert state(client) == before
+    client.load_collection("items")
+    before = state(client)
+    for where, mask in ((None, np.ones(2_000, bool)), ("price < 40", np.arange(2_000) % 100 < 40)):
+        far = np.linalg.norm(vectors[None].astype(float) - asked[:, None], axis=2)
+        right = np.argsort(np.where(mask, far, np.inf), axis=1)[:, :K]
+        effort = {"params": {"ef": 40}}
+        # The first answers after loading, and after a new filter, are not yet those of later calls.
+        for _ in range(2):
+            found = client.search("items", list(asked), filter=where or "", limit=K, search_params=effort)
+        expected = [
+            len({hit["id"] for hit in hits} & {f"k{row}" for row in rows}) / K
+            for hits, rows in zip(found, right, strict=True)
+        ]
+        more = () if where is None else ("--where", where)
+        said = json.loads(run("probe", "--search", "ef=40", "--json", *more).stdout)
+        assert said["recall"]["value"] == pytest.approx(np.mean(expected), abs=0.03)
+        assert 0.2 < np.mean(expected) < 0.99
+        assert said["index"] == "HNSW on vector (L2, M=6, efConstruction=40)"
+        assert said["settings"] == {"consistency_level": "Bounded", "ef": "40"}
+        assert any("may miss the latest writes" in each for each in said["notes"])
+    low = run("probe", "--search", "ef=5")
+    assert (low.returncode, "--search ef=10" in low.stderr) == (2, True)
+    tuned = json.loads(run("tune", "--target", "recall@10 >= 0.6", "--json").stdout)
+    assert tuned["met"] is True
+    assert min(each["search"]["ef"] for each in tuned["tried"]) >= K
+    assert state(client) == before
+
+
+def test_a_server_that_is_not_there_is_named():
+    done = recallatk("probe", "milvus://127.0.0.1:1/items")
+    assert done.returncode != 0
+    assert "127.0.0.1:1 cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -12,6 +12,7 @@ from scipy import stats
 from recallatk.analysis.betting import SequentialTest, is_at_least, lower_bound, upper_bound
 from recallatk.analysis.distribution import interval_of, mean_of
 from recallatk.analysis.intervals import mean_interval, weighted_spread
+from recallatk.analysis.weighted_interval import _gamma_quantile, candidate_limits
 from recallatk.analysis.weighted_limits import rare_limits
 from recallatk.analysis.weighting import few_effective, weights_from
 from recallatk.core import Weights
@@ -179,6 +180,65 @@ def test_rare_misses_of_heavy_queries_are_covered(ratio, n, is_share):
         ends = interval_of(values, is_share=is_share, weights=weights)
         held += ends.low <= mean <= ends.high
     assert held >= 0.92 * repeats
+
+
+@pytest.mark.parametrize("worse", [0.0, 0.02])
+def test_logs_that_a_few_queries_carry_are_neither_missed_nor_always_held(worse):
+    # Zipf traffic with exponent 1; common queries are as good as rare ones, or worse.
+    random, repeats = np.random.default_rng(11), 300
+    ranks = np.arange(1, 20_001)
+    traffic = 1 / ranks / (1 / ranks).sum()
+    expected = np.clip(0.94 + worse * (np.log(ranks) - 5) / 3, 0.5, 0.995)
+    mean, missed = np.sum(traffic * expected), 0
+    for _ in range(repeats):
+        which, counts = np.unique(random.choice(len(ranks), 1500, p=traffic), return_counts=True)
+        own = expected[which]
+        values = random.binomial(10, random.beta(1.3 * own, 1.3 * (1 - own))) / 10
+        low, high = interval_of(values, is_share=False, weights=counts.astype(float))
+        missed += not low <= mean <= high
+    assert 0.02 * repeats <= missed <= 0.075 * repeats
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10), st.sampled_from([1, 2, 7, 100])), min_size=30, max_size=80),
+    st.floats(0.5, 0.99),
+)
+def test_candidate_limits_hold_the_mean_and_have_no_direction(pairs, confidence):
+    tenths, counts = zip(*pairs, (0, 3), (10, 5), strict=True)
+    values, weights = recalls(tenths), np.array(counts, np.float64)
+    low, high = candidate_limits(values, weights, confidence)
+    assert 0 <= low <= np.average(values, weights=weights) <= high <= 1
+    assert candidate_limits(1 - values, weights, confidence) == pytest.approx((1 - high, 1 - low), abs=1e-6)
+    assert candidate_limits(values, weights * 8, confidence) == pytest.approx((low, high), abs=1e-6)
+    wider = candidate_limits(values, weights, 0.995)
+    assert wider[0] <= low + 1e-6 and high <= wider[1] + 1e-6
+    moved = mean_interval(values * 7 - 3, confidence, weights)
+    if moved is not None:
+        assert moved == pytest.approx((low * 7 - 3, high * 7 - 3), abs=1e-5)
+
+
+@pytest.mark.parametrize("skewness", [-2.5, -0.4, -1e-4, 0.0, 1e-4, 0.05, 1.0, 4.0])
+def test_errors_have_the_pearson_distribution_of_scipy(skewness):
+    for probability in (0.6, 0.9, 0.975, 0.999):
+        expected = stats.pearson3.ppf(probability, skewness)
+        assert _gamma_quantile(skewness, probability) == pytest.approx(expected, abs=3e-4)
+
+
+def test_candidate_limits_are_those_under_which_the_mean_seen_is_rare():
+    # Brute force: yes or no, at the rate of each limit, with the same weights.
+    random = np.random.default_rng(5)
+    weights = 1 / (random.random(400) + 0.02)
+    values = (random.random(400) < 0.8).astype(float)
+    observed, (low, high) = np.average(values, weights=weights), candidate_limits(values, weights, 0.95)
+    for rate, side in ((low, 1), (high, -1)):
+        drawn = (random.random((20_000, 400)) < rate) @ weights / weights.sum()
+        assert 0.01 < np.mean(side * drawn >= side * observed) < 0.035
+
+
+def test_weights_that_differ_by_rounding_have_nearly_the_plain_interval():
+    values = recalls([10] * 60 + [9] * 30 + [4] * 30)
+    weights = np.where(np.arange(120) % 2, 1.0, np.nextafter(1.0, 2.0))
+    assert mean_interval(values, weights=weights) == pytest.approx(mean_interval(values), abs=0.01)
 
 
 def test_a_single_heavy_query_leaves_wide_limits_and_a_caution():

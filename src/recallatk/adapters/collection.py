@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.adapters.base import Constraint
     from recallatk.adapters.probe_limits import ProbeLimits
     from recallatk.core import Corpus, Knob
     from recallatk.filters import Filter
@@ -135,6 +136,10 @@ class Collection:
 
     def knobs(self) -> tuple[Knob, ...]:
         """Search parameters that can be set for single calls; the effort is marked as such."""
+        return ()
+
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Conditions on the values of `knobs` and on k."""
         return ()
 
     def without_effort(self) -> str:

@@ -29,6 +29,8 @@ _SCHEMES = {
     "hnswlib": "recallatk.adapters.hnswlib_collection:HnswlibFileCollection",
     "chroma": "recallatk.adapters.chroma_collection:ChromaCollection",
     "qdrant": "recallatk.adapters.qdrant_collection:QdrantCollection",
+    "milvus": "recallatk.adapters.milvus_collection:MilvusCollection",
+    "sqlite": "recallatk.adapters.sqlite_collection:SqliteCollection",
 }
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(\?.*)?")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recallatk.analysis.weighted_interval import candidate_limits
 from recallatk.analysis.weighted_limits import rare_limits
 from recallatk.core.weights import effective_number, unequal
 from recallatk.errors import UsageError
@@ -55,7 +56,7 @@ class _Sample(NamedTuple):
     """Values from 0 to 1 that include both: the distinct ones, and how many there are of each."""
 
     values: Floats
-    counts: NDArray[np.int64] | Floats
+    counts: NDArray[np.int64]
     n: int
     mean: float
     deviation: float
@@ -82,11 +83,9 @@ def mean_interval(values: Floats, confidence: float = 0.95, weights: Floats | No
     widens these by the root of 1 + s^2. The 10 is chosen by the coverage of recalls near 1
     (benchmarks/interval_coverage.py).
 
-    With weights, pairs of weight and value are the sample and E[weight value] / E[weight] is the mean. The
-    interval is that of as many equally weighted values as the weights are worth (Kish 1965), distributed as
-    the weighted ones are; then it is scaled to what heavier and lighter values vary (`weighted_spread`). Its
-    ends lie no further out than one more value of the heaviest weight could be responsible for
-    (`rare_limits`), which alone bounds the mean where only light values differ.
+    With weights, E[weight value] / E[weight] is the mean, and the ends are the means under which the one seen
+    would be rare, given the weights (`candidate_limits`). Where only light values differ, one more value of
+    the heaviest weight bounds the mean (`rare_limits`).
     """
     return _interval(values, confidence, _with_longer_tail, unequal(weights))
 
@@ -228,33 +227,25 @@ def _interval(
     width = high - low
     if width <= _SAME * max(-low, high):
         return _without_variation(low, len(values) if weights is None else _heaviest(weights), confidence)
-    sample = _sampled(in_order, weights)
-    bounded = low >= 0 and high <= 1
-    if weights is not None and sample.n * sample.deviation**2 < LEAST_SQUARES:
-        found = rare_limits(in_order, weights, confidence) if bounded else None
-        return found and Interval(*found)
-    ends = corrected(sample, _bootstrap_ends(sample, confidence))
-    if weights is not None:
-        ends = _rescaled(sample, ends, in_order, weights, confidence)
+    if weights is None:
+        sample = _sampled(in_order)
+        ends = corrected(sample, _bootstrap_ends(sample, confidence))
+    else:
+        unit = (in_order - low) / width
+        if _squares(unit, weights) < LEAST_SQUARES:
+            found = rare_limits(in_order, weights, confidence) if low >= 0 and high <= 1 else None
+            return found and Interval(*found)
+        ends = candidate_limits(unit, weights, confidence)
     least, most = (min(max(low + width * end, low), high) for end in ends)
-    if weights is not None and bounded:
-        rare = rare_limits(in_order, weights, 0.5 + confidence / 2)
-        least, most = max(least, rare[0]), min(most, rare[1])
     return Interval(least, most)
 
 
-def _rescaled(
-    sample: _Sample, ends: tuple[float, float], in_order: Floats, weights: Floats, confidence: float
-) -> tuple[float, float]:
-    """The ends scaled to what heavier and lighter values vary."""
-    mean, spread = sample.mean, weighted_spread(in_order, weights)
-    low, high = min(ends[0], mean), max(ends[1], mean)
-    scaled = mean + (low - mean) * spread, mean + (high - mean) * spread
-    unseen = _without_variation(mean, _heaviest(weights), confidence)
-    if spread >= 1 or unseen is None:
-        return scaled
-    # Heavy values that seem to vary less may differ too rarely to be seen.
-    return min(scaled[0], max(low, unseen.low)), max(scaled[1], min(high, unseen.high))
+def _squares(unit: Floats, weights: Floats) -> float:
+    """The squared deviations of as many equally weighted values as the weights are worth."""
+    shares = weights / float(np.max(weights))
+    shares = shares / float(np.sum(shares))
+    mean = float(np.sum(shares * unit))
+    return effective_number(weights) * float(np.sum(shares * (unit - mean) ** 2))
 
 
 def _heaviest(weights: Floats) -> float:
@@ -269,22 +260,17 @@ def _without_variation(value: float, n: float, confidence: float) -> Interval | 
     return Interval(value * least, 1 - (1 - value) * least)
 
 
-def _sampled(in_order: Floats, weights: Floats | None = None) -> _Sample:
+def _sampled(in_order: Floats) -> _Sample:
     """What is needed of values in order, whatever their scale; recalls have few distinct ones."""
     n = len(in_order)
     starts = np.concatenate([[0], np.flatnonzero(in_order[1:] != in_order[:-1]) + 1])
-    counts: NDArray[np.int64] | Floats = np.diff(starts, append=n)
-    if weights is not None:
-        n = max(1, round(effective_number(weights)))
-        totals = np.add.reduceat(weights, starts)
-        counts = totals * (n / float(np.sum(totals)))
+    counts = np.diff(starts, append=n)
     distinct = in_order[starts]
     unit = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
     mean = float(np.sum(counts * unit)) / n
     offsets = unit - mean
     weighted = counts * offsets * offsets
     squares = float(np.sum(weighted))
-    # Weights that differ by hundreds of orders of magnitude underflow.
     below = 6 * squares**1.5
     acceleration = float(np.sum(weighted * offsets)) / below if below > 0 else 0.0
     return _Sample(unit, counts, n, mean, math.sqrt(squares / n), acceleration)

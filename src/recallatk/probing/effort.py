@@ -115,13 +115,15 @@ def _ladder(collection: Collection, k: int, fixed: Mapping[str, Any]) -> Ladder:
     found, knobs = collection.discovery(), collection.knobs()
     moving = [each for each in knobs if each.effort and each.name not in fixed][:1]
     if not moving:
-        why = (
-            "--search fixes every effort"
-            if any(each.effort for each in knobs)
-            else collection.without_effort()
-        )
+        several = any(each.effort for each in knobs)
+        why = "--search fixes every effort" if several else collection.without_effort()
         raise UsageError(f"{found.target}: {why}; there is no effort to tune")
-    parts = {"name": found.engine, "search_knobs": tuple(moving), "metrics": frozenset(Metric)}
+    parts = {
+        "name": found.engine,
+        "search_knobs": tuple(moving),
+        "metrics": frozenset(Metric),
+        "constraints": collection.constraints(),
+    }
     kind: type[Engine] = type("AttachedCollection", (Engine,), parts)
     return Ladder(kind, {}, Shape(found.rows or 10**9, found.dimension or 1, k), {})
 

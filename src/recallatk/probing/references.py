@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.collection import Collection
     from recallatk.adapters.probe_limits import RateLimit
-    from recallatk.core import Corpus, Truth
+    from recallatk.core import Corpus, QuerySet, Truth
     from recallatk.probing.probe_queries import ProbeQueries
     from recallatk.probing.tally import Tally
 
@@ -231,9 +231,18 @@ def agreement(
     return sum(values) / len(values) if values else None
 
 
+def _asked(collection: Collection, queries: ProbeQueries) -> QuerySet:
+    """The queries without filters that the collection refuses: those are not asked, and need no truth."""
+    if queries.queries.filters is None:
+        return queries.queries
+    kept = (None if each is None or collection.refusal(each) else each for each in queries.filters)
+    return replace(queries.queries, filters=tuple(kept))
+
+
 def _streamed(collection: Collection, queries: ProbeQueries, path: Path) -> Corpus:
     """The whole collection in a temporary file, block by block."""
-    wanted = sorted({name for each in queries.filters if each is not None for name in each.columns()})
+    filters = _asked(collection, queries).filters or ()
+    wanted = sorted({name for each in filters if each is not None for name in each.columns()})
     batches: Iterator[Any] = iter(collection.batches(wanted))
     first = next(batches, None)
     if first is None:
@@ -263,6 +272,6 @@ def _of_corpus(
             "the corpus that the collection was made from"
         )
     right = replace(corpus, vectors=checked(corpus, Metric(metric)))
-    dataset = Dataset(right, queries.queries, Metric(metric))
+    dataset = Dataset(right, _asked(collection, queries), Metric(metric))
     truth = ground_truth(dataset, depth=min(k + BEYOND, corpus.rows), progress=progress)
     return TruthReference(f"{said}: exact neighbors with proof", truth)
