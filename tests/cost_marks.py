@@ -106,7 +106,7 @@ SLOW_TESTS = {
     *("test_the_row_is_counted_through_all_of_a_large_file",),
     *("test_a_web_server_that_has_no_such_file_or_gives_no_parts_of_files_says_so",),
     *("test_a_log_is_scored_against_the_truth_of_its_queries",),
-    *("test_an_audit_reads_production_queries_from_a_log",),
+    *("test_an_audit_reads_production_queries_from_a_log", "test_an_index_to_build_is_tuned_by_a_log"),
 }
 
 

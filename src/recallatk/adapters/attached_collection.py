@@ -7,6 +7,7 @@ import time
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from recallatk.adapters.batch import QueryBatch
 from recallatk.adapters.callable import Callable as FunctionEngine
@@ -122,7 +123,10 @@ class HttpCollection(AttachedCollection):
         parameters: dict[str, Any] = {each.name: each.default for each in Http.build_knobs}
         engine = Http()
         engine.connect({**parameters, **request, "url": target.url, "timeout": limits.seconds})
+        # With what a next command needs; headers and bodies may hold secrets.
+        own = {name: each for name, each in target.options.items() if name not in ("headers", "body")}
         shown = without_secrets(target.url)
+        shown += f"?{urlencode(own, quote_via=quote, safe='/:.[]')}" if own and "?" not in shown else ""
         rest = {name: stated[name] for name in _SHARED if name in stated}
         return cls(engine, CollectionTarget(shown, target.scheme, target.url, rest), "behind a service")
 

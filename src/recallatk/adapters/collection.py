@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.base import Constraint
     from recallatk.adapters.probe_limits import ProbeLimits
-    from recallatk.core import Knob
+    from recallatk.core import Corpus, Knob
     from recallatk.filters import Filter
 
 
@@ -54,7 +54,11 @@ def parse_target(text: str, names: Sequence[str]) -> CollectionTarget:
         text: the URL.
         names: the options that the scheme knows, such as `table`.
     """
-    parts = urlsplit(text)
+    try:
+        # A path may contain #.
+        parts = urlsplit(text, allow_fragments=False)
+    except ValueError as problem:
+        raise UsageError(f"{text} is no URL: {problem}. Write [ and ] in a path as %5B and %5D") from None
     given = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in given if name in names}
     rest = "&".join(part for part in parts.query.split("&") if part and part.partition("=")[0] not in names)
@@ -122,6 +126,9 @@ class Collection:
     def open(cls, target: CollectionTarget, limits: ProbeLimits) -> Collection:
         """Open an existing collection without changing it."""
         raise NotImplementedError
+
+    def bind(self, corpus: Corpus) -> None:
+        """Get what the collection was made from, opened, before anything is asked; most need no corpus."""
 
     def discovery(self) -> Discovery:
         """What the collection reports about itself."""

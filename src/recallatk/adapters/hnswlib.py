@@ -165,7 +165,8 @@ class LiveHnswlib(LiveIndex):
             found = self.index.knn_query(vectors, k, threads, allowed)[0]
         except RuntimeError as problem:
             raise EngineError(
-                f"{self.name} found fewer than {k} rows for a query at ef = {self.index.ef}: raise ef"
+                f"{self.name} found fewer than {k} rows for a query at ef = {self.index.ef}: raise ef, "
+                "or build with a higher M if parts of the graph are unreachable"
             ) from problem
         rows: NDArray[np.int64] = found.view(np.int64)
         return rows

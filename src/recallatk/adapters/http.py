@@ -168,7 +168,11 @@ class Http(Attached):
             sent = None if condition is None else condition.to_json()
             body = rendered(self._body, {**self.passed, "vector": query, "k": k, "filter": sent})
         except KeyError as problem:
-            raise UsageError(f"{self.name}: body uses ${problem.args[0]}, and parameters do not") from None
+            name = problem.args[0]
+            raise UsageError(
+                f"{self.name}: body uses ${name}, and parameters do not. State {name} under search "
+                f"in a bench file, or --search {name}=VALUE for a probe"
+            ) from None
         except ValueError as problem:
             raise UsageError(f"{self.name}: body: {problem}. Write a literal dollar as $$") from None
         text = self._text_of(json.dumps(body).encode())

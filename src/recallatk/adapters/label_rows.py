@@ -30,6 +30,7 @@ class LabelRows:
         self, labels: NDArray[np.int64], corpus: Corpus, name: str, stored: NDArray[Any] | None = None
     ) -> None:
         self.unknown = corpus.rows
+        self.are_ids = False
         rows = self._read(labels, corpus, name, stored)
         self._identical = bool(np.array_equal(rows, labels))
         order = np.argsort(labels)
@@ -50,6 +51,7 @@ class LabelRows:
             rows = np.array([by_id.row(each) for each in labels.tolist()], np.int64)
             if ((rows >= 0) & (rows < self.unknown)).all():
                 numbered = not len(outside) and stored is not None and _nearer(stored, labels, rows, corpus)
+                self.are_ids = not numbered
                 return labels if numbered else rows
         if len(outside):
             known = "row numbers as ids" if by_id.rows is None else f"ids such as {by_id.example()!r}"

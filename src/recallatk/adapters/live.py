@@ -239,6 +239,11 @@ class LiveIndex(Library):
         found = self.ask(batch, k)
         return found if self._labels is None else self._labels.rows(found)
 
+    @property
+    def labels_are_ids(self) -> bool:
+        """Whether labels are ids of the corpus; else they are its row numbers."""
+        return self._labels is not None and self._labels.are_ids
+
     def compiled(self, condition: Filter) -> Any:
         """The filter as the library takes it, made once."""
         if condition.key not in self._made:

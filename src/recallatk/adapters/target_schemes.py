@@ -24,6 +24,9 @@ _SCHEMES = {
     "https": "recallatk.adapters.attached_collection:HttpCollection",
     "function": "recallatk.adapters.attached_collection:FunctionCollection",
     "duckdb": "recallatk.adapters.duckdb_collection:DuckCollection",
+    "faiss": "recallatk.adapters.faiss_collection:FaissFileCollection",
+    "usearch": "recallatk.adapters.usearch_collection:UsearchFileCollection",
+    "hnswlib": "recallatk.adapters.hnswlib_collection:HnswlibFileCollection",
     "chroma": "recallatk.adapters.chroma_collection:ChromaCollection",
     "qdrant": "recallatk.adapters.qdrant_collection:QdrantCollection",
     "milvus": "recallatk.adapters.milvus_collection:MilvusCollection",
@@ -65,7 +68,10 @@ def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -
             raise UsageError(f"{scheme}: {unknown('option', option, kind.options)}")
     from dataclasses import replace
 
-    return kind.open(replace(target, options={**target.options, **more}), limits or ProbeLimits())
+    # As typed: `module:function` has no scheme.
+    shown = target.text.removeprefix("function://")
+    target = replace(target, text=shown, options={**target.options, **more})
+    return kind.open(target, limits or ProbeLimits())
 
 
 def shown_target(text: str) -> str:

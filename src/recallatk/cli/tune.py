@@ -70,6 +70,10 @@ TuneInput = Annotated[
 ]
 QueryFile = Annotated[str | None, typer.Option("--queries", help="Queries, as an option.")]
 MaxRate = Annotated[str, typer.Option(help="Most queries per second to an existing collection, or `none`.")]
+FixedSearch = Annotated[
+    list[str] | None,
+    typer.Option(help="Search parameter of an existing collection that stays fixed; repeatable."),
+]
 Seed = Annotated[int, typer.Option(help="Random seed for the query split and trial order.")]
 
 
@@ -111,6 +115,7 @@ def tune(
     history: HistoryFile = None,
     truth: TruthSource = None,
     made_from: MadeFrom = None,
+    search: FixedSearch = None,
     settings: TargetSettings = None,
     sql: Statement = None,
     timeout: Timeout = "30s",
@@ -132,11 +137,10 @@ def tune(
     Example: recallatk tune "postgresql:///shop?table=items" --queries log.parquet --target "recall@10>=0.95"
     """
     set_quiet(quiet)
-    asked = GivenOptions(
-        queries or query_file, metric, where, id_column, vector_column, model, query_model, model_column,
-        sample=sample, corpus_sample=corpus_sample, weight=weight, target=target, budget=budget, price=price,
-        qrels=qrels)  # fmt: skip
-    of_target = TargetOptions(truth, made_from, settings, sql, timeout, max_rate, history)
+    asked = GivenOptions(queries or query_file, metric, where, id_column, vector_column, model, query_model,
+        model_column, sample=sample, corpus_sample=corpus_sample, weight=weight, target=target,
+        budget=budget, price=price, qrels=qrels)  # fmt: skip
+    of_target = TargetOptions(truth, made_from, search, settings, sql, timeout, max_rate, history)
     if is_target(file):
         unused = {"--engine": engine, "--prefer": prefer, "--time": time, "--out": out, "--by": by}
         tune_target(file, asked, of_target, seed, as_json, unused)

@@ -11,7 +11,7 @@ import typer
 from recallatk.adapters.target_schemes import is_target as is_target  # noqa: PLC0414 - decided here
 from recallatk.cli.exits import FAILED
 from recallatk.cli.history import history_for, remember_in
-from recallatk.cli.probe import opened_target, rate_of, show_discovery, texts
+from recallatk.cli.probe import opened_target, parameters, rate_of, show_discovery, texts
 from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
@@ -30,6 +30,7 @@ class TargetOptions:
 
     truth: str | None
     corpus: str | None
+    search: list[str] | None
     settings: list[str] | None
     sql: str | None
     timeout: str
@@ -38,7 +39,8 @@ class TargetOptions:
 
     def refuse(self) -> None:
         """Refuse those that are stated without an existing collection."""
-        given = {"--truth": self.truth, "--corpus": self.corpus, "--set": self.settings, "--sql": self.sql}
+        given = {"--truth": self.truth, "--corpus": self.corpus, "--search": self.search,
+                 "--set": self.settings, "--sql": self.sql}  # fmt: skip
         stated = [name for name, value in given.items() if value]
         if stated:
             raise UsageError(
@@ -82,7 +84,8 @@ def tune_target(
     goals = [*(given.target or ()), *(given.budget or ())]
     with opened_target(target, asked.timeout, asked.sql) as opened, progress("tuning") as line:
         found = tune_effort(
-            opened, given.queries, goals, where=given.where, settings=texts(asked.settings or ()),
+            opened, given.queries, goals, where=given.where,
+            search=parameters(asked.search or ()), settings=texts(asked.settings or ()),
             truth=asked.truth, corpus=asked.corpus, max_rate=rate_of(asked.max_rate), seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip

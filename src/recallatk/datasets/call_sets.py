@@ -64,8 +64,14 @@ def sets_of(source: BatchSource) -> list[ParameterSet]:
     return sorted(found, key=lambda each: (-each.calls, str(each.k), json.dumps(each.parameters)))
 
 
-def require_one_set(sets: Sequence[ParameterSet], log: str) -> None:
-    """Refuse calls of several settings, whose answers have no recall in common."""
+def require_one_set(sets: Sequence[ParameterSet], log: str, instead: str = "") -> None:
+    """Refuse calls of several settings, whose answers have no recall in common.
+
+    Args:
+        sets: the settings of the calls.
+        log: the folder, perhaps with a selection.
+        instead: a sentence on what else can be done, with a blank at its end.
+    """
     if len(sets) < 2:
         return
     named = selections(sets)
@@ -77,8 +83,8 @@ def require_one_set(sets: Sequence[ParameterSet], log: str) -> None:
     raise MismatchError(
         f"{log}: the calls have {len(sets):,} different parameter sets: {listed}{more}. Answers of different "
         f"settings have no recall in common. Choose one set for the truth and for the answers, for example: "
-        f"'{log.rstrip('/')}{_SELECTS}{named[0]}'. If an argument is no setting, leave it out of the log: "
-        "tap(…, parameters=…)"
+        f"'{log.rstrip('/')}{_SELECTS}{named[0]}'. {instead}If an argument is no setting, "
+        "leave it out of the log: tap(…, parameters=…)"
     )
 
 

@@ -23,7 +23,7 @@ from recallatk.probing.live_client import LiveClient, LiveStudy, QuerySide
 from recallatk.probing.probe import DEFAULT_RATE, cutoff
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.query_groups import filter_counts
-from recallatk.probing.references import reference_for
+from recallatk.probing.references import made_from, reference_for
 from recallatk.tuning.effort_search import least_effort, settled_above
 from recallatk.tuning.full_builds import ALPHA
 from recallatk.tuning.search_space import Ladder, Shape
@@ -55,6 +55,7 @@ def tune_effort(
     *,
     at: int | None = None,
     where: Filter | str | None = None,
+    search: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     truth: str | None = None,
     corpus: Any = None,
@@ -74,6 +75,7 @@ def tune_effort(
         goals: targets such as `recall@10 >= 0.95` and budgets such as `p95 <= 20ms`.
         at: the cutoff k; by default that of the first target.
         where: a filter for all queries, in addition to their own.
+        search: search parameters that stay fixed; the first effort that is not among them is tuned.
         settings: settings of the engine by their own names, in every call.
         truth: `exact` or `stream`, as for a probe.
         corpus: the corpus that the collection was made from.
@@ -91,14 +93,16 @@ def tune_effort(
     for goal in measurable:
         require_measurable(goal, k)
     with collection_in_use(target, timeout) as opened:
+        corpus = made_from(opened, corpus)
+        opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
-        ladder = _ladder(opened, k)
+        ladder = _ladder(opened, k, search or {})
         asked = probe_queries(opened, queries, where, 0, seed)
         usable = _usable(opened, asked)
         reference = reference_for(opened, asked, k, truth, corpus)
         pace = RateLimit(max_rate)
-        client = LiveClient(opened, asked, reference, k, pace, settings, progress)
+        client = LiveClient(opened, asked, reference, k, pace, search or {}, settings, progress)
         client.facts = filter_counts(opened, asked, reference, np.arange(len(asked)), pace)
         task = EffortTask(client, ladder, tuple(targets), tuple(budgets), seed)
         split = round(len(usable) * (1 - HELD_OUT))
@@ -106,29 +110,35 @@ def tune_effort(
         return replace(found, buckets=task.buckets(found, usable[:split], usable[split:]), sent=client.sent)
 
 
-def _ladder(collection: Collection, k: int) -> Ladder:
+def _ladder(collection: Collection, k: int, fixed: Mapping[str, Any]) -> Ladder:
+    """The settings of one effort; all other parameters stay as they are in force."""
     found, knobs = collection.discovery(), collection.knobs()
-    if not any(each.effort for each in knobs):
-        raise UsageError(f"{found.target}: {collection.without_effort()}; there is no effort to tune")
+    moving = [each for each in knobs if each.effort and each.name not in fixed][:1]
+    if not moving:
+        several = any(each.effort for each in knobs)
+        why = "--search fixes every effort" if several else collection.without_effort()
+        raise UsageError(f"{found.target}: {why}; there is no effort to tune")
     parts = {
         "name": found.engine,
-        "search_knobs": knobs,
+        "search_knobs": tuple(moving),
         "metrics": frozenset(Metric),
         "constraints": collection.constraints(),
     }
     kind: type[Engine] = type("AttachedCollection", (Engine,), parts)
-    others = {each.name: each.default for each in knobs if not each.effort}
-    return Ladder(kind, {}, Shape(found.rows or 10**9, found.dimension or 1, k), others)
+    return Ladder(kind, {}, Shape(found.rows or 10**9, found.dimension or 1, k), {})
 
 
 def _usable(collection: Collection, queries: ProbeQueries) -> NDArray[np.int64]:
     """The queries whose filter the collection can run, in random order."""
-    refused = [each is not None and collection.refusal(each) is not None for each in queries.filters]
-    usable: NDArray[np.int64] = queries.order[~np.array(refused)[queries.order]]
+    reasons = [None if each is None else collection.refusal(each) for each in queries.filters]
+    refused = np.array([each is not None for each in reasons])
+    usable: NDArray[np.int64] = queries.order[~refused[queries.order]]
     if len(usable) < _FEWEST_QUERIES:
+        why = next((each for each in reasons if each is not None), None)
+        among = "" if why is None else f" of {len(queries):,}, because {why}"
         raise UsageError(
-            f"{len(usable):,} queries can be asked: too few to choose by and to validate. Accepted: at least "
-            f"{_FEWEST_QUERIES}, better hundreds"
+            f"{counted(len(usable), 'query', 'queries')} can be asked{among}: too few to choose by and to "
+            f"validate. Accepted: at least {_FEWEST_QUERIES}, better hundreds"
         )
     return usable
 
@@ -174,8 +184,8 @@ class EffortTask:
             goals=tuple(str(each) for each in (*self.targets, *self.budgets)),
             met=look is not None and broken is None,
             why=_why(chosen, look, validations, broken),
-            search={} if look is None else dict(look.search),
-            snippet="" if look is None else self.client.collection.snippet(look.search),
+            search={} if look is None else self.client.whole(look.search),
+            snippet="" if look is None else self.client.collection.snippet(self.client.whole(look.search)),
             k=self.client.k,
             recall=None if validated is None else target.mean(validated.values[0]),
             bound=lower_bound(scored) if len(scored) else None,

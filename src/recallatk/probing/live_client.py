@@ -60,6 +60,8 @@ class LiveClient:
     reference: Reference
     k: int
     pace: RateLimit
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Search parameters of every call."""
     settings: Mapping[str, str] | None = None
     progress: Callable[[int, int], None] | None = None
     sent: int = 0
@@ -80,7 +82,7 @@ class LiveClient:
         purpose: str = "look",
     ) -> ScoredAnswers:
         """Ask some queries of a side with these parameters."""
-        self.collection.configure(search, self.settings)
+        self.collection.configure(self.whole(search), self.settings)
         setting = repr(sorted(search.items()))
         answers = [self._once(setting, int(side.numbers[each])) for each in which]
         recall = np.array([value for value, _ in answers])
@@ -88,6 +90,10 @@ class LiveClient:
         shaped = tuple(target.shaped(each) for target, each in zip(targets, values, strict=True))
         latencies = np.array([answer.seconds * 1e9 for _, answer in answers]).astype(np.int64)
         return ScoredAnswers(which, shaped, values, latencies, recall)
+
+    def whole(self, search: Mapping[str, Any]) -> dict[str, Any]:
+        """All search parameters of a call."""
+        return {**self.fixed, **search}
 
     def _once(self, setting: str, place: int) -> tuple[float, Answer]:
         if (setting, place) not in self.scored:

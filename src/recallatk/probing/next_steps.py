@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recallatk.core.judgments import Outcome
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recallatk.adapters.collection import Collection
+    from recallatk.core import Corpus
     from recallatk.filters import Filter
     from recallatk.goals import Target
     from recallatk.probing.decision import RecallDecision
@@ -24,6 +26,7 @@ def next_steps(
     tally: Tally,
     where: Filter | str | None,
     settings: Mapping[str, str],
+    corpus: Corpus | None,
 ) -> tuple[NextStep, ...]:
     """The command or setting that helps; none where all is well."""
     steps = []
@@ -33,15 +36,22 @@ def next_steps(
     missed = [goal for goal, test in decision.tests.items() if decision.outcome_of(test) is Outcome.MISSED]
     if missed and any(each.effort for each in collection.knobs()):
         steps.append(
-            NextStep("To find a setting that meets it:", _tuning(collection, missed, where, settings))
+            NextStep("To find a setting that meets it:", _tuning(collection, missed, where, settings, corpus))
         )
     return tuple(steps)
 
 
 def _tuning(
-    collection: Collection, missed: list[Target], where: Filter | str | None, settings: Mapping[str, str]
+    collection: Collection,
+    missed: list[Target],
+    where: Filter | str | None,
+    settings: Mapping[str, str],
+    corpus: Corpus | None,
 ) -> str:
-    words = ["recallatk", "tune", collection.discovery().target, "--queries", "FILE"]
+    target = collection.discovery().target
+    words = ["recallatk", "tune", target, "--queries", "FILE"]
+    if corpus is not None and "corpus=" not in target and Path(corpus.name).exists():
+        words += ["--corpus", corpus.name]
     words += [word for goal in missed for word in ("--target", str(goal))]
     words += [] if where is None else ["--where", str(where)]
     words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]

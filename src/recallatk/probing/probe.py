@@ -20,7 +20,7 @@ from recallatk.probing.next_steps import next_steps
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
 from recallatk.probing.query_groups import filter_counts, segments_by
-from recallatk.probing.references import agreement, reference_for, write_notes
+from recallatk.probing.references import agreement, made_from, reference_for, write_notes
 from recallatk.probing.tally import Tally
 
 if TYPE_CHECKING:
@@ -82,21 +82,21 @@ def probe(
         progress: called with the number of queries done, and of all.
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
-    k = cutoff(at, parsed)
+    k, pace, stated = cutoff(at, parsed), RateLimit(max_rate), {**(search or {}), **(settings or {})}
     decision = RecallDecision(parsed, k, sampled=queries is None)
-    pace, stated = RateLimit(max_rate), {**(search or {}), **(settings or {})}
     with collection_in_use(target, timeout) as opened:
+        corpus = made_from(opened, corpus)
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
-        asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=not search)
+        asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=not stated)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
             return judged.probed(pace, progress)
         tally = _asked(opened, asked, reference, decision, k, pace, progress)
         found = _probed(opened, asked, reference, decision, tally, pace, by, stated)
-        return replace(found, next_steps=next_steps(opened, decision, tally, where, settings or {}))
+        return replace(found, next_steps=next_steps(opened, decision, tally, where, settings or {}, corpus))
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:

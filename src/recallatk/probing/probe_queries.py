@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from recallatk.core import Metric
 from recallatk.datasets import parameter_sets
 from recallatk.datasets.call_sets import require_one_set, split_calls
+from recallatk.datasets.checks import checked
 from recallatk.datasets.formats.query_log import is_query_log
 from recallatk.datasets.matrix import gather
 from recallatk.datasets.opening import make_queries, open_corpus, open_queries
@@ -89,7 +91,8 @@ def probe_queries(
     _require_fit(collection, opened)
     if where is not None:
         opened = _restricted(opened, parse_filter(where) if isinstance(where, str) else where)
-    vectors = opened.vectors.read(0, opened.rows)
+    metric = collection.discovery().metric
+    vectors = checked(opened, None if metric is None else Metric(metric)).read(0, opened.rows)
     filters = opened.filters or (None,) * opened.rows
     order = np.random.default_rng(seed).permutation(opened.rows)
     return ProbeQueries(opened, np.asarray(vectors), filters, order, own_ids)
@@ -113,7 +116,8 @@ def _require_one_setting(queries: Any) -> None:
         return
     where, _ = split_calls(queries)
     if Path(where).is_dir() and is_query_log(locate(where).children()):
-        require_one_set(parameter_sets(queries), os.fspath(queries))
+        instead = "To ask all of them with one setting, state it: --search NAME=VALUE. "
+        require_one_set(parameter_sets(queries), os.fspath(queries), instead)
 
 
 def _restricted(queries: QuerySet, condition: Filter) -> QuerySet:
@@ -123,7 +127,7 @@ def _restricted(queries: QuerySet, condition: Filter) -> QuerySet:
 
 
 def _require_fit(collection: Collection, queries: QuerySet) -> None:
-    found = collection.discovery()
+    found, _ = collection.discovery(), queries.ids  # which refuses duplicate and null ids
     if not queries.rows:
         raise UsageError("the query set is empty: there is nothing to ask")
     if found.dimension is not None and queries.dimension != found.dimension:

@@ -10,6 +10,7 @@ from recallatk.analysis.betting import SequentialVerdict
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.analysis.prediction_powered import proxy_mean
 from recallatk.analysis.proxy_betting import ProxyTest, proxy_lower_bound, proxy_upper_bound
+from recallatk.bench.full_effort import highest_effort
 from recallatk.core import Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.probed import Probed
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # Queries with a proxy alone, for each query with exact neighbors.
 PER_EXACT = 9
+# Limits of libraries are absurdly high; this effort is enough, or so many times the stated one.
+_PLENTY, _TIMES = 1_000, 10
 _OUTCOMES = {
     SequentialVerdict.PASS: Outcome.MET,
     SequentialVerdict.FAIL: Outcome.MISSED,
@@ -206,12 +209,13 @@ def _blocks(places: list[int]) -> Iterator[list[int]]:
 
 
 def _highest(collection: Collection, search: Mapping[str, Any]) -> dict[str, Any]:
-    """The effort parameter at its largest useful value."""
+    """The effort parameter so high that answers are nearly exact, and still cheap."""
     effort = next((each for each in collection.knobs() if each.effort), None)
     if effort is None:
         raise UsageError(
             f"{collection.discovery().target} has no parameter for the effort of one call, so there is "
             "no proxy. Leave out --proxy"
         )
-    stated = search.get(effort.name, effort.default)
-    return {effort.name: effort.plain(max(float(effort.high or 0), float(stated)))}
+    stated = float(search.get(effort.name, effort.default))
+    most = highest_effort(effort, collection.discovery().rows or _PLENTY, lambda _: True)
+    return {effort.name: effort.plain(max(stated, min(most, max(_PLENTY, _TIMES * stated))))}

@@ -76,13 +76,14 @@ def segments_by(
 
     Args:
         values: recall of the scored queries.
-        columns: their columns, which come before groupings of the same name.
+        columns: their columns; those that are asked for come before groupings of the same name.
         facts: what their filters admit.
         by: query columns, or `filter` and `selectivity`.
     """
     found = {}
     for name in dict.fromkeys([*by, *((FILTER, SELECTIVE) if facts is not None else ())]):
-        known = columns is not None and name in columns.column_names
+        # The column `filter` of a log may have a text for every query.
+        known = columns is not None and name in columns.column_names and name in by
         grouping = None if known else named_grouping(name, facts)
         found[name] = _recalls(values, by_column(columns, name) if grouping is None else grouping)
     return found

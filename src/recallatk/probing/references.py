@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from recallatk.adapters.collection import AnswerPair, Neighbors
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.api.truth import ground_truth
 from recallatk.core import Dataset, Metric
+from recallatk.datasets.checks import checked
 from recallatk.datasets.opening import open_corpus
-from recallatk.errors import MismatchError, UsageError, choices
+from recallatk.errors import BadValueError, MismatchError, UsageError, choices
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ EXACT, STREAM = "exact", "stream"
 BEYOND = 32
 # Queries that compare the two sources of truth.
 _CHECKED = 20
+# Ids of answers that show whether they are those of the corpus.
+_LOOKED_AT = 20
 _NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 
 
@@ -52,6 +57,21 @@ def alike(ids: Sequence[Any], exact: Sequence[Any]) -> list[Any]:
     if exact and all(isinstance(each, int) for each in exact):
         return [int(each) if isinstance(each, str) and _NUMBER.fullmatch(each) else each for each in plain]
     return plain
+
+
+def made_from(collection: Collection, corpus: Any) -> Any:
+    """What a collection was made from, opened once for all who need it; None if nothing names it.
+
+    Args:
+        collection: the collection, whose target may name it.
+        corpus: the corpus in any form, instead of that of the target; None if there is none.
+    """
+    stated = collection.corpus if corpus is None else corpus
+    if stated is None:
+        return None
+    opened = open_corpus(stated)
+    collection.bind(opened)
+    return opened
 
 
 class Reference:
@@ -76,16 +96,45 @@ class EngineReference(Reference):
         return collection.pair(queries.vectors[place], k, k + BEYOND, queries.filters[place])
 
 
+class KnownIds:
+    """The ids of a corpus file: answers without any of them have recall 0, and not because of the index."""
+
+    def __init__(self, corpus: Corpus, target: str) -> None:
+        self.corpus, self.target = corpus, target
+        self.returned: list[Any] | None = []
+
+    def look(self, ids: Sequence[Any]) -> None:
+        """Look at the ids of the first answers; refuse them if the corpus has none of them."""
+        if self.returned is None:
+            return
+        self.returned += [plain_id(each) for each in ids]
+        if len(self.returned) < _LOOKED_AT:
+            return
+        own, returned, self.returned = self.corpus.ids, self.returned, None
+        example = own[0].as_py()
+        asked = [each for each in alike(returned, [example]) if isinstance(each, type(example))]
+        if not pc.any(pc.is_in(pa.array(asked, own.type), value_set=own)).as_py():
+            raise MismatchError(
+                f"id mismatch: none of the first {len(returned):,} ids that {self.target} returned is in the "
+                f"corpus: it returned {returned[0]!r}, the corpus has ids such as {example!r}. Use the "
+                "corpus that the collection was made from, with a column `id` of its ids"
+            )
+
+
 @dataclass(frozen=True, eq=False)
 class TruthReference(Reference):
     """Certified ground truth of a corpus that was streamed or read from a file."""
 
     description: str
     truth: Truth
+    ids: KnownIds | None = None
+    """None where the ids are those of the collection by construction."""
 
     def pair(self, collection: Collection, queries: ProbeQueries, place: int, k: int) -> AnswerPair:
         """The answer, and the neighbors of the truth."""
         answer = collection.answer(queries.vectors[place], k, queries.filters[place])
+        if self.ids is not None:
+            self.ids.look(answer.ids)
         return AnswerPair(answer, self.neighbors(place), None)
 
     def neighbors(self, place: int) -> Neighbors:
@@ -124,7 +173,9 @@ def reference_for(
     if corpus is None:
         corpus = collection.corpus
     if corpus is not None and source is None:
-        return _of_corpus(collection, queries, k, open_corpus(corpus), "the corpus file", progress)
+        opened = open_corpus(corpus)
+        reference = _of_corpus(collection, queries, k, opened, "the corpus file", progress)
+        return replace(reference, ids=KnownIds(opened, found.target))
     if source == EXACT and not collection.exact_mode:
         raise UsageError(f"{found.engine} has no exact search. Use --truth stream, or --corpus FILE")
     if source != STREAM and collection.exact_mode:
@@ -135,7 +186,12 @@ def reference_for(
     with ScratchFolder() as folder:
         streamed = _streamed(collection, queries, Path(folder) / "rows.parquet")
         said = f"certified truth of the vectors that {found.engine} stores"
-        return _of_corpus(collection, queries, k, streamed, said, progress)
+        try:
+            return _of_corpus(collection, queries, k, streamed, said, progress)
+        except BadValueError as problem:
+            # What is wrong is in the collection, and not in the temporary file.
+            accepted = f"{problem.accepted}. Name what it was made from: --corpus FILE"
+            raise BadValueError(found.target, problem.found, accepted, row=problem.row) from None
 
 
 def write_notes(collection: Collection, reference: Reference) -> tuple[str, ...]:
@@ -205,7 +261,7 @@ def _of_corpus(
     corpus: Corpus,
     said: str,
     progress: Progress | None,
-) -> Reference:
+) -> TruthReference:
     found = collection.discovery()
     metric = found.metric
     if metric is None:
@@ -215,6 +271,7 @@ def _of_corpus(
             f"row count mismatch: {found.target} has {found.rows:,} rows, the corpus {corpus.rows:,}. Use "
             "the corpus that the collection was made from"
         )
-    dataset = Dataset(corpus, _asked(collection, queries), Metric(metric))
+    right = replace(corpus, vectors=checked(corpus, Metric(metric)))
+    dataset = Dataset(right, _asked(collection, queries), Metric(metric))
     truth = ground_truth(dataset, depth=min(k + BEYOND, corpus.rows), progress=progress)
     return TruthReference(f"{said}: exact neighbors with proof", truth)
