@@ -13,14 +13,14 @@ from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.distribution import interval_of, plain_mean
 from recallatk.core import Mean
 from recallatk.core.probed import Probed
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import UsageError
 from recallatk.goals.grammar import parse_goal
 from recallatk.probing.decision import RecallDecision, latency_percentiles
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
-from recallatk.probing.query_groups import filter_counts, segments_by
+from recallatk.probing.query_groups import filter_counts, require_groups, segments_by
 from recallatk.probing.references import agreement, reference_for, write_notes
-from recallatk.probing.tally import Tally
+from recallatk.probing.tally import Tally, without_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,12 +82,15 @@ def probe(
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
     k = cutoff(at, parsed)
     decision = RecallDecision(parsed, k)
+    if proxy and by:
+        raise UsageError("--by cannot be combined with --proxy, whose groups have too few exact queries")
     pace, stated = RateLimit(max_rate), {**(search or {}), **(settings or {})}
     with collection_in_use(target, timeout) as opened:
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
         asked = probe_queries(opened, queries, where, sample, seed, one_setting=not search)
+        require_groups(asked, by)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
@@ -126,13 +129,8 @@ def _asked(
             tally.refuse(reason)
             continue
         pace.wait()
-        try:
+        with without_verdict(tally, place, len(queries)):
             pair = reference.pair(collection, queries, place, k + queries.sampled)
-        except EngineError as problem:
-            scored = tally.counts["scored"]
-            raise EngineError(
-                f"query {place}: {problem}. No verdict: {scored:,} of {len(queries):,} queries were scored"
-            ) from problem
         value = tally.take(place, pair, None if queries.own_ids is None else queries.own_ids[place])
         if value is not None:
             decision.take(value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.betting import SequentialVerdict
+from recallatk.analysis.betting import BATCH, SequentialVerdict
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.analysis.prediction_powered import proxy_mean
 from recallatk.analysis.proxy_betting import ProxyTest, proxy_lower_bound, proxy_upper_bound
@@ -15,9 +15,9 @@ from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.probed import Probed
 from recallatk.errors import UsageError
 from recallatk.goals import Budget
-from recallatk.probing.decision import ROWS_AS_QUERIES, latency_percentiles
+from recallatk.probing.decision import ROWS_AS_QUERIES, latency_percentiles, most_needed
 from recallatk.probing.references import plain_id, write_notes
-from recallatk.probing.tally import Tally
+from recallatk.probing.tally import Tally, without_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -88,7 +88,8 @@ class Proxied:
                 f"--proxy needs at least {PER_EXACT + 1} queries, and {len(places):,} can be asked"
             )
         for done, block in enumerate(blocks):
-            self._ask(block, pace)
+            with without_verdict(self.tally, block[0], len(places)):
+                self._ask(block, pace)
             if progress is not None:
                 progress((done + 1) * len(block), len(blocks) * len(block))
             if self._decided():
@@ -144,7 +145,9 @@ class Proxied:
 
     def _decided(self) -> bool:
         verdicts = [test.verdict for test in self.tests.values()]
-        return bool(verdicts) and all(each is not SequentialVerdict.UNDECIDED for each in verdicts)
+        if not verdicts or len(verdicts) < len(self.decision.goals):
+            return False
+        return all(each is not SequentialVerdict.UNDECIDED for each in verdicts)
 
     def _result(self) -> Probed:
         # The settings of the probe, and not those of the proxy.
@@ -171,11 +174,22 @@ class Proxied:
             truth_source=said,
             latency_ms=latency_percentiles(milliseconds),
             sampled=self.queries.sampled,
+            more_queries=self._more_queries(exact, judged, others),
             proxy_worth=mean.worth,
             notes=(*found.notes, *write_notes(self.collection, self.reference)),
             refusals=tuple(tally.refusals),
             per_query={"recall": exact, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         )
+
+    def _more_queries(self, exact: Any, judged: Any, others: Any) -> int | None:
+        """About how many more queries would decide, exact ones and others together."""
+
+        def advance(test: ProxyTest, random: np.random.Generator) -> None:
+            drawn = random.integers(0, len(exact), BATCH)
+            test.update(exact[drawn], judged[drawn], random.choice(others, (BATCH, PER_EXACT)))
+
+        blocks = most_needed(self.tests.values(), advance)
+        return None if blocks is None else blocks * (PER_EXACT + 1)
 
     def _verdict(self, value: float, exact: Any, judged: Any, others: Any, milliseconds: Any) -> Verdict:
         plain = self.decision.verdict(exact, milliseconds, None, sampled=self.queries.sampled)

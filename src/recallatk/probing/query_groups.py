@@ -69,6 +69,19 @@ def filter_counts(
     return FilterFacts(filtered, np.array(counts, np.int64), rows)
 
 
+def require_groups(queries: ProbeQueries, by: Sequence[str]) -> None:
+    """Refuse a grouping that these queries cannot have, before the first is asked.
+
+    Args:
+        queries: the queries.
+        by: query columns, or `filter` and `selectivity`.
+    """
+    filtered = any(each is not None for each in queries.filters)
+    for name in by:
+        if not (filtered and name in (FILTER, SELECTIVE)):
+            by_column(queries.columns, name)
+
+
 def segments_by(
     values: NDArray[np.float64], columns: pa.Table | None, facts: FilterFacts | None, by: Sequence[str]
 ) -> dict[str, tuple[ProbeSegment, ...]]:
