@@ -257,7 +257,7 @@ def live_probes() -> list[tuple[str, int, bool]]:
 
 
 def outcome(target: Any, pool: Pool, side: str, seed: int, proxy: bool, goal: float = TARGET) -> list[Any]:
-    """Verdict, queries with exact neighbors, all queries, recall and its interval of one probe."""
+    """Verdict, queries with exact neighbors, all queries, recall, bound and interval of one probe."""
     count = IN_HAND_WITH_PROXY if proxy else IN_HAND
     drawn = np.random.default_rng([seed, proxy, len(side)]).integers(0, len(pool.vectors), count)
     found = probe(
@@ -270,14 +270,15 @@ def outcome(target: Any, pool: Pool, side: str, seed: int, proxy: bool, goal: fl
         seed=seed,
     )
     recall = found.recall
-    return [found.verdict.outcome, found.counts.exact, recall.n, recall.value, recall.low, recall.high]
+    counts = [found.counts.exact, recall.n]
+    return [found.verdict.outcome, *counts, recall.value, found.bound, recall.low, recall.high]
 
 
 def agreement(pool: Pool, good: Any) -> str:
     same = 0
     for each, live in zip(live_probes(), pool.live, strict=True):
         repeated = outcome(Repeated(pool, good), pool, *each)
-        agree = repeated[:3] == live[:3] and np.allclose(repeated[3:], live[3:], atol=1e-12)
+        agree = repeated[:3] == live[:3] and np.allclose(repeated[3 : len(live)], live[3:], atol=1e-12)
         same += agree
         if not agree:
             print(f"{each}: the table gave {live}, the repeated probe {repeated}")

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from recallatk.filters import Filter
     from recallatk.filters.expression import Literal
 
-_EXACT = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
+# A scan and a sort, whatever the settings of the probe: where all are off, the planner takes the cheapest.
+_EXACT = {
+    "enable_indexscan": "off",
+    "enable_indexonlyscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_seqscan": "on",
+    "enable_sort": "on",
+}
 _KNOBS = {
     "hnsw": Knob("ef_search", default=40, low=1, high=1000, effort=True, help="hnsw.ef_search"),
     "ivfflat": Knob("probes", default=1, low=1, high=32768, effort=True, help="ivfflat.probes"),
@@ -334,8 +341,8 @@ class PostgresCollection(Collection):
             return self._exactly(vector, depth, condition)
 
     def _exactly(self, vector: NDArray[Any], depth: int, condition: Filter | None) -> Neighbors:
-        for name in _EXACT:
-            self._rows("SELECT set_config(%s, 'off', true)", (name,))
+        for name, value in _EXACT.items():
+            self._rows("SELECT set_config(%s, %s, true)", (name, value))
         table, where = self.table, ""
         values: list[Any] = []
         if condition is not None:
@@ -346,7 +353,12 @@ class PostgresCollection(Collection):
             f"SELECT {quoted(table.id)}, {self.distance} AS distance FROM {self._relation} WHERE "
             f"{quoted(table.vector)} IS NOT NULL{where} ORDER BY distance LIMIT {depth:d}"
         )
+        before = self._scans()
         found = self._rows(statement, [asked, *values])
+        if self._scans() > before:
+            raise EngineError(
+                f"{self._name}: PostgreSQL ran the exact search on an index. Use --truth stream"
+            )
         distances = np.array([each[1] for each in found], np.float64)
         return Neighbors([each[0] for each in found], distances, len(found) < depth)
 

@@ -40,7 +40,7 @@ EVEN_SHARES = np.linspace(0.15, 0.99, 7)
 SPREAD_SHARES = np.geomspace(0.02, 0.6, 8)
 BATCH = 256
 # Continuations of an undecided test, and how far they go.
-_CONTINUATIONS, _FURTHEST = 25, 100_000
+_CONTINUATIONS, _FURTHEST = 15, 20_000
 
 
 class SequentialVerdict(StrEnum):
@@ -199,7 +199,7 @@ class SequentialTest(BettingTest):
 def more_to_decide(test: Test, advance: Callable[[Test, np.random.Generator], object]) -> int | None:
     """About how many more queries decide a test: the median of continuations drawn at random.
 
-    None if more than half of them are undecided after 100,000.
+    None if more than half of them are undecided after 20,000.
 
     Args:
         test: an undecided test, which stays as it is.
