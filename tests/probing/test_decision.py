@@ -93,7 +93,7 @@ def test_equal_recalls_decide_after_just_as_many_more_queries_as_said(target):
 
 @pytest.mark.parametrize(("perfect", "outcome"), [(19, "FAIL"), (28, "PASS")])
 def test_about_as_many_more_queries_decide_as_said(perfect, outcome):
-    """About half of the continuations need fewer: the median of 15 is off by an eighth, three times at most."""
+    """Half of the continuations need fewer, give or take three times what a median of 15 is off by."""
     random = np.random.default_rng(3)
     seen = random.permutation([1.0] * perfect + [0.8] * (30 - perfect)).tolist()
     decision, verdict = decided(seen, "recall@10 >= 0.95")

@@ -110,10 +110,10 @@ def needed_gain(confidence: float) -> float:
     return -math.log1p(-confidence)
 
 
-def largest_refuted(is_refuted: Callable[[float], bool]) -> float:
+def largest_refuted(is_refuted: Callable[[float], bool], precision: float = 1e-9) -> float:
     """The point from 0 to 1 below which all means are refuted, by bisection."""
     refuted, open_still = 0.0, 1.0
-    while open_still - refuted > 1e-9:
+    while open_still - refuted > precision:
         middle = (refuted + open_still) / 2
         if is_refuted(middle):
             refuted = middle

@@ -82,15 +82,13 @@ def probe(
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
     k = cutoff(at, parsed)
     decision = RecallDecision(parsed, k)
-    if proxy and by:
-        raise UsageError("--by cannot be combined with --proxy, whose groups have too few exact queries")
     pace, stated = RateLimit(max_rate), {**(search or {}), **(settings or {})}
     with collection_in_use(target, timeout) as opened:
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
         asked = probe_queries(opened, queries, where, sample, seed, one_setting=not search)
-        require_groups(asked, by)
+        require_groups(asked, by, proxy=proxy)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)

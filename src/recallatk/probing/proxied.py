@@ -9,7 +9,7 @@ import numpy as np
 from recallatk.analysis.betting import BATCH, SequentialVerdict
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.analysis.prediction_powered import proxy_mean
-from recallatk.analysis.proxy_betting import ProxyTest, proxy_lower_bound, proxy_upper_bound
+from recallatk.analysis.proxy_betting import ProxyTest, any_time_bounds
 from recallatk.core import Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.probed import Probed
@@ -77,7 +77,8 @@ class Proxied:
         self.tally = Tally(k)
         self.exact: list[float] = []
         self.judged: list[float] = []
-        self.others: list[float] = []
+        self.others: list[list[float]] = []
+        """For each exact query, the proxy recalls of the others of its block."""
 
     def probed(self, pace: RateLimit, progress: Callable[[int, int], None] | None) -> Probed:
         """Ask blocks of one exact query and nine others until the goals are decided."""
@@ -120,7 +121,7 @@ class Proxied:
             return
         self.exact.append(value)
         self.judged.append(found[0])
-        self.others += others
+        self.others.append(others)
         for test in self.tests.values():
             test.update([value], [found[0]], [others])
 
@@ -153,8 +154,14 @@ class Proxied:
         # The settings of the probe, and not those of the proxy.
         self.collection.configure(self.search, self.settings)
         found, tally = self.collection.discovery(), self.tally
-        exact, judged, others = (np.array(each) for each in (self.exact, self.judged, self.others))
+        exact, judged = np.array(self.exact), np.array(self.judged)
+        others = np.concatenate(self.others)
         mean = proxy_mean(exact, judged, others)
+        if self.tests:
+            # These hold at any time; those for a fixed number of queries would not.
+            low, high = any_time_bounds(self.exact, self.judged, self.others, 0.975)
+            bound, _ = any_time_bounds(self.exact, self.judged, self.others)
+            mean = mean._replace(low=min(low, mean.value), high=max(high, mean.value), bound=bound)
         milliseconds = np.array(tally.milliseconds)
         listed = ", ".join(f"{name}={value}" for name, value in self.highest.items())
         said = f"{self.reference.description}, for one query in {PER_EXACT + 1}; proxy: answers at {listed}"
@@ -169,12 +176,13 @@ class Proxied:
             k=self.k,
             recall=Mean(mean.value, None, len(exact) + len(others), mean.low, mean.high),
             bound=mean.bound,
-            verdict=self._verdict(mean.value, exact, judged, others, milliseconds),
+            verdict=self._verdict(mean.value, exact, milliseconds),
             counts=tally.totals(),
             truth_source=said,
             latency_ms=latency_percentiles(milliseconds),
             sampled=self.queries.sampled,
             more_queries=self._more_queries(exact, judged, others),
+            any_time=bool(self.tests),
             proxy_worth=mean.worth,
             notes=(*found.notes, *write_notes(self.collection, self.reference)),
             refusals=tuple(tally.refusals),
@@ -191,26 +199,22 @@ class Proxied:
         blocks = most_needed(self.tests.values(), advance)
         return None if blocks is None else blocks * (PER_EXACT + 1)
 
-    def _verdict(self, value: float, exact: Any, judged: Any, others: Any, milliseconds: Any) -> Verdict:
+    def _verdict(self, value: float, exact: Any, milliseconds: Any) -> Verdict:
         plain = self.decision.verdict(exact, milliseconds, None, sampled=self.queries.sampled)
         results = []
         for goal, result in zip(self.decision.goals, plain.goals, strict=True):
-            if isinstance(goal, Budget):
-                results.append(result)
-            else:
-                results.append(self._judged(goal, self.tests[goal], value, exact, judged, others))
+            results.append(result if isinstance(goal, Budget) else self._judged(goal, value))
         return Verdict(tuple(results))
 
-    def _judged(self, goal: Target, test: ProxyTest, value: float, *recalls: Any) -> GoalResult:
-        outcome = _OUTCOMES[test.verdict]
-        low, high = proxy_lower_bound(*recalls), proxy_upper_bound(*recalls)
-        if outcome is Outcome.MET:
-            low = max(low, goal.value)
-            if self.queries.sampled:
-                return GoalResult(str(goal), Outcome.UNDECIDED, value, low, high, ROWS_AS_QUERIES)
-        return GoalResult(
-            str(goal), outcome, value, low, min(high, goal.value) if outcome is Outcome.MISSED else high
-        )
+    def _judged(self, goal: Target, value: float) -> GoalResult:
+        outcome = _OUTCOMES[self.tests[goal].verdict]
+        low, high = any_time_bounds(self.exact, self.judged, self.others)
+        # The bounds are found by bisection: the verdict is known exactly.
+        low = max(low, goal.value) if outcome is Outcome.MET else low
+        high = min(high, goal.value) if outcome is Outcome.MISSED else high
+        if outcome is Outcome.MET and self.queries.sampled:
+            return GoalResult(str(goal), Outcome.UNDECIDED, value, low, high, ROWS_AS_QUERIES)
+        return GoalResult(str(goal), outcome, value, low, high)
 
 
 def _blocks(places: list[int]) -> Iterator[list[int]]:
