@@ -53,7 +53,9 @@ WORDNET = Path(__file__).parents[2] / "shared" / "data" / "wordnet-minilm"
 K, TARGET = 10, 0.95
 SIDES = {"FAIL": 0.90, "PASS": 0.985}
 HIGHEST, MIDDLING = 1000, 100
-DIMENSIONS, CENTERS, LATENT = 384, 400, 24
+DIMENSIONS, CENTERS, LATENT = 384, 400, 32
+# Clustered random vectors are easier than embeddings: only a weaker index misses as many neighbors.
+WEAKER = {"M": 6, "ef_construction": 24}
 # Queries in hand: what a sequential probe needs at most, and ten per exact query with a proxy.
 IN_HAND, IN_HAND_WITH_PROXY, AT_TRUTH_WITH_PROXY = 1_000, 5_000, 2_000
 OTHERS = 9
@@ -169,10 +171,10 @@ def measure(file: Path, chosen: Any) -> None:
     """Build the table, ask every query of the pool, and probe the table itself."""
     corpus, queries = data_of(chosen)
     vectors = np.array(queries.vectors.read(0, queries.rows), np.float32)[: chosen.queries]
-    kind = get_engine("pgvector-hnsw")
+    kind, build = get_engine("pgvector-hnsw"), {} if chosen.wordnet.is_dir() else WEAKER
     with kind() as engine:
         started = time.perf_counter()
-        engine.build(corpus, Metric.COSINE, **resolved("pgvector-hnsw", kind.build_knobs, {}))
+        engine.build(corpus, Metric.COSINE, **resolved("pgvector-hnsw", kind.build_knobs, build))
         print(f"index built in {time.perf_counter() - started:.0f} s", flush=True)
         parts = psycopg.conninfo.conninfo_to_dict(bundled_server())
         target = (f"postgresql:///{parts['dbname']}?host={parts['host']}&user={parts['user']}"
@@ -207,7 +209,7 @@ def data_of(chosen: Any) -> tuple[Any, Any]:
     centers = random.normal(size=(CENTERS, LATENT))
     spread = random.normal(size=(LATENT, DIMENSIONS))
     drawn = [
-        centers[random.integers(0, CENTERS, count)] + 0.6 * random.normal(size=(count, LATENT))
+        centers[random.integers(0, CENTERS, count)] + random.normal(size=(count, LATENT))
         for count in (chosen.rows, chosen.queries)
     ]
     rows, asked = ((each @ spread).astype(np.float32) for each in drawn)
@@ -307,7 +309,7 @@ def decisions(pool: Pool, judges: dict[str, Any], probes: int) -> list[str]:
                          passed, failed, still, f"{held:.0%}")  # fmt: skip
                 print(line(cells, _DECIDED), flush=True)
                 if goal == TARGET and name in ("", "good"):
-                    wrong = failed if side == "PASS" else passed
+                    wrong = failed if mean > TARGET else passed
                     told.append(
                         f"truth {mean:.3f}, target {goal}, proxy {name or 'none'}: median {median} exact "
                         f"queries (wanted: at most 150), {wrong} of {probes} wrong (wanted: at most 5 %)"
